@@ -1,0 +1,82 @@
+"""`agui demo`: the demo agent on a port of this machine, and a client that shows what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from agui_client._cli.exits import ExitCode
+from agui_client._cli.live_view import LiveView
+from agui_client._cli.plain_view import PlainView
+from agui_client.http_agent import HttpAgent
+from agui_client.interrupts import Resolve
+from agui_client.testing import Server, demo_agent, serve
+
+if TYPE_CHECKING:
+    from agui_client._surfaces.stream import AgentRun
+    from agui_client.interrupts import Answer
+    from agui_client.result import RunResult
+
+    View = LiveView | PlainView
+
+PROMPT = "Plan my Saturday in Oslo, and book the ferry."
+"""What `agui demo` asks."""
+
+
+def serve_demo(port: int) -> int:
+    """Serve the demo agent until Ctrl-C, which is how this ends, not how it fails."""
+    with _demo_server(port) as server:
+        click.echo(f"The demo agent answers at {server.url} until Ctrl-C. Ask it from another terminal:")
+        click.echo(f"  agui run {server.url} '{PROMPT}'")
+        try:
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            return ExitCode.SUCCESS
+
+
+def show_demo(port: int) -> int:
+    """Ask the demo agent over HTTP, show what happens, answer what it asks."""
+    console = Console()
+    is_drawable = console.is_terminal and not console.is_dumb_terminal
+    view: View = LiveView(console, can_ask=sys.stdin.isatty()) if is_drawable else PlainView(sys.stdout)
+    with _demo_server(port) as server, asyncio.Runner() as runner:
+        view.begin(server.url, PROMPT)
+        agent = HttpAgent(server.url)
+        results = [runner.run(_watch(agent.stream(PROMPT), view))]
+        while interrupts := results[-1].interrupts:
+            # Asked between the runs of the loop: inside, Ctrl-C would wait for the answer.
+            answers: dict[str, Answer] = {
+                interrupt.id: Resolve({"approved": view.ask(interrupt.message or interrupt.reason)})
+                for interrupt in interrupts
+            }
+            results.append(runner.run(_watch(agent.stream(resume=answers), view)))
+        view.finish(results)
+    return ExitCode.SUCCESS
+
+
+@contextmanager
+def _demo_server(port: int) -> Generator[Server, None, None]:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(serve(demo_agent(), port=port))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise click.UsageError(f"cannot serve on port {port}: {reason}; name another with --port") from error
+        yield server
+
+
+async def _watch(run: AgentRun, view: View) -> RunResult:
+    with view.running():
+        async with run:
+            async for event in run:
+                view.show(event, run.state)
+            return await run.result()

@@ -1,0 +1,195 @@
+"""Reaching an agent: its address, the client and its connections, what a POST carries (SSE-2, PB-2)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TypeAlias
+
+import anyio.lowlevel
+import httpx
+
+from agui_client._pipeline.limits import Timeouts
+from agui_client.errors import UsageError
+
+EVENT_STREAM = "text/event-stream"
+DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
+_PORTS = 65536
+
+HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
+"""Request headers, or a function that gives them anew for each run."""
+ClientSource: TypeAlias = httpx.AsyncClient | Callable[[], httpx.AsyncClient]
+"""An HTTP client, or a function that makes one for each run."""
+AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
+"""Any `httpx.Auth`, or (user, password) for HTTP basic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one run sends."""
+
+    body: bytes
+    """The `RunAgentInput` as JSON."""
+    headers: HeaderSource | None = None
+    """The agent's headers."""
+    run_headers: Mapping[str, str] | None = None
+    """Headers for this run, which stand over the agent's."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """How long to wait."""
+
+
+class Transport:
+    """Where an agent lives and how to reach it.
+
+    Without a client of the caller's, each run has one of its own: nothing is left open between runs, no cookie is
+    carried over, and the agent works in any event loop. `keep_client()` trades that for kept connections.
+
+    Args:
+        url: The agent's address.
+        auth: Any `httpx.Auth` or (user, password).
+        http_client: A client to use instead, or a function that makes one for each run.
+        max_event_bytes: The largest frame that is accepted, in bytes.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: AuthSource | None = None,
+        http_client: ClientSource | None = None,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+    ) -> None:
+        self.url = _checked(url)
+        if self.url.userinfo:
+            # Credentials in the address would be in httpx's log lines, too.
+            auth = auth or (self.url.username, self.url.password)
+            self.url = self.url.copy_with(username=None, password=None)
+        self.max_event_bytes = max_event_bytes
+        if auth is not None and not isinstance(auth, httpx.Auth) and not _is_pair(auth):
+            raise UsageError("auth is an httpx.Auth, or a pair of texts: user and password")
+        self._auth = auth
+        self._given = http_client
+        self._kept: httpx.AsyncClient | None = None
+        self._kept_in: object = None
+        self._keepers = 0
+
+    @property
+    def address(self) -> str:
+        """The URL without what may be secret in it: user, password, query."""
+        return address_of(self.url)
+
+    async def send(self, client: httpx.AsyncClient, request: Request) -> httpx.Response:
+        """Send the POST and return as soon as the response's headers are there (SSE-2, PB-2)."""
+        limits = request.timeouts
+        # Reads are timed per chunk in `HttpSource`, where a first event, an idle stream and a total can be told apart.
+        timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
+        headers = _headers(request)
+        headers.update({"accept": EVENT_STREAM, "content-type": "application/json", "cache-control": "no-store"})
+        post = client.build_request("POST", self.url, content=request.body, headers=headers, timeout=timeout)
+        post.stream = _Body(request.body)
+        if self._auth is None:
+            return await client.send(post, stream=True)
+        return await client.send(post, stream=True, auth=self._auth)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
+        """The client for one run; it is closed afterwards unless it is the caller's or a kept one."""
+        if self._kept is not None and self._kept_in is _running_loop():
+            yield self._kept
+        elif isinstance(self._given, httpx.AsyncClient):
+            yield self._given
+        else:
+            async with self._make_client() as client:
+                yield client
+
+    def keep_client(self) -> None:
+        """Keep one client, and with it its connections, for runs in this event loop, until all keepers dropped it."""
+        self._keepers += 1
+        if self._kept is None and not isinstance(self._given, httpx.AsyncClient):
+            self._kept, self._kept_in = self._make_client(), _running_loop()
+
+    async def drop_client(self) -> None:
+        """Close the kept client, if nobody else keeps it."""
+        self._keepers = max(0, self._keepers - 1)
+        if self._kept is not None and not self._keepers:
+            kept, self._kept = self._kept, None
+            await kept.aclose()
+
+    def _make_client(self) -> httpx.AsyncClient:
+        if callable(self._given):
+            return self._given()
+        refuse_all = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+        return httpx.AsyncClient(verify=_ssl_context(is_needed=self.url.scheme == "https"), cookies=refuse_all)
+
+
+class _Body(httpx.AsyncByteStream):
+    """The request's content, given by a plain iterator: httpx's own is a generator, left suspended by an abort."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> _Pieces:
+        return _Pieces([self._content])
+
+
+class _Pieces(AsyncIterator[bytes]):
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+
+@lru_cache(maxsize=2)
+def _ssl_context(*, is_needed: bool) -> ssl.SSLContext:
+    """Loading the certificate store takes tens of milliseconds: once per process, and not for plain HTTP.
+
+    Without the store no certificate is trusted, so a connection that wants TLS after all fails.
+    """
+    return httpx.create_ssl_context() if is_needed else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _running_loop() -> object:
+    """What tells one event loop from another."""
+    return anyio.lowlevel.current_token().native_token
+
+
+def _is_pair(value: object) -> bool:
+    match value:
+        case (str(), str()):
+            return True
+        case _:
+            return False
+
+
+def _headers(request: Request) -> httpx.Headers:
+    try:
+        headers = httpx.Headers(request.headers() if callable(request.headers) else request.headers)
+        headers.update(request.run_headers)
+    except (TypeError, ValueError, AttributeError) as error:
+        # The exception's own text may show a header's value.
+        raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None
+    return headers
+
+
+def _checked(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError, ValueError) as error:
+        raise UsageError(f"the agent's url cannot be read: {error}") from None
+    if parsed.port is not None and not 0 < parsed.port < _PORTS:
+        raise UsageError(f"the agent's url names port {parsed.port}, which there cannot be")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise UsageError("the agent's url must start with http:// or https:// and a host: http://localhost:8000/agent")
+    return parsed
+
+
+def address_of(url: httpx.URL) -> str:
+    """A URL without what may be secret in it: user, password and query."""
+    return str(url.copy_with(username=None, password=None, query=None, fragment=None))

@@ -1,0 +1,210 @@
+"""The async surface: a run as a block to iterate, with three lenses on it (events, text, snapshots) and a result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
+
+from agui_client._surfaces.threads import LoopThread
+from agui_client.errors import UsageError
+from agui_client.result import Snapshot
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from ag_ui.core import Event, Message
+
+    from agui_client._pipeline.warnings import ProtocolWarning
+    from agui_client._surfaces.exchange import Exchange
+    from agui_client.result import RunResult
+
+Start = Callable[[ExitStack], "Exchange"]
+"""Starts the run when its block is entered; what it puts on the stack is undone when the block is left."""
+
+LEFT_EARLY = "the block was left before the run ended; `partial` has what had arrived"
+"""What `result()` says then."""
+_OUTSIDE = "a run is iterated inside its block: async with agent.stream(...) as run"
+
+
+class AgentRun:
+    """A run in progress: `async with agent.stream("...") as run`, then iterate it in one task at a time.
+
+    Iterating gives typed events; `messages` and `state` already include the event that was just given. Leaving the
+    block ends the run and closes its connection.
+    """
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._stack = ExitStack()
+        self._exchange: Exchange | None = None
+        self._next: Callable[[], Awaitable[Event]] = _not_open
+        self._was_cancelled = False
+        self._loop: LoopThread | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._exchange is not None:
+            raise UsageError("a run's block can be entered once; call stream() again for another run")
+        self._loop = LoopThread()
+        with ExitStack() as stack:
+            self._exchange = self._start(stack)
+            self._stack = stack.pop_all()
+        self._next = self._exchange.next_event
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        exchange = self._running()
+        if not exchange.ended:
+            self._next = _not_open
+        with self._stack:
+            await exchange.aclose()
+
+    def __repr__(self) -> str:
+        if self._exchange is None:
+            return f"<{type(self).__name__}: not entered>"
+        state = "over" if self._exchange.ended else "going on"
+        return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Event]:
+        return self._next()
+
+    @property
+    def text_stream(self) -> AsyncIterator[str]:
+        """The assistant's text as it arrives, subagents' left out; ends with the run."""
+        return _Texts(self._next)
+
+    @property
+    def snapshots(self) -> AsyncIterator[Snapshot]:
+        """After every event, the event with the messages and the state that include it."""
+        return _Snapshots(self._next, self._running())
+
+    async def result(self) -> RunResult:
+        """Wait for the end of the run.
+
+        Returns:
+            What the run came to; if it was cancelled from here, what had arrived, with `aborted` set.
+
+        Raises:
+            RunFailedError: The agent reported RUN_ERROR.
+            ProtocolError: The stream broke the protocol, or stopped without a terminal event.
+            TransportError: No usable response arrived.
+            UsageError: The block was left before the run ended.
+        """
+        exchange = self._running()
+        while not exchange.ended:
+            with suppress(StopAsyncIteration):
+                await self._next()
+        if exchange.error is not None:
+            raise exchange.error
+        if exchange.aborted and not self._was_cancelled:
+            raise UsageError(LEFT_EARLY)
+        return exchange.result()
+
+    @property
+    def partial(self) -> RunResult:
+        """What has arrived so far, at any time; after the end, the result."""
+        return self._running().result()
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation so far, as a new list; the messages in it never change afterwards."""
+        return self._running().messages
+
+    @property
+    def state(self) -> Any:
+        """The state so far, any JSON value; treat it as read-only."""
+        return self._running().state
+
+    @property
+    def revision(self) -> int:
+        """Counts the changes to messages and state that did not come from the stream's own events."""
+        return self._running().revision
+
+    @property
+    def warnings(self) -> list[ProtocolWarning]:
+        """What was tolerated so far."""
+        return self._running().plan.warnings.records()
+
+    @property
+    def thread_id(self) -> str:
+        """The conversation."""
+        return self._running().plan.input.thread_id
+
+    @property
+    def run_id(self) -> str:
+        """The run that was asked for."""
+        return self._running().plan.input.run_id
+
+    def cancel(self) -> None:
+        """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
+        exchange = self._running()
+        self._was_cancelled = True
+        if self._loop is not None:
+            self._loop.call(exchange.interrupt)
+
+    def settle(self) -> None:
+        """Say that whoever follows a run that is ahead has come to its end."""
+        exchange = self._running()
+        exchange.plan.on_end(exchange)
+
+    def _running(self) -> Exchange:
+        if self._exchange is None:
+            raise UsageError(_OUTSIDE)
+        return self._exchange
+
+
+class AnswerText:
+    """Tells the assistant's own text from everything else in a stream."""
+
+    def __init__(self) -> None:
+        self._others: set[str] = set()
+
+    def of(self, event: Event) -> str:
+        """The text an event adds to the assistant's answer; empty if it adds none.
+
+        Args:
+            event: The next event of the stream.
+        """
+        if isinstance(event, TextMessageContentEvent):
+            return "" if event.message_id in self._others else event.delta
+        if isinstance(event, TextMessageStartEvent):
+            is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            (self._others.discard if is_answer else self._others.add)(event.message_id)
+        return ""
+
+
+class _Texts(AsyncIterator[str]):
+    """The text lens. No generator, so that leaving it half-way leaves nothing to clean up."""
+
+    def __init__(self, next_event: Callable[[], Awaitable[Event]]) -> None:
+        self._next = next_event
+        self._answer = AnswerText()
+
+    async def __anext__(self) -> str:
+        while True:
+            if text := self._answer.of(await self._next()):
+                return text
+
+
+class _Snapshots(AsyncIterator[Snapshot]):
+    """The snapshot lens."""
+
+    def __init__(self, next_event: Callable[[], Awaitable[Event]], exchange: Exchange) -> None:
+        self._next = next_event
+        self._exchange = exchange
+
+    async def __anext__(self) -> Snapshot:
+        event = await self._next()
+        return Snapshot(event, self._exchange.messages, self._exchange.state)
+
+
+async def _not_open() -> Event:
+    raise UsageError(_OUTSIDE)

@@ -1,0 +1,215 @@
+"""A conversation: messages, state and pending interrupts of one thread, saved and restored as one document."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, cast
+from uuid import uuid4
+
+from ag_ui.core import AssistantMessage, Interrupt, Message, ToolMessage
+from pydantic import BaseModel, ConfigDict, Field
+
+from agui_client._pipeline.reduce import Change, Reducer
+from agui_client.errors import RunInProgressError, UsageError
+from agui_client.interrupts import Resume, cancel_all, cover
+from agui_client.messages import MessageLike, as_messages
+
+if TYPE_CHECKING:
+    from ag_ui.core import ResumeEntry, ToolCall
+
+Listener = Callable[[Change], None]
+
+
+class ConversationSnapshot(BaseModel):
+    """A conversation as a document: `model_dump_json()` it, keep it anywhere, `restore()` it in another process."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+
+    version: Literal[1] = 1
+    """The version of this document's shape."""
+    thread_id: str
+    """The conversation."""
+    messages: list[Message] = Field(default_factory=list["Message"])
+    """Its messages, in order."""
+    state: Any = None
+    """Its state, any JSON value."""
+    pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
+    """What its last run waits for."""
+    abandoned: bool = False
+    """Whether the next run abandons those interrupts."""
+    pending_tool_call_ids: list[str] = Field(default_factory=list[str])
+    """The tool calls its last run left to the application."""
+
+
+class Conversation:
+    """Messages, state and interrupts of one thread, and the lock that keeps runs on it apart.
+
+    Args:
+        thread_id: The thread; None mints an id.
+        messages: What was said before.
+        state: The state both sides write, any JSON value.
+    """
+
+    def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
+        self.thread_id = thread_id or str(uuid4())
+        """The thread."""
+        self.reducer = Reducer(as_messages(messages), {} if state is None else copy.deepcopy(state))
+        """Where events become messages and state."""
+        self.pending_interrupts: list[Interrupt] = []
+        """What the last run waits for."""
+        self.pending_tool_call_ids: list[str] = []
+        """The tool calls the last run left to the application."""
+        self._abandoned = False
+        self._is_running = False
+        self.listeners: list[Listener] = []
+        """Who hears of every change."""
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Hold the conversation for one run.
+
+        Raises:
+            RunInProgressError: Another run holds it.
+        """
+        if self._is_running:
+            raise RunInProgressError(
+                f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
+                "or clone() the agent for parallel work"
+            )
+        self._is_running = True
+        try:
+            yield
+        finally:
+            self._is_running = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run holds the conversation."""
+        return self._is_running
+
+    def add_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Append messages."""
+        if added := as_messages(messages):
+            self.reducer.add_messages(added)
+            self.notify(Change.MESSAGES)
+
+    def take_back(self, messages: Iterable[Message]) -> None:
+        """Remove messages that were added for a run which then could not be sent."""
+        taken = {message.id for message in messages}
+        self.set_messages([message for message in self.reducer.messages if message.id not in taken])
+
+    def set_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Replace all messages."""
+        self.reducer.set_messages(as_messages(messages))
+        self.notify(Change.MESSAGES)
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state; the value is copied, so that it stays the caller's."""
+        self.reducer.set_state(copy.deepcopy(state))
+        self.notify(Change.STATE)
+
+    def answers(self, resume: Resume | None) -> list[ResumeEntry]:
+        """The resume entries of the next run.
+
+        Args:
+            resume: The caller's answers; None if there are none.
+
+        Returns:
+            One entry per pending interrupt, or none.
+
+        Raises:
+            InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+        """
+        if self._abandoned and resume is None:
+            return cancel_all(self.pending_interrupts)
+        return cover(self.pending_interrupts, resume)
+
+    def abandon_interrupts(self) -> None:
+        """Let the next run abandon whatever is pending."""
+        self._abandoned = True
+
+    def settle(self, interrupts: Sequence[Interrupt], tool_calls: Sequence[ToolCall]) -> None:
+        """Replace what is pending by what a run left; calls that an interrupt is about go with the interrupt."""
+        asked_about = {interrupt.tool_call_id for interrupt in interrupts}
+        self.pending_interrupts = list(interrupts)
+        self.pending_tool_call_ids = [call.id for call in tool_calls if call.id not in asked_about]
+        self._abandoned = False
+
+    def check_results(self, results: Mapping[str, object]) -> list[str]:
+        """Hold answers to tool calls against the calls (TOOL-10).
+
+        Args:
+            results: The answers by tool call id.
+
+        Returns:
+            The pending calls that stay without an answer.
+
+        Raises:
+            UsageError: An answer is to no call, or to one that was answered before.
+        """
+        messages = self.reducer.messages
+        called = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()]
+        answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+        for tool_call_id in results:
+            if tool_call_id not in called or tool_call_id in answered:
+                state = "has a result already" if tool_call_id in answered else "was never made"
+                raise UsageError(f"tool_results answers {tool_call_id!r}, a call that {state}; nothing was sent")
+        return [each for each in self.pending_tool_call_ids if each not in results and each not in answered]
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of every change to messages or state.
+
+        Args:
+            listener: Called with what changed.
+
+        Returns:
+            A function that stops it; idempotent.
+        """
+        self.listeners.append(listener)
+
+        def stop() -> None:
+            with suppress(ValueError):
+                self.listeners.remove(listener)
+
+        return stop
+
+    def notify(self, change: Change) -> None:
+        """Tell the listeners."""
+        for listener in tuple(self.listeners):
+            listener(change)
+
+    def snapshot(self) -> ConversationSnapshot:
+        """The conversation as a document."""
+        return ConversationSnapshot(
+            thread_id=self.thread_id,
+            messages=self.reducer.messages,
+            state=copy.deepcopy(self.reducer.state),
+            pending_interrupts=self.pending_interrupts,
+            abandoned=self._abandoned,
+            pending_tool_call_ids=self.pending_tool_call_ids,
+        )
+
+    def restore(self, document: ConversationSnapshot) -> None:
+        """Become what a document says.
+
+        Raises:
+            RunInProgressError: A run holds the conversation.
+        """
+        if not isinstance(cast("object", document), ConversationSnapshot):
+            raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
+        with self.running():
+            self.thread_id = document.thread_id
+            self.reducer.set_messages(document.messages)
+            self.reducer.set_state(copy.deepcopy(document.state))
+            self.pending_interrupts = list(document.pending_interrupts)
+            self.pending_tool_call_ids = list(document.pending_tool_call_ids)
+            self._abandoned = document.abandoned
+        self.notify(Change.MESSAGES | Change.STATE)
+
+    def clone(self, thread_id: str | None = None) -> Conversation:
+        """A second line of thought: the same messages, state and interrupts, on the same thread unless one is given."""
+        twin = Conversation(thread_id or self.thread_id)
+        twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
+        return twin

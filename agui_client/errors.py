@@ -1,0 +1,187 @@
+"""What can go wrong, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
+
+AGUIError                          thread_id, run_id, partial
+├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
+│  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
+│  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
+├─ TransportError                  nothing usable arrived
+│  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
+│  └─ ConnectTimeoutError · FirstEventTimeoutError · IdleTimeoutError · RunTimeoutError (each a TimeoutError)
+├─ ProtocolError                   the stream is not AG-UI: rule
+│  ├─ DecodeError · InvalidEventError(path, errors) · EventOrderError(event) · StreamTooLargeError
+│  └─ IncompleteRunError           ended without a terminal event
+└─ RunFailedError                  the agent said RUN_ERROR: code, event
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ag_ui.core import BaseEvent, RunErrorEvent
+
+    from agui_client.result import RunResult
+
+
+class AGUIError(Exception):
+    """The root of everything this package raises."""
+
+    thread_id: str | None = None
+    """The conversation the run belonged to; None when there was no run."""
+    run_id: str | None = None
+    """The run that failed; None when there was no run."""
+    partial: RunResult | None = None
+    """What had arrived when the run failed; None when there was no run. Its messages stay on the agent."""
+
+    def __reduce__(self) -> tuple[Callable[..., AGUIError], tuple[object, ...]]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[AGUIError], args: tuple[object, ...], attributes: dict[str, object]) -> AGUIError:
+    """Make an error anew from what pickle or copy kept of it; constructors take more than `args`."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class UsageError(AGUIError, RuntimeError):
+    """The call cannot be carried out as written: nothing was sent."""
+
+
+class RunInProgressError(UsageError):
+    """The agent is in the middle of a run; `clone()` it for parallel work."""
+
+
+class InterruptsNotCoveredError(UsageError):
+    """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+
+
+class TransportError(AGUIError):
+    """No usable response arrived, or the connection broke."""
+
+
+class ConnectError(TransportError):
+    """The connection could not be made, or it broke before the stream ended."""
+
+
+class HTTPStatusError(TransportError):
+    """The server refused the run with an HTTP error status; the run never started (SSE-8).
+
+    Args:
+        message: What happened, with the first characters of the body.
+        status_code: The HTTP status, 300 to 599.
+        body: The response body as text, at most 64 KiB of it.
+        headers: The response headers, cookies left out.
+    """
+
+    def __init__(self, message: str, *, status_code: int, body: str, headers: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.body = body
+        self.headers = headers
+
+
+class UnexpectedContentTypeError(TransportError):
+    """The response is not an event stream (SSE-3).
+
+    Args:
+        message: What arrived instead, with the first 512 characters of the body.
+        content_type: The media type that arrived; empty when there was none.
+        body: The first 512 characters of the body.
+    """
+
+    def __init__(self, message: str, *, content_type: str, body: str) -> None:
+        super().__init__(message)
+        self.content_type = content_type
+        self.body = body
+
+
+class ConnectTimeoutError(TransportError, TimeoutError):
+    """The connection was not made within `Timeouts.connect` seconds."""
+
+
+class FirstEventTimeoutError(TransportError, TimeoutError):
+    """The first event did not arrive within `Timeouts.first_event` seconds."""
+
+
+class IdleTimeoutError(TransportError, TimeoutError):
+    """Not a byte arrived for `Timeouts.idle` seconds."""
+
+
+class RunTimeoutError(TransportError, TimeoutError):
+    """The run took longer than `Timeouts.total` seconds."""
+
+
+class ProtocolError(AGUIError):
+    """The stream is not AG-UI; what had arrived before stays delivered (LIFE-8).
+
+    Args:
+        message: What the producer did, where, and what to do about it.
+        rule: The id of the rule that was broken, such as "LIFE-1".
+    """
+
+    def __init__(self, message: str, *, rule: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class DecodeError(ProtocolError):
+    """A frame holds no event: broken UTF-8, broken JSON, or JSON without a type (PROC-12)."""
+
+
+class InvalidEventError(ProtocolError):
+    """An event of a known type holds a value the protocol's schema rejects (PROC-6, PROC-17).
+
+    Args:
+        message: The event's type, its index, and every value that was refused.
+        rule: The rule that was broken.
+        path: JSON pointer of the first refused value, such as "/timestamp".
+        errors: One sentence per refused value, path included.
+    """
+
+    def __init__(self, message: str, *, rule: str, path: str, errors: Sequence[str]) -> None:
+        super().__init__(message, rule=rule)
+        self.path = path
+        self.errors = list(errors)
+
+
+class EventOrderError(ProtocolError):
+    """An event came where the protocol does not allow it (LIFE, STREAM, CHUNK, SUB).
+
+    Args:
+        message: What the producer did wrong, with the event's type, index and id.
+        rule: The rule that was broken.
+        event: The event that broke it.
+    """
+
+    def __init__(self, message: str, *, rule: str, event: BaseEvent) -> None:
+        super().__init__(message, rule=rule)
+        self.event = event
+
+
+class StreamTooLargeError(ProtocolError):
+    """One frame is larger than `max_event_bytes`."""
+
+
+class IncompleteRunError(ProtocolError):
+    """The stream ended without RUN_FINISHED or RUN_ERROR: the run has no outcome (TRUNC-1)."""
+
+
+class RunFailedError(AGUIError):
+    """The agent reported RUN_ERROR (LIFE-7).
+
+    Args:
+        event: The RUN_ERROR as it arrived.
+    """
+
+    def __init__(self, event: RunErrorEvent) -> None:
+        super().__init__(event.message if event.code is None else f"{event.message} (code {event.code})")
+        self.event = event
+
+    @property
+    def code(self) -> str | None:
+        """The agent's machine-readable code; None when it gave none."""
+        return self.event.code

@@ -1,0 +1,60 @@
+"""The test kit: scripted agents, and servers that do what a test needs, down to the byte.
+
+    agent = ScriptedAgent(
+        turn(text("Let me look."), tool_call("get_weather", {"city": "Oslo"})),
+        turn(text("18 degrees.")),
+    )
+    with serve(agent) as server:
+        ...  # HttpAgent(server.url)
+
+`ScriptedAgent` also runs in process, without a server. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
+`serve_bytes` and everything else need nothing further.
+"""
+
+from agui_client.testing.app import AgentApp, agui_app
+from agui_client.testing.byte_server import Answer, ByteServer, Reply, Request, serve_bytes
+from agui_client.testing.demo_agent import demo_agent
+from agui_client.testing.frames import sse
+from agui_client.testing.parts import (
+    interrupt,
+    patch,
+    pause,
+    reasoning,
+    state,
+    step,
+    text,
+    tool_call,
+    tool_result,
+    turn,
+)
+from agui_client.testing.scripted_agent import ScriptedAgent, Turn
+from agui_client.testing.server import Server, serve
+from agui_client.testing.steps import Gate, Step
+
+__all__ = [
+    "AgentApp",
+    "Answer",
+    "ByteServer",
+    "Gate",
+    "Reply",
+    "Request",
+    "ScriptedAgent",
+    "Server",
+    "Step",
+    "Turn",
+    "agui_app",
+    "demo_agent",
+    "interrupt",
+    "patch",
+    "pause",
+    "reasoning",
+    "serve",
+    "serve_bytes",
+    "sse",
+    "state",
+    "step",
+    "text",
+    "tool_call",
+    "tool_result",
+    "turn",
+]

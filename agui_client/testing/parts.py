@@ -1,0 +1,267 @@
+"""The builders of scripts: each returns a part that plays as conforming AG-UI 1.0 events.
+
+Ids are readable and counted ("message-1", "call-1"), and may be given. Text is streamed word by word unless `chunk`
+says otherwise, since a client that only meets whole messages has not been tested.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    EventType,
+    Interrupt,
+    ReasoningEncryptedValueEvent,
+    ReasoningEndEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    ReasoningStartEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from agui_client.testing.steps import Gate, Part, Pause, Scene, Step, play
+
+_TERMINAL_TYPES = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
+_WORD = re.compile(r"\s*\S+\s?|\s+")
+
+
+def turn(
+    *steps: Step,
+    result: Any = None,
+    outcome: RunFinishedOutcome | None = None,
+    usage: Sequence[TokenUsage] | None = None,
+    run_id: str | None = None,
+) -> Part:
+    """One run: RUN_STARTED, the steps, and RUN_FINISHED unless the last step ended the run itself.
+
+    A run that fails ends with an event of its own: `turn(text("Hm"), RunErrorEvent(message="overloaded"))`.
+
+    Args:
+        *steps: What happens in the run, in order.
+        result: The run's result, any JSON.
+        outcome: How the run finishes, such as `interrupt("Proceed?")`; None leaves it out, which means success.
+        usage: The tokens the run took, one entry per provider and model.
+        run_id: Another id than the requested run's, for a replayed run; None echoes the input's (LIFE-12).
+    """
+
+    def _steps(scene: Scene) -> Iterator[Step]:
+        thread_id, this_run = scene.input.thread_id, run_id or scene.input.run_id
+        yield RunStartedEvent(thread_id=thread_id, run_id=this_run, protocol_version=PROTOCOL_VERSION)
+        ended = False
+        for step in steps:
+            for event in play(step, scene):
+                if not isinstance(event, Pause | Gate):
+                    ended = event.type in _TERMINAL_TYPES
+                yield event
+        if not ended:
+            yield RunFinishedEvent(
+                thread_id=thread_id,
+                run_id=this_run,
+                result=result,
+                outcome=outcome,
+                usage=None if usage is None else list(usage),
+            )
+
+    return Part(_steps)
+
+
+def text(
+    content: str,
+    *,
+    chunk: int | None = None,
+    delay: float = 0.0,
+    message_id: str | None = None,
+    role: Literal["developer", "system", "assistant", "user"] = "assistant",
+) -> Part:
+    """A streamed text message.
+
+    Args:
+        content: The whole text.
+        chunk: Characters per delta; None streams word by word.
+        delay: Seconds before each delta.
+        message_id: The message's id; None counts: "message-1", "message-2".
+        role: Who speaks.
+    """
+
+    def _steps(scene: Scene) -> Iterator[Step]:
+        this = message_id or scene.fresh_id("message")
+        yield TextMessageStartEvent(message_id=this, role=role)
+        for delta in _deltas(content, chunk):
+            yield from _wait(delay)
+            yield TextMessageContentEvent(message_id=this, delta=delta)
+        yield TextMessageEndEvent(message_id=this)
+
+    return Part(_steps)
+
+
+def reasoning(
+    content: str,
+    *,
+    chunk: int | None = None,
+    delay: float = 0.0,
+    message_id: str | None = None,
+    encrypted_value: str | None = None,
+) -> Part:
+    """A span of reasoning that holds one streamed reasoning message.
+
+    Args:
+        content: The whole reasoning text.
+        chunk: Characters per delta; None streams word by word.
+        delay: Seconds before each delta.
+        message_id: The id of the span and of its message; None counts: "reasoning-1", "reasoning-2".
+        encrypted_value: The provider's opaque value for the message; None sends none.
+    """
+
+    def _steps(scene: Scene) -> Iterator[Step]:
+        this = message_id or scene.fresh_id("reasoning")
+        yield ReasoningStartEvent(message_id=this)
+        yield ReasoningMessageStartEvent(message_id=this, role="reasoning")
+        for delta in _deltas(content, chunk):
+            yield from _wait(delay)
+            yield ReasoningMessageContentEvent(message_id=this, delta=delta)
+        yield ReasoningMessageEndEvent(message_id=this)
+        if encrypted_value is not None:
+            yield ReasoningEncryptedValueEvent(subtype="message", entity_id=this, encrypted_value=encrypted_value)
+        yield ReasoningEndEvent(message_id=this)
+
+    return Part(_steps)
+
+
+def tool_call(
+    name: str,
+    args: Mapping[str, Any] | str | None = None,
+    *,
+    chunk: int | None = None,
+    delay: float = 0.0,
+    tool_call_id: str | None = None,
+    parent_message_id: str | None = None,
+) -> Part:
+    """A tool call with its arguments streamed in fragments.
+
+    Args:
+        name: The tool's name.
+        args: The arguments, sent as JSON; a string is sent as it is, broken JSON included; None sends "{}".
+        chunk: Characters per fragment; None cuts at spaces.
+        delay: Seconds before each fragment.
+        tool_call_id: The call's id; None counts: "call-1", "call-2".
+        parent_message_id: The assistant message that makes the call; None names none.
+    """
+    arguments = args if isinstance(args, str) else json.dumps(dict(args or {}), ensure_ascii=False)
+
+    def _steps(scene: Scene) -> Iterator[Step]:
+        this = scene.last_tool_call_id = tool_call_id or scene.fresh_id("call")
+        yield ToolCallStartEvent(tool_call_id=this, tool_call_name=name, parent_message_id=parent_message_id)
+        for delta in _deltas(arguments, chunk):
+            yield from _wait(delay)
+            yield ToolCallArgsEvent(tool_call_id=this, delta=delta)
+        yield ToolCallEndEvent(tool_call_id=this)
+
+    return Part(_steps)
+
+
+def tool_result(content: Any, *, tool_call_id: str | None = None, message_id: str | None = None) -> Part:
+    """The answer of a tool that the agent runs itself.
+
+    Args:
+        content: The result: a string as it is, anything else as JSON.
+        tool_call_id: The call that is answered; None answers the last `tool_call` of the run.
+        message_id: The tool message's id; None counts: "result-1", "result-2".
+
+    Raises:
+        ValueError: When played without an id and before any `tool_call`.
+    """
+
+    def _steps(scene: Scene) -> Iterator[Step]:
+        answered = tool_call_id or scene.last_tool_call_id
+        if answered is None:
+            raise ValueError("tool_result() without tool_call_id needs a tool_call() before it in the same run")
+        yield ToolCallResultEvent(
+            message_id=message_id or scene.fresh_id("result"),
+            tool_call_id=answered,
+            content=content if isinstance(content, str) else json.dumps(content, ensure_ascii=False),
+            role="tool",
+        )
+
+    return Part(_steps)
+
+
+def state(snapshot: Any) -> Part:
+    """A STATE_SNAPSHOT: the state is now this, any JSON."""
+    return Part(lambda _: (StateSnapshotEvent(snapshot=snapshot),))
+
+
+def patch(*operations: Mapping[str, Any]) -> Part:
+    """A STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`."""
+    delta = StateDeltaEvent.model_validate({"delta": [dict(operation) for operation in operations]})
+    return Part(lambda _: (delta,))
+
+
+def step(name: str, *steps: Step) -> Part:
+    """A named step of the run, around the steps it consists of."""
+    return Part(lambda _: (StepStartedEvent(step_name=name), *steps, StepFinishedEvent(step_name=name)))
+
+
+def pause(seconds: float) -> Pause:
+    """Time that passes; `pause(math.inf)` waits until the client goes away."""
+    return Pause(seconds)
+
+
+def interrupt(
+    message: str,
+    *,
+    interrupt_id: str = "interrupt-1",
+    reason: str = "confirmation",
+    tool_call_id: str | None = None,
+    response_schema: Mapping[str, Any] | None = None,
+    expires_at: str | None = None,
+) -> RunFinishedInterruptOutcome:
+    """The outcome of a run that waits for one answer: `turn(text("Ready."), outcome=interrupt("Proceed?"))`.
+
+    Args:
+        message: The question.
+        interrupt_id: The id the answer names.
+        reason: Why the run stopped; an open vocabulary.
+        tool_call_id: The call in question; None for a question about no call.
+        response_schema: JSON schema of the answer; None leaves it open.
+        expires_at: When the question lapses, ISO 8601; None for never.
+    """
+    question = Interrupt(
+        id=interrupt_id,
+        reason=reason,
+        message=message,
+        tool_call_id=tool_call_id,
+        response_schema=None if response_schema is None else dict(response_schema),
+        expires_at=expires_at,
+    )
+    return RunFinishedInterruptOutcome(type="interrupt", interrupts=[question])
+
+
+def _deltas(content: str, chunk: int | None) -> list[str]:
+    if chunk is None:
+        return _WORD.findall(content)
+    return [content[start : start + chunk] for start in range(0, len(content), chunk)]
+
+
+def _wait(seconds: float) -> Iterator[Pause]:
+    if seconds:
+        yield Pause(seconds)

@@ -1,0 +1,107 @@
+"""What scripts are made of: steps, and how a run performs them.
+
+A step is an event, an event as JSON (for what the 1.0 models cannot hold), a pause, a gate, or a part that makes
+further steps. `play` flattens a step without awaiting anything; whoever performs the run waits where it says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import anyio
+from ag_ui.core import AssistantMessage, Event, RunAgentInput
+
+from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
+
+_GATE_POLL_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Time that passes between two steps."""
+
+    seconds: float
+    """How long; `math.inf` waits until the client goes away."""
+
+    async def wait(self) -> None:
+        """Return when the time is over."""
+        if math.isinf(self.seconds):
+            await anyio.sleep_forever()
+        await anyio.sleep(self.seconds)
+
+
+class Gate:
+    """Holds a script or a reply until a test opens it, from any thread: what is deterministic needs no sleeping.
+
+    Once open, a gate stays open.
+    """
+
+    def __init__(self) -> None:
+        self._opened = threading.Event()
+
+    def open(self) -> None:
+        """Let everything that waits here go on."""
+        self._opened.set()
+
+    async def wait(self) -> None:
+        """Return when the gate is open."""
+        # A gate is opened from other threads and loops than the one that waits, which no event of a loop allows.
+        while not self._opened.is_set():  # noqa: ASYNC110
+            await anyio.sleep(_GATE_POLL_SECONDS)
+
+
+class Scene:
+    """One run as its script sees it: the input it answers, and fresh ids that the conversation does not hold yet.
+
+    Args:
+        input: What the run was asked; its ids are avoided, so that ids stay unique on the thread (LIFE-15).
+    """
+
+    def __init__(self, input: RunAgentInput) -> None:
+        self.input = input
+        self.last_tool_call_id: str | None = None
+        """The tool call that was started last; None before the first."""
+        self._taken = set(_held_ids(input))
+
+    def fresh_id(self, kind: str) -> str:
+        """An unused id that can be read aloud, such as "message-1" or "call-2"."""
+        candidates = (f"{kind}-{number}" for number in itertools.count(1))
+        found = next(candidate for candidate in candidates if candidate not in self._taken)
+        self._taken.add(found)
+        return found
+
+
+def _held_ids(input: RunAgentInput) -> Iterator[str]:
+    for message in input.messages:
+        yield message.id
+        if isinstance(message, AssistantMessage):
+            yield from (call.id for call in message.tool_calls or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a script, made by `text`, `tool_call`, `turn` and their like; playing it makes its events."""
+
+    make: Callable[[Scene], Iterable[Step]] = field(repr=False)
+    """Makes the steps of this part for one run."""
+
+
+Step: TypeAlias = Event | UnrecognizedEvent | dict[str, Any] | Part | Pause | Gate
+"""One entry of a script; a dict is an event as JSON, sent as it is."""
+
+
+def play(step: Step, scene: Scene) -> Iterator[WireEvent | Pause | Gate]:
+    """Flatten a step into events and the waits between them, lazily and in order."""
+    match step:
+        case Part():
+            for inner in step.make(scene):
+                yield from play(inner, scene)
+        case dict():
+            yield UnrecognizedEvent(str(step.get("type", "")), step)
+        case _:
+            yield step

@@ -1,0 +1,70 @@
+"""Measuring on a machine that others use as well: CPU time, works taking turns, the best of several."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+TESTS = Path(__file__).resolve().parents[1]
+
+Work: TypeAlias = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    work: str
+    """What was done."""
+    ratio: float
+    """What it cost, in units of `reference`."""
+    limit: float
+    """What it may cost."""
+    reference: str
+    """What it is held against."""
+    absolute: str
+    """Both costs, with their unit."""
+    errors: int = 0
+    """What failed; nothing may."""
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal is met."""
+        return "ok" if self.ratio <= self.limit and not self.errors else "over"
+
+
+def best_times(repeat: int, *works: Work) -> list[float]:
+    """The least CPU seconds that each work took, all threads included.
+
+    Args:
+        repeat: How often each work is done. They take turns, so that a busy moment hits all of them.
+        *works: What to do; everything that is not to be measured has been done before.
+    """
+    best = [float("inf")] * len(works)
+    for _ in range(repeat):
+        for index, work in enumerate(works):
+            best[index] = min(best[index], cpu_seconds(work))
+    return best
+
+
+def cpu_seconds(work: Work) -> float:
+    """The CPU seconds that a work takes, starting without garbage of others."""
+    gc.collect()
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def per_event(ours: float, reference: float, events: int) -> str:
+    """Two times as microseconds per event."""
+    return f"{ours / events * 1e6:.2f} / {reference / events * 1e6:.2f} us"
+
+
+def child_environment(**variables: str) -> dict[str, str]:
+    """The environment in which another interpreter finds the same package and these programs."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]), **variables}

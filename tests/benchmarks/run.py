@@ -1,0 +1,61 @@
+"""What the client costs, as a table of ratios: `python tests/benchmarks/run.py --only text --repeat 9`.
+
+Ratios are of CPU time unless they say otherwise; the absolute costs stand beside them, ours first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import concurrency, imports, memory, state, streams, surfaces
+from benchmarks.measure import Row
+
+BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
+    "text": streams.text_deltas,
+    "extensions": streams.extensions,
+    "raw": streams.raw_events,
+    "length": streams.message_length,
+    "looking": streams.looking,
+    "state": state.large_state,
+    "arguments": streams.arguments,
+    "sync": surfaces.plain_iteration,
+    "rx": surfaces.observing,
+    "memory": memory.passing_events,
+    "concurrency": concurrency.many_runs,
+    "import": imports.importing,
+}
+
+_LAYOUT = "{:<54}{:<52}{:<46}{}"
+
+
+def main() -> int:
+    """Measure and print; 1 if a goal was missed."""
+    options = _options()
+    print(_LAYOUT.format("work", "measured", "goal", "verdict"))
+    rows = [row for name in options.only or BENCHMARKS for row in _measured(name, options.repeat)]
+    return int(any(row.verdict != "ok" for row in rows))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What the client costs, as ratios.")
+    parser.add_argument("--only", metavar="NAME", action="append", choices=BENCHMARKS, help="; ".join(BENCHMARKS))
+    parser.add_argument("--repeat", metavar="N", type=int, default=5, help="the best of N counts (5)")
+    return parser.parse_args()
+
+
+def _measured(name: str, repeat: int) -> list[Row]:
+    rows = BENCHMARKS[name](repeat)
+    for row in rows:
+        measured = f"{row.ratio:.3g} x  ({row.absolute})" + (f", {row.errors} ERRORS" if row.errors else "")
+        print(_LAYOUT.format(row.work, measured, f"<= {row.limit:g} x {row.reference}", row.verdict), flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The `agui` command: in this process, as a process with pipes, or as one on a terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agui_client._cli import main
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 30.0
+"""Longest wait for anything."""
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
+OnTerminal = Callable[..., "Terminal"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "agui_client", *arguments]
+
+
+def environment() -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONUNBUFFERED", "NO_COLOR"}}
+    return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+
+
+class Terminal:
+    """A command on a pseudo-terminal.
+
+    Args:
+        *arguments: The command's arguments.
+    """
+
+    def __init__(self, *arguments: str) -> None:
+        # No Windows has it, and there the fixture skips.
+        import fcntl
+        import struct
+        import termios
+
+        self._ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        self.process = subprocess.Popen(
+            command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), start_new_session=True
+        )
+        os.close(theirs)
+        self.output = ""
+        """Everything that was written so far."""
+
+    def read_until(self, text: str) -> None:
+        """Wait until the command has written a text."""
+        deadline = time.monotonic() + SECONDS
+        while text not in self.output:
+            assert self._read(deadline), f"{text!r} did not come; this did: {self.output[-2000:]!r}"
+
+    def send(self, text: str) -> None:
+        """Type something."""
+        os.write(self._ours, text.encode())
+
+    def press_ctrl_c(self) -> None:
+        """Press Ctrl-C, and again if that falls into the instant in which Python's input() is deaf."""
+        self.process.send_signal(signal.SIGINT)
+        if not self._is_readable(time.monotonic() + 5):
+            self.process.send_signal(signal.SIGINT)
+
+    def finish(self) -> int:
+        """Wait for the end; returns the exit code."""
+        deadline = time.monotonic() + SECONDS
+        while self._read(deadline):
+            pass
+        return self.process.wait(SECONDS)
+
+    def close(self) -> None:
+        """Stop the command if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(SECONDS)
+        os.close(self._ours)
+
+    def _is_readable(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))
+        return bool(ready)
+
+    def _read(self, deadline: float) -> bool:
+        assert self._is_readable(deadline), f"nothing more came; this did: {self.output[-2000:]!r}"
+        # Linux tells the end of the other side with an error.
+        with suppress(OSError):
+            data = os.read(self._ours, 65536)
+            self.output += data.decode(errors="replace")
+            return bool(data)
+        return False
+
+
+@pytest.fixture
+def agui(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Agui]:
+    """Run the command to its end in this process, which is quicker than a process each."""
+    logger = logging.getLogger("agui_client")
+    handlers, propagate = logger.handlers, logger.propagate
+
+    def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["agui", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        capsys.readouterr()
+        code = main()
+        written = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, written.out, written.err)
+
+    yield run
+    logger.handlers, logger.propagate = handlers, propagate
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start the command and leave it running; it is killed after the test if need be."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=environment(),
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        with process:
+            pass
+
+
+@pytest.fixture
+def on_terminal() -> Iterator[OnTerminal]:
+    """Start the command on a pseudo-terminal of 100 columns and 40 lines."""
+    if sys.platform == "win32":
+        pytest.skip("there are no pseudo-terminals here")
+    started: list[Terminal] = []
+
+    def run(*arguments: str) -> Terminal:
+        started.append(Terminal(*arguments))
+        return started[-1]
+
+    yield run
+    for terminal in started:
+        terminal.close()

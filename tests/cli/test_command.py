@@ -1,0 +1,41 @@
+"""`agui` itself: help, version, and what it says when its extra is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_the_version_names_the_protocol_too(agui: Agui) -> None:
+    done = agui("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("agui ")
+    assert done.stdout.endswith(" (AG-UI 1.0)\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["events", "-h"]])
+def test_help_explains_the_exit_codes(agui: Agui, arguments: list[str]) -> None:
+    done = agui(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Exit codes:\n    0    the run succeeded\n" in done.stdout
+
+
+def test_without_a_command_the_help_goes_to_stderr(agui: Agui) -> None:
+    done = agui()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == agui("--help").stdout
+
+
+def test_without_its_extra_the_command_says_what_to_install() -> None:
+    hidden = "import sys; sys.modules.update(click=None, rich=None)"
+    program = f"{hidden}; from agui_client._cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "agui: needs click, rich; install the extra: pip install 'agui-client[cli]'\n"

@@ -1,0 +1,286 @@
+"""`agui run` and `agui events`: text and events on stdout, the rest on stderr, and a telling exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedCancelledOutcome, TokenUsage, UserMessage
+
+from agui_client.testing import (
+    Answer,
+    Gate,
+    Reply,
+    Request,
+    ScriptedAgent,
+    Step,
+    interrupt,
+    pause,
+    reasoning,
+    serve,
+    serve_bytes,
+    sse,
+    state,
+    text,
+    tool_call,
+    tool_result,
+    turn,
+)
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+STORY = turn(
+    reasoning("Look\nit up"),
+    text("Let me look."),
+    tool_call("get_weather", {"city": "Tromsø"}),
+    tool_result("4 degrees\nand rain"),
+    state({"city": "Tromsø"}),
+    {"type": "FUTURE_EVENT"},
+    text("4 degrees.\n"),
+    usage=[TokenUsage(model="m-1", input_tokens=12)],
+)
+TOLD = (
+    'tool get_weather({"city": "Tromsø"})\n'
+    "tool get_weather -> 4 degrees and rain\n"
+    "warning: PROC-7: unknown event type FUTURE_EVENT dropped\n"
+)
+
+
+def half_of(request: Request) -> bytes:
+    """A run that answers the request, up to the middle of its text."""
+    input = RunAgentInput.model_validate(request.json())
+    return sse(turn(text("Half a run")), input=input).partition(b'data: {"type":"TEXT_MESSAGE_END"')[0]
+
+
+def test_the_answer_goes_to_stdout_and_everything_else_to_stderr(agui: Agui) -> None:
+    with serve(ScriptedAgent(STORY)) as server:
+        done = agui("run", server.url, "Weather in Tromsø?")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Let me look.\n\n4 degrees.\n", TOLD)
+
+
+def test_text_is_written_as_it_arrives(start: Start) -> None:
+    gate = Gate()
+    with serve(ScriptedAgent(turn(text("Hello "), gate, text("Ada")))) as server:
+        process = start("run", server.url, "Hi")
+        assert process.stdout is not None
+        assert process.stdout.read(6) == "Hello "
+        gate.open()
+        assert process.communicate(timeout=30) == ("\n\nAda\n", "")
+
+
+def test_verbose_tells_reasoning_state_usage_and_timings(agui: Agui) -> None:
+    with serve(ScriptedAgent(STORY)) as server:
+        done = agui("run", "-v", server.url, "Weather?")
+    lines = done.stderr.splitlines()
+    assert done.stdout == "Let me look.\n\n4 degrees.\n"
+    assert lines[0] == "thought: Look it up"
+    assert 'state: {"city": "Tromsø"}' in lines
+    assert "usage: m-1: 12 tokens in, ? out" in lines
+    assert lines[-1].startswith("timings: connected ")
+
+
+def test_json_is_the_result_with_the_protocols_names_inside(agui: Agui) -> None:
+    with serve(ScriptedAgent(STORY)) as server:
+        done = agui("run", "--json", "--thread-id", "t-1", server.url, "Weather?")
+    result = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, TOLD)
+    assert result["text"] == "4 degrees.\n"
+    assert result["thread_id"] == "t-1"
+    assert result["state"] == {"city": "Tromsø"}
+    assert result["usage"] == [{"model": "m-1", "inputTokens": 12}]
+    assert result["new_messages"][2]["toolCalls"][0]["function"]["name"] == "get_weather"
+    assert [warning["rule"] for warning in result["warnings"]] == ["PROC-7"]
+    assert "error" not in result
+
+
+def test_json_of_a_failed_run_has_the_error_and_what_arrived(agui: Agui) -> None:
+    with serve(ScriptedAgent(turn(text("Half"), RunErrorEvent(message="over\nloaded", code="busy")))) as server:
+        done = agui("run", "--json", server.url, "Hi")
+    result = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (1, "agui: over loaded (code busy)\n")
+    assert result["error"] == {"type": "RunFailedError", "message": "over\nloaded (code busy)", "code": "busy"}
+    assert result["text"] == "Half"
+
+
+def test_events_are_one_json_object_a_line_as_an_application_sees_them(agui: Agui) -> None:
+    chunk = {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "Hi", "futureProp": 1}
+    with serve(ScriptedAgent(turn(chunk))) as server:
+        done = agui("events", server.url, "Hi", "--thread-id", "t")
+    events: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    run_id = events[0]["runId"]
+    assert done.returncode == 0
+    assert events == [
+        {"type": "RUN_STARTED", "threadId": "t", "runId": run_id, "protocolVersion": "1.0"},
+        {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "Hi"},
+        {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+        {"type": "RUN_FINISHED", "threadId": "t", "runId": run_id},
+    ]
+    assert done.stderr.startswith("agui: warning: PROC-8: ")
+
+
+def test_events_are_written_as_they_arrive(start: Start) -> None:
+    gate = Gate()
+    with serve(ScriptedAgent(turn(gate))) as server:
+        process = start("events", server.url, "Hi")
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["type"] == "RUN_STARTED"
+        gate.open()
+        rest, _ = process.communicate(timeout=30)
+        assert json.loads(rest)["type"] == "RUN_FINISHED"
+
+
+@pytest.mark.parametrize("verb", ["run", "events"])
+@pytest.mark.parametrize(
+    ("script", "code", "last_line"),
+    [
+        (turn(RunErrorEvent(message="no")), 1, "agui: no"),
+        (text("no start"), 3, "agui: event 0 (TEXT_MESSAGE_START): First event must be"),
+        (turn(outcome=interrupt("Proceed?")), 4, "waiting for an answer to 'interrupt-1': Proceed?"),
+        (turn(tool_call("pick", {})), 4, "waiting for the result of pick (call-1)"),
+        (turn(outcome=RunFinishedCancelledOutcome(type="cancelled")), 4, "the agent cancelled the run"),
+    ],
+)
+def test_the_exit_code_says_how_the_run_ended(agui: Agui, verb: str, script: Step, code: int, last_line: str) -> None:
+    with serve(ScriptedAgent(script)) as server:
+        done = agui(verb, server.url, "Hi")
+    assert done.returncode == code
+    if verb == "run" or code in {1, 3}:
+        assert done.stderr.splitlines()[-1].startswith(last_line)
+
+
+def cut_short(request: Request) -> Reply:
+    return Reply([half_of(request)], end="cut")
+
+
+def without_an_end(request: Request) -> Reply:
+    return Reply([half_of(request)])
+
+
+UNUSABLE: list[tuple[Answer, str]] = [
+    (cut_short, "broke: peer closed"),
+    (without_an_end, "ended without 'RUN_FINISHED'"),
+    (Reply([b"<html>"], content_type="text/html"), "text/html"),
+    (Reply([b"who are you"], status=401, content_type="text/plain"), "401"),
+    (Reply(end="reset"), "broke: ReadError"),
+]
+
+
+@pytest.mark.parametrize(("reply", "reason"), UNUSABLE)
+def test_what_is_no_whole_event_stream_exits_with_3_and_one_sentence(agui: Agui, reply: Answer, reason: str) -> None:
+    with serve_bytes(reply) as server:
+        done = agui("run", server.url, "Hi")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("agui: ")
+    assert reason in done.stderr
+
+
+def test_nobody_listening_exits_with_3_and_one_sentence(agui: Agui) -> None:
+    with serve_bytes(b"") as server:
+        gone = server.url
+    done = agui("run", gone, "Hi")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"agui: no connection to {gone}: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_silent_agent_is_given_up_after_the_timeout_which_the_message_names(agui: Agui) -> None:
+    with serve_bytes(Reply([b": hi\n\n"], end="stall")) as server:
+        done = agui("run", "--timeout", "0.2", server.url, "Hi")
+        assert done.returncode == 3
+        assert "--timeout" in done.stderr
+        assert server.disconnected.wait(5)
+
+
+def test_prompt_headers_state_and_thread_reach_the_agent(agui: Agui, tmp_path: Path) -> None:
+    saved = tmp_path / "state.json"
+    saved.write_text('{"city": "Tromsø"}', "utf-8")
+    options = ("-H", "Authorization: Bearer t:1", "-H", "X-Team:a", "--state", str(saved), "--thread-id", "t-1")
+    with serve_bytes(sse(turn())) as server:
+        agui("run", *options, server.url, "-", stdin="From\na pipe\n")
+    request = server.requests[0]
+    asked = RunAgentInput.model_validate(request.json())
+    assert (request.headers["authorization"], request.headers["x-team"]) == ("Bearer t:1", "a")
+    assert (asked.thread_id, asked.state) == ("t-1", {"city": "Tromsø"})
+    assert [message.content for message in asked.messages if isinstance(message, UserMessage)] == ["From\na pipe"]
+
+
+def test_the_state_can_come_from_stdin(agui: Agui) -> None:
+    agent = ScriptedAgent(turn())
+    with serve(agent) as server:
+        done = agui("events", "--state", "-", server.url, "Hi", stdin="[1, 2]")
+    assert done.returncode == 0
+    assert agent.inputs[0].state == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run"], "Missing argument 'URL'; see agui run --help"),
+        (["run", "localhost:8000", "Hi"], "did you mean http://localhost:8000?"),
+        (["run", "http://h", "Hi", "-H", "Bearer secret"], "a header reads 'Name: value', in ASCII"),
+        (["run", "http://h", "Hi", "-H", "X: ø"], "a header reads 'Name: value', in ASCII"),
+        (["events", "http://h", "Hi", "--state", "nowhere.json"], "'nowhere.json' does not exist"),
+        (["run", "http://h", "Hi", "--state", "-"], "--state - is not JSON"),
+        (["run", "http://h", "-", "--state", "-"], "cannot both be read from stdin"),
+        (["run", "http://h", "Hi", "--timeout", "0"], "not in the range"),
+        (["walk"], "No such command 'walk'; see agui --help"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_one_sentence(agui: Agui, arguments: list[str], sentence: str) -> None:
+    done = agui(*arguments, stdin="{")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("agui: ")
+    assert done.stderr.count("\n") == 1
+    assert sentence in done.stderr
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "events"])
+def test_ctrl_c_ends_the_run_at_once_and_without_a_traceback(start: Start, verb: str) -> None:
+    with serve(ScriptedAgent(turn(text("Hello world"), pause(math.inf)))) as server:
+        process = start(verb, server.url, "Hi")
+        assert process.stdout is not None
+        process.stdout.read(len("Hello world"))
+        process.send_signal(signal.SIGINT)
+        rest, told = process.communicate(timeout=30)
+        assert (process.returncode, told) == (130, "agui: stopped\n")
+        assert verb == "events" or rest == "\n", "the line that was begun is ended"
+        assert server.disconnected.wait(5)
+
+
+@pytest.mark.parametrize("verb", ["run", "events"])
+def test_a_reader_that_goes_away_ends_the_run_quietly(start: Start, verb: str) -> None:
+    async def endless(input: RunAgentInput) -> AsyncIterator[Step]:
+        while True:
+            yield turn(text("line\n" * 1000, chunk=1000))
+
+    with serve(ScriptedAgent(endless)) as server:
+        process = start(verb, server.url, "Hi")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == 141
+        assert process.stderr.read() == ""
+        assert server.disconnected.wait(5)
+
+
+@pytest.mark.requirement("SEC-8")
+def test_a_terminal_never_gets_an_agents_control_characters(on_terminal: Callable[..., Any], agui: Agui) -> None:
+    script = turn(
+        text("\x1b[31mred\x07\x9b1m", chunk=100), tool_call("f\x1b[2J", '{"\x1b]0;x\x07": 1}'), tool_result("")
+    )
+    with serve(ScriptedAgent(script)) as server:
+        terminal = on_terminal("run", server.url, "Hi")
+        assert terminal.finish() == 0
+        assert terminal.output == '[31mred1m\r\ntool f[2J({"]0;x": 1})\r\ntool f[2J ->\r\n'
+        assert agui("run", server.url, "Hi").stdout == "\x1b[31mred\x07\x9b1m\n"

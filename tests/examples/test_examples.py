@@ -1,0 +1,261 @@
+"""The examples run as they stand, warnings being errors, and print what they promise; so does the notebook."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    RunAgentInput,
+    RunErrorEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    TextMessageContentEvent,
+)
+
+from agui_client import HttpAgent
+from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, turn
+
+_PROJECT = Path(__file__).parents[2]
+_EXAMPLES = _PROJECT / "examples"
+_PROGRAMS = sorted(path.stem for path in _EXAMPLES.glob("*.py"))
+_SECONDS = 90
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(_PROJECT), "PYTHONUTF8": "1"}
+
+Printed = Callable[[str], list[str]]
+"""From the name of a program to the lines it printed."""
+
+
+def _start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(_EXAMPLES / f"{program}.py"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=_ENVIRONMENT,
+    )
+
+
+def _lines(process: subprocess.Popen[str]) -> list[str]:
+    out, complaints = process.communicate(timeout=_SECONDS)
+    assert (process.returncode, complaints) == (0, "")
+    return _without_times(out)
+
+
+def _without_times(printed: str) -> list[str]:
+    return re.sub(r"[0-9.]+ seconds", "# seconds", printed).splitlines()
+
+
+@pytest.fixture(scope="module")
+def printed() -> Iterator[Printed]:
+    """Run every program once, all at the same time: what they mostly do is wait for the demo agent's words."""
+    processes = {program: _start(program) for program in _PROGRAMS}
+    lines: dict[str, list[str]] = {}
+
+    def of(program: str) -> list[str]:
+        if program not in lines:
+            lines[program] = _lines(processes[program])
+        return lines[program]
+
+    yield of
+    for process in processes.values():
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("program", _PROGRAMS)
+def test_an_example_is_one_page_and_says_at_its_top_what_it_shows(program: str) -> None:
+    source = (_EXAMPLES / f"{program}.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 60
+    assert ast.get_docstring(ast.parse(source))
+
+
+def test_one_shot_prints_the_answer_and_what_the_run_came_to(printed: Printed) -> None:
+    lines = printed("one_shot")
+    assert lines[0] == "18 degrees and clear: a day for the *outdoors*."
+    assert lines[-4].startswith("state: {'trip': {'city': 'Oslo', 'weather': {'celsius': 18")
+    assert lines[-3:] == [
+        "demo-script: 412 tokens in, 168 out",
+        "it took # seconds",
+        "the agent asks: Buy two ferry tickets for 94 NOK?",
+    ]
+
+
+def test_an_example_asks_the_agent_at_the_url_it_is_given() -> None:
+    with serve(ScriptedAgent(turn(text("It is the Po.")))) as server:
+        lines = _lines(_start("one_shot", server.url))
+    assert lines == [
+        "It is the Po.",
+        "2 messages, the last one from the assistant",
+        "state: {}",
+        "it took # seconds",
+    ]
+
+
+def test_streaming_text_prints_all_text_of_the_run(printed: Printed) -> None:
+    lines = printed("streaming_text")
+    assert lines[0] == "## A day in Oslo"
+    assert lines[-1] == "5 new messages"
+    assert "18 degrees and clear: a day for the *outdoors*." in lines
+
+
+def test_typed_events_prints_each_kind_of_event_in_its_own_way(printed: Printed) -> None:
+    lines = printed("typed_events")
+    assert lines[0] == "[the agent speaks AG-UI 1.0]"
+    assert lines[-1] == "[finished: interrupt]"
+    assert [line.partition(" ->")[0] for line in lines if line.startswith("[get_weather")] == [
+        '[get_weather {"city": "Oslo", "day": "Saturday", "units": "celsius"}'
+    ]
+    assert len([line for line in lines if "[state: {'trip': " in line]) == 5
+
+
+def test_the_sync_script_asks_twice_in_one_thread(printed: Printed) -> None:
+    lines = printed("sync_script")
+    assert lines[0] == "## A day in Oslo"
+    assert "second answer: Nothing was bought. The plan stands; the ferry takes cards on board." in lines
+    assert lines[-1] == "2 questions in one thread"
+
+
+def test_the_sync_script_tells_a_failed_agent_from_an_unusable_answer() -> None:
+    failing = ScriptedAgent(turn(text("Hm"), RunErrorEvent(message="overloaded")))
+    silent = ScriptedAgent([])
+    with serve(failing) as server, serve(silent) as mute:
+        processes = [_start("sync_script", server.url), _start("sync_script", mute.url)]
+        ends = [(*process.communicate(timeout=_SECONDS), process.returncode) for process in processes]
+    assert ends[0] == ("Hm", "the agent failed: overloaded\n", 1)
+    assert (ends[1][0], ends[1][1].partition(":")[0], ends[1][2]) == ("", "no usable answer", 3)
+
+
+def test_the_rx_pipeline_hears_of_the_weather_once_and_prints_all_text(printed: Printed) -> None:
+    lines = printed("rx_pipeline")
+    shown = "\n".join(lines)
+    assert re.findall(r"\[weather: (.*)\]", shown) == ["unknown", "{'celsius': 18, 'sky': 'clear', 'wind': 'light'}"]
+    assert "18 degrees and clear: a day for the *outdoors*." in shown
+    assert lines[-1] == "6 messages"
+
+
+def test_shared_state_keeps_what_both_sides_wrote(printed: Printed) -> None:
+    weather = "{'celsius': 18, 'sky': 'clear', 'wind': 'light'}"
+    assert printed("shared_state") == [
+        f"English, {weather}, 0 stops",
+        f"English, {weather}, 1 stops",
+        f"Norwegian, {weather}, 2 stops",
+        f"Norwegian, {weather}, 3 stops",
+        "language: Norwegian",
+        "stops: 3",
+        "tickets: none, then declined",
+    ]
+
+
+def test_custom_agents_work_like_remote_ones(printed: Printed) -> None:
+    assert printed("custom_agent") == [
+        "You said: hello",
+        "You said: hello again",
+        "['user', 'assistant', 'user', 'assistant']",
+        "RUN_STARTED: {}",
+        "STATE_SNAPSHOT: {'count': 1}",
+        "STATE_SNAPSHOT: {'count': 2}",
+        "STATE_SNAPSHOT: {'count': 3}",
+        "RUN_FINISHED: {'count': 3}",
+        "{'counted': 3}",
+    ]
+
+
+def test_middleware_goes_around_the_run_from_outside_in(printed: Printed) -> None:
+    lines = printed("middleware")
+    assert lines[:2] == ["[sent for the tenant acme]", "[the agent calls get_weather]"]
+    assert lines[2].endswith(" events in # seconds]")
+    assert lines[3] == "18 DEGREES AND CLEAR: A DAY FOR THE *OUTDOORS*."
+
+
+def test_interrupts_are_approved_in_one_conversation_and_cancelled_in_its_clone(printed: Printed) -> None:
+    lines = printed("interrupts")
+    assert lines[0] == "the agent asks: Buy two ferry tickets for 94 NOK?"
+    results = ["result: {'tickets': 'bought'}", "result: {'tickets': 'declined'}"]
+    assert [line for line in lines if line.startswith("result: ")] == results
+
+
+def test_the_backend_streams_both_experts_as_one_run(printed: Printed) -> None:
+    lines = printed("backend_fastapi")
+    # Who comes first is theirs to settle.
+    assert sorted(line.partition("-")[0] for line in lines if line.endswith(": ## A day in Oslo")) == [
+        "critic",
+        "guide",
+    ]
+    questions = ["You are the critic. What is Oslo like?", "You are the guide. What is Oslo like?"]
+    assert sorted(question for line in lines for question in questions if question in line) == questions
+
+
+@pytest.fixture
+def backend() -> Iterator[Callable[[Server], str]]:
+    """Serve the app of the example; gives its address for the remote server its experts are at."""
+    app: Any = runpy.run_path(str(_EXAMPLES / "backend_fastapi.py"))["app"]
+
+    def address(remote: Server) -> str:
+        app.state.agent_url = remote.url
+        return f"{server.url}agent"
+
+    with serve(app) as server:
+        yield address
+
+
+def test_the_backend_goes_on_when_an_expert_fails(backend: Callable[[Server], str]) -> None:
+    async def moody(input: RunAgentInput) -> AsyncIterator[Step]:
+        is_critic = "critic" in str(input.messages[-1].content)
+        yield turn(text("Hm."), RunErrorEvent(message="I hate Oslo")) if is_critic else turn(text("Lovely."))
+
+    with serve(ScriptedAgent(moody)) as remote, HttpAgent(backend(remote)).stream_sync("What is Oslo like?") as run:
+        events = list(run)
+        result = run.result()
+    assert [event.message for event in events if isinstance(event, SubagentErrorEvent)] == ["I hate Oslo"]
+    assert [
+        event.subagent_run_id.partition("-")[0] for event in events if isinstance(event, SubagentFinishedEvent)
+    ] == ["guide"]
+    assert sorted(str(message.content) for message in result.new_messages) == ["Hm.", "Lovely."]
+    assert result.warnings == []
+
+
+def test_a_caller_who_leaves_the_backend_takes_the_remote_runs_along(backend: Callable[[Server], str]) -> None:
+    endless = ScriptedAgent(turn(text("Well,"), pause(float("inf"))))
+    with serve(endless) as remote, HttpAgent(backend(remote)).stream_sync("What is Oslo like?") as run:
+        next(event for event in run if isinstance(event, TextMessageContentEvent))
+        run.cancel()
+        assert run.result().aborted
+        assert remote.disconnected.wait(_SECONDS)
+
+
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="nbformat reads the notebook: pip install 'agui-client[dev]'")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient runs the notebook: pip install 'agui-client[dev]'")
+    pytest.importorskip("ipykernel", reason="ipykernel is the notebook's kernel: pip install 'agui-client[dev]'")
+    notebook: Any = nbformat.read(_EXAMPLES / "notebook.ipynb", as_version=4)
+    client = nbclient.NotebookClient(notebook, kernel_name="python3", timeout=_SECONDS, coalesce_streams=True)
+    # The kernel's own way of shutting down is deprecated in the kernel's own eyes.
+    client.execute(env={**_ENVIRONMENT, "PYTHONWARNINGS": "error,ignore::PendingDeprecationWarning"})
+    outputs = [_without_times(output["text"]) for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert outputs == [
+        [
+            "brief     How do I get to Bygdøy?   3 words, 1 messages",
+            "brief     And back?                 3 words, 1 messages",
+            "brief     With a bicycle?           3 words, 1 messages",
+            "thorough  How do I get to Bygdøy?   9 words, 2 messages",
+            "thorough  And back?                 9 words, 2 messages",
+            "thorough  With a bicycle?           9 words, 2 messages",
+        ],
+        [
+            "6 answers, the slowest in # seconds",
+            "['Take the ferry, unless it rains; then the tram.', 'Take the ferry.']",
+        ],
+        [
+            "Take the ferry, unless it rains; then the tram.",
+            "['user', 'reasoning', 'assistant']",
+        ],
+    ]

@@ -1,0 +1,51 @@
+"""README's snippets run as they stand, one after the other, against the demo agent."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import ToolCall
+
+from agui_client.testing import demo_agent, serve
+
+README = Path(__file__).parents[2] / "README.md"
+SNIPPETS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def ask(question: str | None) -> bool:
+    return True
+
+
+def call_tool(call: ToolCall) -> str:
+    return "18 degrees"
+
+
+GIVEN: dict[str, Any] = {
+    "ask": ask,
+    "call_tool": call_tool,
+    "schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+"""What README leaves to the reader."""
+
+
+def run(snippet: str, namespace: dict[str, Any]) -> None:
+    code = compile(snippet, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(eval(code, namespace))
+    else:
+        exec(code, namespace)
+
+
+def test_every_snippet_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(demo_agent(pace=0)) as server:
+        namespace = {**GIVEN, "url": server.url}
+        for snippet in SNIPPETS:
+            run(snippet.replace("http://localhost:8000/", server.url), namespace)
+    assert "18 degrees and clear" in capsys.readouterr().out
+    assert len(SNIPPETS) > 10

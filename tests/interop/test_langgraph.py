@@ -1,0 +1,157 @@
+"""LangGraph's own AG-UI adapter over real HTTP, with graphs that need no model; skipped where it is not installed.
+
+Measured with ag-ui-langgraph 0.0.47: it declares no protocol version, sends a RAW event beside each of its own, and
+snapshots of messages and state at the end. Interrupts are events of its own making unless it is told to speak 1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeAlias
+
+import pytest
+from ag_ui.core import CustomEvent, EventType, Interrupt, RawEvent, RunStartedEvent
+from fastapi import FastAPI
+from typing_extensions import TypedDict
+
+from agui_client import HttpAgent, Resolve, RunFailedError
+from agui_client.testing import serve
+
+_REASON = "needs LangGraph's adapter, which is not among the dev dependencies: pip install ag-ui-langgraph"
+adapter = pytest.importorskip("ag_ui_langgraph", reason=_REASON)
+graphs = pytest.importorskip("langgraph.graph", reason=_REASON)
+prebuilt = pytest.importorskip("langgraph.prebuilt", reason=_REASON)
+memory = pytest.importorskip("langgraph.checkpoint.memory", reason=_REASON)
+pregel = pytest.importorskip("langgraph.types", reason=_REASON)
+models = pytest.importorskip("langchain_core.language_models.fake_chat_models", reason=_REASON)
+said = pytest.importorskip("langchain_core.messages", reason=_REASON)
+
+# The adapter calls what its own library has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*get_config_jsonschema:DeprecationWarning")
+add_messages: Any = graphs.add_messages
+
+
+class Talk(TypedDict):
+    """The state of every graph here."""
+
+    messages: Annotated[list[Any], add_messages]
+    city: str
+
+
+Node = Callable[..., Any]
+RunnableConfig: TypeAlias = Any
+"""LangGraph knows the parameter for its configuration by this name."""
+
+
+def get_weather(city: str) -> str:
+    """The weather in a city."""
+    return f"18 degrees in {city}"
+
+
+@contextmanager
+def served(node: Node, **options: Any) -> Generator[str, None, None]:
+    """Serve a graph of one node, and of the tools it calls; gives its address."""
+    graph = graphs.StateGraph(Talk)
+    graph.add_node("talk", node)
+    graph.add_node("tools", prebuilt.ToolNode([get_weather]))
+    graph.add_edge(graphs.START, "talk")
+    graph.add_conditional_edges("talk", prebuilt.tools_condition)
+    graph.add_edge("tools", "talk")
+    compiled = graph.compile(checkpointer=memory.MemorySaver())
+    app = FastAPI()
+    adapter.add_langgraph_fastapi_endpoint(app, adapter.LangGraphAgent(name="talk", graph=compiled, **options))
+    with serve(app) as server:
+        yield server.url
+
+
+async def speak(state: Talk, config: RunnableConfig) -> dict[str, Any]:
+    """Streams one sentence, and sets the city."""
+    answer = said.AIMessage(f"I heard {len(state['messages'])} messages.")
+    model = models.GenericFakeChatModel(messages=iter([answer]))
+    return {"messages": [await model.ainvoke(state["messages"], config)], "city": "Oslo"}
+
+
+def test_text_streams_between_raw_events_and_ends_in_snapshots() -> None:
+    with served(speak) as url, HttpAgent(url).stream_sync("Hello") as run:
+        events = list(run)
+        result = run.result()
+    started = next(event for event in events if isinstance(event, RunStartedEvent))
+    assert started.protocol_version is None
+    kinds = [event.type for event in events if not isinstance(event, RawEvent)]
+    assert [kind for kind in kinds if kind != EventType.TEXT_MESSAGE_CONTENT] == [
+        EventType.RUN_STARTED,
+        EventType.STEP_STARTED,
+        EventType.TEXT_MESSAGE_START,
+        EventType.TEXT_MESSAGE_END,
+        EventType.STATE_SNAPSHOT,
+        EventType.STEP_FINISHED,
+        EventType.STATE_SNAPSHOT,
+        EventType.MESSAGES_SNAPSHOT,
+        EventType.RUN_FINISHED,
+    ]
+    assert [(message.role, message.content) for message in result.messages] == [
+        ("user", "Hello"),
+        ("assistant", "I heard 1 messages."),
+    ]
+    assert (result.text, result.state["city"], result.warnings) == ("I heard 1 messages.", "Oslo", [])
+
+
+def test_the_conversation_goes_on_in_the_servers_own_thread() -> None:
+    with served(speak, emit_raw_events=False) as url:
+        agent = HttpAgent(url)
+        answers = [agent.run_agent_sync(prompt).text for prompt in ("One?", "Two?")]
+    assert answers == ["I heard 1 messages.", "I heard 3 messages."]
+    assert [message.role for message in agent.messages] == ["user", "assistant", "user", "assistant"]
+
+
+def test_a_tool_of_the_graph_is_called_and_answered_inside_the_run() -> None:
+    async def look(state: Talk) -> dict[str, Any]:
+        if isinstance(state["messages"][-1], said.ToolMessage):
+            return {"messages": [said.AIMessage(f"It is {state['messages'][-1].content}.", id="answer")]}
+        call = {"name": "get_weather", "args": {"city": "Oslo"}, "id": "call-1"}
+        return {"messages": [said.AIMessage("", tool_calls=[call], id="calling")]}
+
+    with served(look) as url:
+        result = HttpAgent(url).run_agent_sync("Weather?")
+    assert [(message.role, message.content) for message in result.new_messages] == [
+        ("assistant", ""),
+        ("tool", "18 degrees in Oslo"),
+        ("assistant", "It is 18 degrees in Oslo."),
+    ]
+    assert result.pending_tool_calls == []
+    # Until the snapshot comes, the result has the id that the call's own message was given for want of another.
+    assert {warning.rule for warning in result.warnings} <= {"TOOL-5"}
+
+
+async def confirm(state: Talk) -> dict[str, Any]:
+    """Asks before it answers."""
+    answer = pregel.interrupt({"question": "Proceed?"})
+    return {"messages": [said.AIMessage(f"You said {answer}.", id="answer")]}
+
+
+def test_an_interrupt_of_the_graph_is_answered_with_resume() -> None:
+    with served(confirm, emit_interrupt_outcome=True) as url:
+        agent = HttpAgent(url)
+        asked = agent.run_agent_sync("Hello")
+        answers = {interrupt.id: Resolve({"approved": True}) for interrupt in asked.interrupts}
+        done = agent.run_agent_sync(resume=answers)
+    assert [type(interrupt) for interrupt in asked.interrupts] == [Interrupt]
+    assert done.messages[-1].content == "You said {'approved': True}."
+    assert (done.interrupts, asked.warnings, done.warnings) == ([], [], [])
+
+
+def test_an_interrupt_in_its_older_form_is_a_custom_event() -> None:
+    with served(confirm) as url, HttpAgent(url).stream_sync("Hello") as run:
+        asked = [event for event in run if isinstance(event, CustomEvent)]
+        result = run.result()
+    assert [(event.name, event.value) for event in asked] == [("on_interrupt", '{"question": "Proceed?"}')]
+    assert (result.interrupts, result.warnings) == ([], [])
+
+
+def test_a_node_that_breaks_down_fails_the_run() -> None:
+    async def fail(state: Talk) -> dict[str, Any]:
+        raise RuntimeError("the node is down")
+
+    with served(fail) as url, pytest.raises(RunFailedError, match=r"^the node is down$"):
+        HttpAgent(url).run_agent_sync("Hello")

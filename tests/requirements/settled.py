@@ -1,0 +1,88 @@
+"""What the specification leaves open and the design settles (section 7), in its order: SET."""
+
+from __future__ import annotations
+
+from requirements.model import Requirement
+
+SETTLED = (
+    Requirement(
+        "SET-1",
+        'A null in place of an optional field ends the run unless null_fields="drop", which drops it with a warning.',
+        "design",
+    ),
+    Requirement(
+        "SET-2",
+        "A call with an unknown parent makes that assistant message; one with none, or no assistant's, makes its own.",
+        "design",
+    ),
+    Requirement(
+        "SET-3",
+        "A tool result stands right after the message that made the call and the results there, else at the end.",
+        "design",
+    ),
+    Requirement(
+        "SET-4",
+        "An untagged explicit continuation closes the chunk stream of the parent's lane.",
+        "design",
+    ),
+    Requirement(
+        "SET-5",
+        "A thread or run id that does not match is warned about, and ends the run under strict=True.",
+        "design",
+    ),
+    Requirement(
+        "SET-6",
+        "Two interrupts with one id reject the stream.",
+        "design",
+    ),
+    Requirement(
+        "SET-7",
+        "Unknown or duplicate answers raise InterruptsNotCoveredError before anything is sent.",
+        "design",
+    ),
+    Requirement(
+        "SET-8",
+        "A late RUN_ERROR takes the interrupts of its run with it.",
+        "design",
+    ),
+    Requirement(
+        "SET-9",
+        "Of two messages with one id in a snapshot the last one counts, in the first one's place, with a warning.",
+        "design",
+    ),
+    Requirement(
+        "SET-10",
+        "Text streamed into the id of an activity message is skipped with a warning.",
+        "design",
+    ),
+    Requirement(
+        "SET-11",
+        "The tool calls of a cancelled, failed or truncated run are reported and never executed.",
+        "design",
+    ),
+    Requirement(
+        "SET-12",
+        "An unterminated last frame counts if it is whole JSON; otherwise the run is incomplete.",
+        "design",
+    ),
+    Requirement(
+        "SET-13",
+        "Another content type raises UnexpectedContentTypeError with its first 512 characters; no events, incomplete.",
+        "design",
+    ),
+    Requirement(
+        "SET-14",
+        "A delta for an activity that is not there and an encrypted value for nothing are skipped with a warning.",
+        "design",
+    ),
+    Requirement(
+        "SET-15",
+        "A frame larger than max_event_bytes raises StreamTooLargeError.",
+        "design",
+    ),
+    Requirement(
+        "SET-16",
+        "A peer known to be older gets the input in its own era's form, with a warning where something is lost.",
+        "design",
+    ),
+)

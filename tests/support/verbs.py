@@ -1,0 +1,187 @@
+"""The five verbs as values, each on every loop it works with, and what they all can say about how a run ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias, Unpack
+
+import anyio
+import pytest
+from ag_ui.core import (
+    Event,
+    Message,
+    RunFinishedEvent,
+    RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
+    TokenUsage,
+    aggregate_token_usage,
+)
+from reactivex.abc import DisposableBase
+
+from support.waiting import LIMIT, in_thread
+
+if TYPE_CHECKING:
+    from agui_client import AbstractAgent, RunOptions, RunResult
+
+
+Prompt: TypeAlias = "str | Message | dict[str, object] | None"
+
+
+@dataclass
+class Ending:
+    """How a run ended, as its caller saw it."""
+
+    events: list[Event] | None = None
+    """What was iterated; None for verbs that show no events."""
+    outcome: RunFinishedOutcome | None = None
+    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+    error: Exception | None = None
+    """What was raised, or reported to `on_error`."""
+    result: RunResult | None = None
+    """What was returned; None for observables, and when something was raised."""
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the events."""
+        return [event.type.value for event in self.events or ()]
+
+    def settle(self, result: RunResult) -> None:
+        """Take note of a result."""
+        self.result, self.outcome, self.usage = result, result.outcome, result.usage
+
+
+class Verb(Protocol):
+    """Runs an agent to the end of the run, in a bounded time."""
+
+    def __call__(self, agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending: ...
+
+
+def _awaited(backend: str) -> Verb:
+    def verb(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+        ending = Ending()
+
+        async def main() -> None:
+            with anyio.fail_after(LIMIT):
+                ending.settle(await agent.run_agent(prompt, **options))
+
+        return _caught(ending, lambda: anyio.run(main, backend=backend))
+
+    return verb
+
+
+def _iterated(backend: str) -> Verb:
+    def verb(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+        events: list[Event] = []
+        ending = Ending(events)
+
+        async def main() -> None:
+            with anyio.fail_after(LIMIT):
+                async with agent.stream(prompt, **options) as run:
+                    async for event in run:
+                        events.append(event)  # noqa: PERF401 (an error must leave what came before it)
+                    ending.settle(await run.result())
+
+        return _caught(ending, lambda: anyio.run(main, backend=backend))
+
+    return verb
+
+
+def _called(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+    ending = Ending()
+    return _caught(ending, lambda: ending.settle(in_thread(lambda: agent.run_agent_sync(prompt, **options))))
+
+
+def _looped(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+    events: list[Event] = []
+    ending = Ending(events)
+
+    def main() -> None:
+        with agent.stream_sync(prompt, **options) as run:
+            events.extend(run)
+            ending.settle(run.result())
+
+    return _caught(ending, lambda: in_thread(main))
+
+
+def _observed_in_thread(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+    over = threading.Event()
+    ending, subscribe = _observer(over.set)
+    in_thread(lambda: subscribe(agent, prompt, options))
+    assert over.wait(LIMIT)
+    return ending
+
+
+def _observed_in_loop(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+    async def main() -> Ending:
+        over = anyio.Event()
+        ending, subscribe = _observer(over.set)
+        subscribe(agent, prompt, options)
+        with anyio.fail_after(LIMIT):
+            await over.wait()
+        return ending
+
+    return anyio.run(main)
+
+
+Subscribe = Callable[["AbstractAgent", Prompt, "RunOptions"], DisposableBase]
+
+
+def _observer(over: Callable[[], None]) -> tuple[Ending, Subscribe]:
+    events: list[Event] = []
+    ending = Ending(events)
+
+    def completed() -> None:
+        last = next(event for event in reversed(events) if isinstance(event, RunFinishedEvent))
+        ending.outcome = last.outcome or RunFinishedSuccessOutcome()
+        ending.usage = aggregate_token_usage(last.usage or [])
+        over()
+
+    def failed(error: Exception) -> None:
+        ending.error = error
+        over()
+
+    def subscribe(agent: AbstractAgent, prompt: Prompt, options: RunOptions) -> DisposableBase:
+        return agent.observe(prompt, **options).subscribe(events.append, failed, completed)
+
+    return ending, subscribe
+
+
+def _caught(ending: Ending, run: Callable[[], None]) -> Ending:
+    try:
+        run()
+    except Exception as error:
+        ending.error = error
+    return ending
+
+
+VERBS: Mapping[str, Verb] = {
+    "run_agent-asyncio": _awaited("asyncio"),
+    "run_agent-trio": _awaited("trio"),
+    "stream-asyncio": _iterated("asyncio"),
+    "stream-trio": _iterated("trio"),
+    "run_agent_sync": _called,
+    "stream_sync": _looped,
+    "observe-thread": _observed_in_thread,
+    "observe-loop": _observed_in_loop,
+}
+"""Every way to run an agent."""
+
+every_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+"""Run a test once with each."""
+
+RESULT_VERBS = {name: verb for name, verb in VERBS.items() if not name.startswith("observe")}
+"""Those that give a result; observables give events."""
+
+every_result_verb = pytest.mark.parametrize(
+    "verb", [pytest.param(verb, id=name) for name, verb in RESULT_VERBS.items()]
+)
+
+EVENT_VERBS = {name: verb for name, verb in VERBS.items() if not name.startswith("run_agent")}
+"""Those that show events."""
+
+
+def shown(messages: list[Message]) -> list[dict[str, object]]:
+    """Messages as JSON objects, for comparing whole values and reading what differs."""
+    return [message.model_dump(mode="json", by_alias=True, exclude_none=True) for message in messages]

@@ -1,0 +1,108 @@
+"""Ctrl-C in a program closes the connection at once and ends the program without complaints."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from support.waiting import LIMIT, SOON, until_sync
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMES = sse(turn(text("One two", message_id="m1")))
+BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
+
+RUN_AGENT_SYNC = """
+agent.run_agent_sync("Hi")
+"""
+STREAM_SYNC = """
+with agent.stream_sync("Hi") as run:
+    for event in run:
+        pass
+"""
+STREAM_ASYNCIO = """
+async def main():
+    async with agent.stream("Hi") as run:
+        async for event in run:
+            pass
+
+import asyncio
+asyncio.run(main())
+"""
+RUN_AGENT_TRIO = """
+import trio
+trio.run(agent.run_agent, "Hi")
+"""
+OBSERVE_IN_LOOP = """
+import asyncio
+
+async def main():
+    agent.observe("Hi").subscribe()
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+OBSERVE_IN_THREAD = """
+import threading
+subscription = agent.observe("Hi").subscribe()
+try:
+    threading.Event().wait()
+finally:
+    subscription.dispose()
+"""
+PROGRAMS = {
+    "run_agent_sync": RUN_AGENT_SYNC,
+    "stream_sync": STREAM_SYNC,
+    "stream, asyncio": STREAM_ASYNCIO,
+    "run_agent, trio": RUN_AGENT_TRIO,
+    "observe in a loop": OBSERVE_IN_LOOP,
+    "observe in a thread": OBSERVE_IN_THREAD,
+}
+BEGINNING = """
+import sys
+from ag_ui.core import TextMessageContentEvent
+from agui_client import HttpAgent
+agent = HttpAgent(sys.argv[1])
+
+@agent.on(TextMessageContentEvent)
+def ready(event):
+    print("ready", flush=True)
+"""
+
+
+@contextmanager
+def program(source: str, url: str) -> Generator[subprocess.Popen[str]]:
+    """A running Python program that takes every forgotten resource for an error."""
+    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", BEGINNING + source, url]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
+@pytest.mark.parametrize("source", PROGRAMS.values(), ids=list(PROGRAMS))
+def test_ctrl_c_closes_the_connection_and_ends_the_program(source: str) -> None:
+    with serve_bytes(Reply([BEGUN], end="stall")) as server, program(source, server.url) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == "ready\n"
+        pressed_at = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        until_sync(server.disconnected.is_set, LIMIT)
+        assert server.disconnected_at is not None
+        assert server.disconnected_at - pressed_at < SOON
+        _, complaints = process.communicate(timeout=LIMIT)
+    assert process.returncode == -signal.SIGINT
+    assert complaints.rstrip().endswith("KeyboardInterrupt")
+    assert complaints.count("Traceback") <= 2
+    for word in ("Warning", "never awaited", "was destroyed", "Exception ignored", "never retrieved"):
+        assert word not in complaints

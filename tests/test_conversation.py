@@ -1,0 +1,161 @@
+"""A conversation that is cloned, saved as a document, and restored in another place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    Tool,
+    UserMessage,
+)
+
+from agui_client import (
+    AbstractAgent,
+    ConversationSnapshot,
+    FunctionAgent,
+    RunInProgressError,
+    UsageError,
+)
+from agui_client.testing import ScriptedAgent, interrupt, state, text, turn
+from support import scenario
+
+HELLO = turn(text("Hello."))
+SYSTEM = SystemMessage(id="system", content="Be brief.")
+BEFORE: list[Message] = [
+    SYSTEM,
+    UserMessage(id="user-1", content="Hi"),
+    AssistantMessage(id="answer-1", content="Hello."),
+]
+
+
+def contents(agent: AbstractAgent) -> list[Any]:
+    return [message.content for message in agent.messages]
+
+
+# --- clones
+
+
+def test_nothing_that_is_said_to_a_clone_reaches_the_other() -> None:
+    agent = ScriptedAgent(turn(text("Hello."), state({"n": 1})), initial_messages=BEFORE, initial_state={"deep": []})
+    clone = agent.clone()
+    assert type(clone) is ScriptedAgent
+    assert (clone.messages, clone.state, clone.thread_id, clone.agent_id) == (
+        agent.messages, agent.state, agent.thread_id, agent.agent_id
+    )  # fmt: skip
+    clone.run_agent_sync("Hi")
+    clone.tools.append(Tool(name="t", description="", parameters={}))
+    assert (agent.messages, agent.state, agent.tools) == (BEFORE, {"deep": []}, [])
+    agent.set_messages([])
+    agent.set_state("mine")
+    assert (len(clone.messages), clone.state) == (5, {"n": 1})
+
+
+def test_a_clone_takes_what_is_pending_with_it() -> None:
+    agent = ScriptedAgent(turn(outcome=interrupt("Proceed?")))
+    agent.run_agent_sync()
+    clone = agent.clone()
+    agent.abandon_interrupts()
+    agent.run_agent_sync()
+    assert [each.id for each in clone.pending_interrupts] == ["interrupt-1"]
+    with pytest.raises(UsageError):
+        clone.run_agent_sync()
+
+
+def test_a_clone_can_be_made_in_the_middle_of_a_run() -> None:
+    agent = ScriptedAgent(turn(text("One two")))
+    with agent.stream_sync("Hi") as run:
+        for _ in range(3):
+            next(run)
+        clone = agent.clone()
+        assert contents(clone) == ["Hi", "One "]
+        assert not clone.is_running
+        run.result()
+    assert contents(clone) == ["Hi", "One "]
+    assert contents(agent) == ["Hi", "One two"]
+
+
+def test_a_clone_keeps_what_a_subclass_has() -> None:
+    class Mine(FunctionAgent):
+        own = "class"
+
+        def __init__(self) -> None:
+            super().__init__(ScriptedAgent(HELLO).run)
+            self.own = "instance"
+
+    assert Mine().clone().own == "instance"
+
+
+# --- saving
+
+
+@pytest.mark.requirement("INT-1")
+def test_a_conversation_survives_json() -> None:
+    agent = ScriptedAgent([scenario.TURN], turn(outcome=interrupt("Proceed?", response_schema={"type": "boolean"})))
+    agent.run_agent_sync(scenario.PROMPT)
+    agent.run_agent_sync("Book it")
+    document = agent.snapshot().model_dump_json()
+    other = ScriptedAgent(HELLO)
+    other.restore(ConversationSnapshot.model_validate_json(document))
+    assert other.thread_id == agent.thread_id
+    assert other.messages == agent.messages
+    assert other.state == agent.state == scenario.STATE
+    assert other.pending_interrupts == agent.pending_interrupts
+    with pytest.raises(UsageError, match="interrupt-1"):
+        other.run_agent_sync()
+    assert other.snapshot() == agent.snapshot()
+
+
+def test_an_abandoned_interrupt_is_still_abandoned_after_a_restore() -> None:
+    agent = ScriptedAgent(turn(outcome=interrupt("Proceed?")))
+    agent.run_agent_sync()
+    agent.abandon_interrupts()
+    other = ScriptedAgent(HELLO)
+    other.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
+    other.run_agent_sync()
+    assert [entry.status for entry in other.inputs[0].resume or []] == ["cancelled"]
+
+
+@pytest.mark.parametrize("value", [None, 0, [], {"a": None}], ids=repr)
+def test_any_state_survives_json(value: Any) -> None:
+    agent = ScriptedAgent(HELLO)
+    agent.set_state(value)
+    document = agent.snapshot().model_dump_json()
+    agent.set_state("other")
+    agent.restore(ConversationSnapshot.model_validate_json(document))
+    assert agent.state == value
+
+
+def test_a_snapshot_never_changes_and_is_not_changed_through() -> None:
+    agent = ScriptedAgent(turn(text("Hello."), state({"list": [1]})), initial_state={"list": []})
+    document = agent.snapshot()
+    document.state["list"].append("mine")
+    assert agent.state == {"list": []}
+    agent.run_agent_sync("Hi")
+    assert (document.messages, document.state) == ([], {"list": ["mine"]})
+    document.messages.append(SYSTEM)
+    assert agent.state == {"list": [1]}
+    agent.restore(document)
+    document.state["list"].append("later")
+    document.messages.clear()
+    assert (agent.state, agent.messages) == ({"list": ["mine"]}, [SYSTEM])
+
+
+def test_a_document_of_another_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="version"):
+        ConversationSnapshot.model_validate_json('{"version": 2, "thread_id": "t"}')
+    with pytest.raises(ValueError, match="extra"):
+        ConversationSnapshot.model_validate_json('{"thread_id": "t", "colour": "red"}')
+
+
+def test_a_conversation_is_not_replaced_in_the_middle_of_a_run() -> None:
+    agent = ScriptedAgent(HELLO)
+    document = agent.snapshot()
+    with agent.stream_sync("Hi") as run:
+        next(run)
+        with pytest.raises(RunInProgressError):
+            agent.restore(document)
+        assert run.result().text == "Hello."

@@ -1,0 +1,307 @@
+"""Who may import what (the design's import rule), what the public namespace holds, and what importing it loads."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import packages_distributions
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_PROJECT = Path(__file__).parents[1]
+_PACKAGE = _PROJECT / "agui_client"
+_HEAVY = ("reactivex", "rich", "typer", "uvicorn")
+# Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's.
+_PART_OF = {"jsonpointer": {"jsonpatch"}, "pydantic_core": {"pydantic"}}
+
+
+@dataclass(frozen=True)
+class _Import:
+    """One imported name: by which module of the package, what, and when it is carried out."""
+
+    module: str
+    target: str
+    line: int
+    typing_only: bool
+    """True inside `if TYPE_CHECKING:`, which only type checkers carry out."""
+    in_function: bool
+    """True inside a function, which is carried out at the first call."""
+
+    @property
+    def library(self) -> str:
+        return self.target.partition(".")[0]
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.target}"
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(_PROJECT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    return {_module_name(path): path for path in sorted(_PACKAGE.rglob("*.py"))}
+
+
+def _is_or_is_in(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _guards_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+class _ImportCollector(ast.NodeVisitor):
+    """Collects what one module imports, submodules told apart from names by whether the package has such a module."""
+
+    def __init__(self, module: str, *, is_package: bool, known: frozenset[str]) -> None:
+        self.found: list[_Import] = []
+        self._module = module
+        self._package = module if is_package else module.rpartition(".")[0]
+        self._known = known
+        self._typing_only = False
+        self._in_function = False
+
+    def visit_If(self, node: ast.If) -> None:
+        outer = self._typing_only
+        self._typing_only = outer or _guards_type_checking(node)
+        for child in node.body:
+            self.visit(child)
+        self._typing_only = outer
+        for child in node.orelse:
+            self.visit(child)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outer, self._in_function = self._in_function, True
+        self.generic_visit(node)
+        self._in_function = outer
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - as above
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._add(alias.name, node.lineno)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = self._absolute(node)
+        for alias in node.names:
+            submodule = f"{base}.{alias.name}"
+            self._add(submodule if submodule in self._known else base, node.lineno)
+
+    def _absolute(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parent = self._package.split(".")[: len(self._package.split(".")) - node.level + 1]
+        return ".".join([*parent, node.module] if node.module else parent)
+
+    def _add(self, target: str, line: int) -> None:
+        self.found.append(_Import(self._module, target, line, self._typing_only, self._in_function))
+
+
+def _imports_of(module: str, source: str, *, is_package: bool, known: frozenset[str]) -> list[_Import]:
+    collector = _ImportCollector(module, is_package=is_package, known=known)
+    collector.visit(ast.parse(source))
+    return collector.found
+
+
+@cache
+def _imports() -> tuple[_Import, ...]:
+    known = frozenset(_modules())
+    found: list[_Import] = []
+    for module, path in _modules().items():
+        source = path.read_text(encoding="utf-8")
+        found += _imports_of(module, source, is_package=path.name == "__init__.py", known=known)
+    return tuple(found)
+
+
+def _own(*importers: str) -> Iterator[_Import]:
+    """What the modules in `importers` import from this package."""
+    return (i for i in _imports() if _is_or_is_in(i.module, *importers) and _is_or_is_in(i.target, "agui_client"))
+
+
+def _lines(broken: Iterable[_Import]) -> list[str]:
+    return [str(one) for one in broken]
+
+
+def test_imports_are_told_apart_by_target_time_and_place() -> None:
+    source = """
+from typing import TYPE_CHECKING
+from agui_client import errors, AbstractAgent
+from . import sibling
+from ..result import RunResult
+if TYPE_CHECKING:
+    import httpx
+else:
+    import rich.console
+async def late():
+    from uvicorn import run
+"""
+    known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._tools.sibling"})
+    found = _imports_of("agui_client._tools.loop", source, is_package=False, known=known)
+    assert [(i.target, i.line, i.typing_only, i.in_function) for i in found] == [
+        ("typing", 2, False, False),
+        ("agui_client.errors", 3, False, False),
+        ("agui_client", 3, False, False),
+        ("agui_client._tools.sibling", 4, False, False),
+        ("agui_client.result", 5, False, False),
+        ("httpx", 7, True, False),
+        ("rich.console", 9, False, False),
+        ("uvicorn", 11, False, True),
+    ]
+
+
+def test_the_package_is_where_these_tests_look() -> None:
+    assert {"agui_client", "agui_client.agent", "agui_client._pipeline.transport"} <= set(_modules())
+
+
+def test_the_pipeline_imports_only_errors_and_itself() -> None:
+    allowed = ("agui_client.errors", "agui_client._pipeline")
+    assert _lines(i for i in _own("agui_client._pipeline") if not _is_or_is_in(i.target, *allowed)) == []
+
+
+def test_the_surfaces_import_only_the_pipeline_errors_results_and_themselves() -> None:
+    allowed = ("agui_client.errors", "agui_client.result", "agui_client._pipeline", "agui_client._surfaces")
+    run_time = (i for i in _own("agui_client._surfaces") if not i.typing_only)
+    assert _lines(i for i in run_time if not _is_or_is_in(i.target, *allowed)) == []
+
+
+def test_the_tools_see_a_run_only_through_a_callable() -> None:
+    agents = ("agui_client.agent", "agui_client.http_agent", "agui_client.function_agent")
+    broken = (i for i in _own("agui_client._tools") if _is_or_is_in(i.target, *agents, "agui_client._surfaces"))
+    assert _lines(i for i in broken if not i.typing_only) == []
+
+
+def test_nothing_inside_imports_the_public_namespace() -> None:
+    outside = ("agui_client._cli", "agui_client.testing", "agui_client.__main__")
+    broken = (i for i in _own("agui_client") if i.target == "agui_client" and not _is_or_is_in(i.module, *outside))
+    assert _lines(i for i in broken if not i.typing_only) == []
+
+
+def test_only_the_main_module_imports_the_command_line() -> None:
+    importers = ("agui_client._cli", "agui_client.__main__")
+    broken = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._cli"))
+    assert _lines(i for i in broken if not _is_or_is_in(i.module, *importers)) == []
+
+
+def test_only_the_command_line_imports_the_test_kit() -> None:
+    importers = ("agui_client._cli", "agui_client.testing")
+    broken = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client.testing"))
+    assert _lines(i for i in broken if not _is_or_is_in(i.module, *importers)) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "libraries"),
+    [
+        ("agui_client._pipeline.transport", ("httpx", "httpx_sse")),
+        ("agui_client._surfaces.observable", ("reactivex",)),
+        ("agui_client._cli", ("click", "rich", "typer", "uvicorn")),
+    ],
+)
+def test_a_library_has_one_importer(importer: str, libraries: tuple[str, ...]) -> None:
+    run_time = (i for i in _imports() if not i.typing_only and _is_or_is_in(i.target, *libraries))
+    broken = (i for i in run_time if not _is_or_is_in(i.module, importer) and not _serves_tests(i))
+    assert _lines(broken) == []
+
+
+def _serves_tests(one: _Import) -> bool:
+    """The test kit's server runs on uvicorn too, loaded when it is started so that the rest of the kit does without."""
+    in_kit = _is_or_is_in(one.module, "agui_client.testing") and _is_or_is_in(one.target, "uvicorn")
+    return in_kit and (one.in_function or one.module == "agui_client.testing._uvicorn")
+
+
+def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
+    project = tomllib.loads((_PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = _distributions(project["dependencies"])
+    command_line = core | _distributions(project["optional-dependencies"]["cli"])
+    undeclared = [
+        one
+        for one in _imports()
+        if one.library not in sys.stdlib_module_names
+        and one.library != "agui_client"
+        and not _providers(one.library) & (command_line if _needs_command_line(one) else core)
+    ]
+    assert _lines(undeclared) == []
+
+
+def _needs_command_line(one: _Import) -> bool:
+    return _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one)
+
+
+def _distributions(requirements: Iterable[str]) -> set[str]:
+    """The normalised names of the distributions that requirement lines ask for."""
+    names = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+    return {re.sub(r"[-_.]+", "-", name[0]).lower() for name in names if name}
+
+
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def _providers(library: str) -> set[str]:
+    """The distributions that an import name comes from, or those whose documented interface it is part of."""
+    return _PART_OF.get(library) or _distributions(_owners().get(library, ()))
+
+
+def _definitions(path: Path) -> Iterator[tuple[str, bool]]:
+    """The names a module defines at its top, with whether each has a docstring (a variable's stands below it)."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for node, below in pairwise([*body, None]):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, ast.get_docstring(node) is not None
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                yield name, isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+def test_the_public_namespace_is_sorted_and_resolves(namespace: str) -> None:
+    module = importlib.import_module(namespace)
+    assert list(module.__all__) == sorted(set(module.__all__))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
+    documented: dict[str, bool] = {}
+    for path in _modules().values():
+        for name, has_docstring in _definitions(path):
+            documented[name] = documented.get(name, False) or has_docstring
+    public: list[str] = importlib.import_module(namespace).__all__
+    assert [name for name in public if not documented.get(name, True)] == []
+
+
+def test_every_module_has_a_docstring() -> None:
+    sources = {name: path.read_text(encoding="utf-8") for name, path in _modules().items()}
+    assert [name for name, source in sources.items() if source and ast.get_docstring(ast.parse(source)) is None] == []
+
+
+@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+def test_importing_a_namespace_loads_no_library_that_only_a_feature_needs(namespace: str) -> None:
+    # httpx itself loads rich where its own command line could run, so its imports are taken off.
+    program = f"""
+import sys
+import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
+before = set(sys.modules)
+import {namespace}
+print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -1,0 +1,164 @@
+"""What a run came to: the fields of a result, and reading it as a type of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    RunErrorEvent,
+    RunFinishedSuccessOutcome,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    UserMessage,
+)
+from pydantic import BaseModel, ValidationError
+
+from agui_client import RunFailedError, RunResult, Timings
+from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
+from support import scenario
+from support.verbs import shown
+
+
+def result_of(*steps: Step, **ending: Any) -> RunResult:
+    return ScriptedAgent(turn(*steps, **ending)).run_agent_sync(scenario.PROMPT)
+
+
+def test_a_run_that_only_begins_and_ends_has_little_to_show() -> None:
+    result = result_of()
+    assert (result.text, result.result, result.state) == ("", None, {})
+    assert result.outcome == RunFinishedSuccessOutcome()
+    assert (result.interrupts, result.pending_tool_calls, result.new_messages) == ([], [], [])
+    assert (result.usage, result.warnings, result.response, result.aborted) == ([], [], None, False)
+    assert result.messages == [scenario.PROMPT]
+
+
+def test_text_is_the_last_assistant_message_the_run_wrote() -> None:
+    assert result_of(text("One"), text("Two"), tool_call("look"), tool_result("seen")).text == "Two"
+    assert result_of(text("One"), reasoning("Hm.")).text == "One"
+    assert result_of(text("One"), text("")).text == "One"
+    assert result_of(text("One"), text("for the user", role="user")).text == "One"
+    assert result_of(reasoning("Hm.")).text == ""
+
+
+def test_text_of_a_subagent_is_not_the_runs() -> None:
+    subagent: list[Step] = [
+        TextMessageStartEvent(message_id="s", role="assistant", subagent_run_id="sub-1"),
+        TextMessageContentEvent(message_id="s", delta="Inner"),
+        TextMessageEndEvent(message_id="s"),
+    ]
+    assert result_of(text("Outer"), *subagent).text == "Outer"
+
+
+def test_text_of_an_earlier_run_is_not_this_runs() -> None:
+    agent = ScriptedAgent(turn(text("One")), turn())
+    assert agent.run_agent_sync("Hi").text == "One"
+    assert agent.run_agent_sync("Hi").text == ""
+
+
+def test_of_several_runs_in_one_stream_the_last_one_counts() -> None:
+    replayed = turn(text("Old"), tool_call("old"), result="old", run_id="run-0")
+    result = ScriptedAgent([replayed, turn()]).run_agent_sync()
+    assert (result.text, result.result, result.pending_tool_calls) == ("", None, [])
+    assert [message.content for message in result.new_messages] == ["Old", None]
+    result = ScriptedAgent([replayed, turn(text("New"), tool_call("new"))]).run_agent_sync()
+    assert (result.text, [call.function.name for call in result.pending_tool_calls]) == ("New", ["new"])
+
+
+def test_new_messages_are_those_that_were_not_there_when_the_run_began() -> None:
+    agent = ScriptedAgent(turn(text("One")), initial_messages=[UserMessage(id="u0", content="Before")])
+    result = agent.run_agent_sync(scenario.PROMPT)
+    assert [message.content for message in result.new_messages] == ["One"]
+    assert [message.content for message in result.messages] == ["Before", scenario.PROMPT.content, "One"]
+
+
+@pytest.mark.parametrize("value", [0, "", False, [], {"a": None}, "done"], ids=repr)
+def test_any_json_is_a_result(value: Any) -> None:
+    assert result_of(result=value).result == value
+
+
+def test_a_result_cannot_be_changed_and_stays_as_it_is() -> None:
+    agent = ScriptedAgent(
+        turn(text("One", message_id="m"), state({"n": 1})), turn(text(" two", message_id="m"), state(2))
+    )
+    first = agent.run_agent_sync(scenario.PROMPT)
+    agent.run_agent_sync()
+    assert first.text == "One"
+    assert shown(first.messages)[1:] == [{"id": "m", "role": "assistant", "content": "One"}]
+    assert first.state == {"n": 1}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        first.text = "other"  # type: ignore[misc]
+
+
+@pytest.mark.requirement("USAGE-3")
+def test_usage_is_the_last_runs_own() -> None:
+    usage = [TokenUsage(model="m", input_tokens=1)]
+    replayed = turn(usage=[TokenUsage(model="m", input_tokens=100)], run_id="run-0")
+    agent = ScriptedAgent(
+        [replayed, turn(usage=usage)], [replayed, turn()], [replayed, turn(RunErrorEvent(message="x", usage=usage))]
+    )
+    assert agent.run_agent_sync().usage == usage
+    assert agent.run_agent_sync().usage == []
+    with pytest.raises(RunFailedError) as caught:
+        agent.run_agent_sync()
+    assert caught.value.partial is not None
+    assert caught.value.partial.usage == usage
+
+
+def test_timings_of_an_agent_in_this_process_have_no_connection() -> None:
+    timings = result_of(text("One")).timings
+    assert timings.connect is None
+    assert timings.first_event is not None
+    assert timings.first_text is not None
+    assert timings.total is not None
+    assert 0 <= timings.first_event <= timings.first_text <= timings.total
+    assert result_of().timings.first_text is None
+    assert Timings() == Timings(None, None, None, None)
+
+
+# --- reading it
+
+
+class Place(BaseModel):
+    name: str
+    days: list[int] = []
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+def test_a_result_is_read_from_what_the_run_finished_with() -> None:
+    place = result_of(text("some text"), result={"name": "Oslo", "days": [1]}).parse(Place)
+    assert place == Place(name="Oslo", days=[1])
+
+
+def test_without_one_the_final_text_is_read_as_json() -> None:
+    assert result_of(text("Let me see."), text('{"name": "Oslo"}')).parse(Place) == Place(name="Oslo")
+
+
+def test_a_false_result_is_a_result() -> None:
+    assert result_of(text("7"), result=0).parse(int) == 0
+    assert result_of(text("7")).parse(int) == 7
+
+
+def test_any_type_pydantic_knows_can_be_read() -> None:
+    assert result_of(result={"x": 1}).parse(Point) == Point(1)
+    assert result_of(text('["a"]')).parse(list[str]) == ["a"]
+
+
+@pytest.mark.parametrize("said", ["no JSON", '{"place": 1}', ""])
+def test_what_does_not_fit_is_a_validation_error(said: str) -> None:
+    with pytest.raises(ValidationError):
+        result_of(text(said)).parse(Place)
+
+
+def test_a_run_logs_nothing_but_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client")
+    result_of(text("One"), state({"n": 1}))
+    assert caplog.records == []

@@ -1,0 +1,198 @@
+"""Answers to tool calls on their way back to the agent (TOOL-8 … TOOL-10)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    AssistantMessage,
+    RunFinishedSuccessOutcome,
+    TextPart,
+    ToolMessage,
+)
+from pydantic import BaseModel
+
+from agui_client import AbstractAgent, ConversationSnapshot, ToolFailure, UsageError
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
+from support.verbs import Verb, every_result_verb, every_verb
+
+TWO_CALLS = turn(tool_call("look", {"at": "map"}, tool_call_id="c1"), tool_call("listen", tool_call_id="c2"))
+DONE = turn(text("Done."))
+
+
+def pending_of(agent: AbstractAgent, verb: Verb) -> list[str]:
+    result = verb(agent, "Hi").result
+    assert result is not None
+    return [call.id for call in result.pending_tool_calls]
+
+
+def answers(agent: ScriptedAgent) -> list[ToolMessage]:
+    """The tool messages the agent was sent last."""
+    return [message for message in agent.inputs[-1].messages if isinstance(message, ToolMessage)]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-8", "TOOL-9", "TOOL-11")
+def test_calls_without_a_result_are_pending(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look"), tool_result("seen"), tool_call("listen"), tool_call("unheard_of")))
+    assert pending_of(agent, verb) == ["call-2", "call-3"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-9")
+def test_an_empty_list_of_pending_calls_is_no_list(verb: Verb) -> None:
+    outcome = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=[])
+    assert pending_of(ScriptedAgent(turn(tool_call("look"), outcome=outcome)), verb) == ["call-1"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-8")
+def test_a_list_of_pending_calls_is_exact(verb: Verb) -> None:
+    outcome = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c2"])
+    agent = ScriptedAgent(
+        turn(tool_call("look", tool_call_id="c1"), tool_call("listen", tool_call_id="c2"), outcome=outcome)
+    )
+    assert pending_of(agent, verb) == ["c2"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-9")
+def test_calls_of_an_interrupted_run_are_derived(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("pay"), outcome=interrupt("Pay?", tool_call_id="call-1")))
+    assert pending_of(agent, verb) == ["call-1"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-9")
+def test_calls_of_earlier_runs_are_not_this_runs(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    assert pending_of(agent, verb) == ["call-1"]
+    assert pending_of(agent, verb) == []
+
+
+@every_verb
+@pytest.mark.requirement("TOOL-10", "TOOL-6")
+def test_results_are_tool_messages_right_after_what_was_said(verb: Verb) -> None:
+    agent = ScriptedAgent(TWO_CALLS, DONE)
+    verb(agent, "Hi")
+    assert verb(agent, tool_results={"c1": "a map", "c2": {"heard": None}}).error is None
+    roles = [message.role for message in agent.inputs[1].messages]
+    assert roles == ["user", "assistant", "assistant", "tool", "tool"]
+    first, second = answers(agent)
+    assert (first.tool_call_id, first.content, first.error) == ("c1", "a map", None)
+    assert (second.tool_call_id, json.loads(str(second.content))) == ("c2", {"heard": None})
+    assert first.id != second.id
+    assert agent.messages[:5] == agent.inputs[1].messages
+
+
+class Found(BaseModel):
+    place: str
+
+
+@pytest.mark.requirement("TOOL-6")
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("as it is", "as it is"),
+        ("", ""),
+        (None, "null"),
+        (0, "0"),
+        ([1, "two"], '[1,"two"]'),
+        ([], "[]"),
+        ({"ü": True}, '{"ü":true}'),
+        (Found(place="Oslo"), '{"place":"Oslo"}'),
+        ([TextPart(text="a part")], [TextPart(text="a part")]),
+    ],
+    ids=repr,
+)
+def test_a_result_is_text_parts_or_json(value: Any, content: Any) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    agent.run_agent_sync("Hi")
+    agent.run_agent_sync(tool_results={"call-1": value})
+    assert answers(agent)[0].content == content
+
+
+@every_verb
+@pytest.mark.requirement("TOOL-10")
+def test_a_failure_says_what_went_wrong(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    verb(agent, "Hi")
+    verb(agent, tool_results={"call-1": ToolFailure("no light")})
+    [message] = answers(agent)
+    assert (message.content, message.error) == ("no light", "no light")
+
+
+@every_verb
+def test_results_come_before_the_prompt(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    verb(agent, "Hi")
+    verb(agent, "And?", tool_results={"call-1": "seen"})
+    assert [message.role for message in agent.inputs[1].messages] == ["user", "assistant", "tool", "user"]
+
+
+@every_verb
+@pytest.mark.requirement("TOOL-10")
+def test_going_on_without_an_answer_is_warned_about(verb: Verb) -> None:
+    agent = ScriptedAgent(TWO_CALLS, DONE)
+    verb(agent, "Hi")
+    ending = verb(agent, tool_results={"c2": "heard"})
+    assert ending.error is None
+    if ending.result:
+        assert [warning.rule for warning in ending.result.warnings] == ["TOOL-10"]
+        assert "'c1'" in ending.result.warnings[0].message
+
+
+@every_verb
+@pytest.mark.parametrize(("tool_call_id", "why"), [("c9", "never made"), ("call-1", "has a result already")])
+def test_an_answer_to_no_open_call_is_refused(verb: Verb, tool_call_id: str, why: str) -> None:
+    agent = ScriptedAgent(turn(tool_call("look"), tool_result("seen")), DONE)
+    verb(agent, "Hi")
+    before = agent.messages
+    error = verb(agent, tool_results={tool_call_id: "x"}).error
+    assert isinstance(error, UsageError)
+    assert why in str(error)
+    assert agent.messages == before
+    assert len(agent.inputs) == 1
+
+
+@every_verb
+def test_a_result_that_is_no_json_is_refused(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    verb(agent, "Hi")
+    before = agent.messages
+    error = verb(agent, tool_results={"call-1": object()}).error
+    assert isinstance(error, UsageError)
+    assert "call-1" in str(error)
+    assert (agent.messages, agent.is_running) == (before, False)
+
+
+@every_verb
+def test_a_call_of_a_conversation_that_was_loaded_can_be_answered(verb: Verb) -> None:
+    first = ScriptedAgent(turn(tool_call("look")))
+    first.run_agent_sync("Hi")
+    agent = ScriptedAgent(DONE)
+    agent.restore(first.snapshot())
+    assert verb(agent, tool_results={"call-1": "seen"}).error is None
+    called = agent.messages[1]
+    assert isinstance(called, AssistantMessage)
+    assert answers(agent)[0].content == "seen"
+
+
+@pytest.mark.requirement("TOOL-10")
+def test_pending_calls_survive_in_a_saved_conversation() -> None:
+    first, second = ScriptedAgent(TWO_CALLS), ScriptedAgent(DONE)
+    first.run_agent_sync("Hi")
+    second.restore(ConversationSnapshot.model_validate_json(first.snapshot().model_dump_json()))
+    (warning,) = second.run_agent_sync("And?").warnings
+    assert warning.rule == "TOOL-10"
+
+
+def test_a_call_that_an_interrupt_is_about_is_answered_by_the_interrupt() -> None:
+    asked = interrupt("Book it?", interrupt_id="i1", tool_call_id="call-1")
+    agent = ScriptedAgent(turn(tool_call("book", {}), outcome=asked), turn(text("Fine.")))
+    result = agent.run_agent_sync("Hi")
+    assert [call.id for call in result.pending_tool_calls] == ["call-1"]
+    agent.abandon_interrupts()
+    assert agent.run_agent_sync("Never mind").warnings == []

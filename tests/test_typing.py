@@ -1,0 +1,30 @@
+"""The call shapes of the design, as a user's file that mypy and pyright check with everything else (see `.ci/run`).
+
+Nothing of it is executed; here it is only held against the public names, so that none of them is forgotten in it.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import agui_client
+
+_FILE = Path(__file__).parent / "typing" / "design_calls.py"
+_MET_BUT_NOT_WRITTEN = {"Change", "Middleware", "Reducer", "ResponseInfo", "RunOptions", "Subscription", "Timings"}
+"""Types of what is given back, and what only people who build on the package write."""
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_every_public_name_has_a_call_shape_that_is_type_checked() -> None:
+    written = _names(ast.parse(_FILE.read_text(encoding="utf-8")))
+    errors = {name for name in agui_client.__all__ if name.endswith("Error")}
+    assert set(agui_client.__all__) - written - errors == _MET_BUT_NOT_WRITTEN
+
+
+def test_nothing_of_it_runs_by_itself() -> None:
+    tree = ast.parse(_FILE.read_text(encoding="utf-8"))
+    assert not [node for node in tree.body if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)]

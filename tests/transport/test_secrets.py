@@ -1,0 +1,160 @@
+"""Credentials go to the agent and nowhere else: not into errors, results, representations or logs (SEC-7, SEC-9)."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+import pytest
+from ag_ui.core import ReasoningEncryptedValueEvent
+
+from agui_client import AGUIError, HttpAgent, HTTPStatusError, UsageError
+from agui_client.testing import Reply, reasoning, serve_bytes, sse, text, turn
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "s3cr3t"
+ANSWER = sse(turn(text("Hi.")))
+SECRET_HEADERS = {
+    "Set-Cookie": f"session={SECRET}",
+    "WWW-Authenticate": f'Basic realm="{SECRET}"',
+    "Authorization": SECRET,
+    "Cookie": SECRET,
+    "Proxy-Authorization": SECRET,
+}
+
+
+def agent_at(url: str, **settings: Any) -> HttpAgent:
+    """An agent with a secret in every place that can hold one."""
+    address = url.replace("http://", f"http://ada:{SECRET}@") + f"?key={SECRET}#{SECRET}"
+    return HttpAgent(address, headers={"Authorization": f"Bearer {SECRET}", "Cookie": f"c={SECRET}"}, **settings)
+
+
+def everything_said(error: BaseException) -> str:
+    """An error as a log would show it, its causes included."""
+    return "\n".join([str(error), repr(error), *traceback.format_exception(error)])
+
+
+async def failure_of(agent: HttpAgent) -> AGUIError:
+    with pytest.raises(AGUIError) as caught:
+        await agent.run_agent("Hi")
+    return caught.value
+
+
+REPLIES = {
+    "401": Reply([b"no"], status=401, headers=SECRET_HEADERS),
+    "500": Reply(status=500, headers=SECRET_HEADERS),
+    "302": Reply(status=302, headers=SECRET_HEADERS | {"Location": f"http://ada:{SECRET}@elsewhere/?key={SECRET}"}),
+    "html": Reply([b"<html>"], content_type="text/html", headers=SECRET_HEADERS),
+    "broken JSON": Reply([b"data: {\n\n"], headers=SECRET_HEADERS),
+    "reset": Reply(ANSWER[:100].splitlines(), end="reset", headers=SECRET_HEADERS),
+    "cut": Reply([b"data: {"], end="cut", headers=SECRET_HEADERS),
+    "empty": Reply(headers=SECRET_HEADERS),
+    "silent": Reply(end="stall", headers=SECRET_HEADERS),
+}
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES.keys())
+async def test_no_error_holds_a_secret(reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client")
+    with serve_bytes(reply) as server:
+        error = await failure_of(agent_at(server.url, timeout=0.1))
+    assert SECRET not in everything_said(error)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_a_failed_connection_holds_no_secret() -> None:
+    with serve_bytes(b"") as server:
+        url = server.url
+    assert SECRET not in everything_said(await failure_of(agent_at(url)))
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("url", [f"nowhere/{SECRET}", f"ftp://ada:{SECRET}@host/", f"http://ada:{SECRET}@[::"])
+async def test_an_impossible_address_is_an_error_without_secrets(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        HttpAgent(url)
+    assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize(
+    "headers", [{"Authorization": f"Bearer {SECRET}\N{SNOWMAN}"}, {"Authorization": f"Bearer {SECRET}\n"}, {"X": 7}]
+)
+async def test_headers_that_are_none_are_an_error_without_secrets(headers: Any) -> None:
+    with serve_bytes(ANSWER) as server:
+        assert SECRET not in everything_said(await failure_of(HttpAgent(server.url, headers=headers)))
+        assert SECRET not in everything_said(await failure_of(HttpAgent(server.url, headers=lambda: headers)))
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_a_result_holds_the_response_headers_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client")
+    with serve_bytes(Reply([ANSWER], headers=SECRET_HEADERS | {"X-Request-Id": "42"})) as server:
+        agent = agent_at(server.url)
+        result = await agent.run_agent("Hi")
+    assert result.response is not None
+    assert result.response.headers["set-cookie"] == "[redacted]"
+    assert result.response.headers["x-request-id"] == "42"
+    assert SECRET not in repr(result)
+    assert SECRET not in repr(agent)
+    assert SECRET not in str(agent)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.requirement("SEC-9", "SSE-8")
+async def test_a_refusals_headers_are_kept_without_secrets() -> None:
+    with serve_bytes(Reply(status=429, headers=SECRET_HEADERS | {"Retry-After": "7"})) as server:
+        error = await failure_of(agent_at(server.url))
+    assert isinstance(error, HTTPStatusError)
+    assert error.headers["retry-after"] == "7"
+    assert not {"set-cookie", "authorization", "cookie", "www-authenticate"} & error.headers.keys()
+
+
+@pytest.mark.requirement("SEC-7")
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "new", "entityId": "r", "encryptedValue": SECRET},
+        {"type": "REASONING_ENCRYPTED_VALUE", "subtype": 1, "entityId": "r", "encryptedValue": SECRET},
+        {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "r", "encryptedValue": [SECRET]},
+        {
+            "type": "REASONING_ENCRYPTED_VALUE",
+            "subtype": "message",
+            "entityId": "r",
+            "encryptedValue": SECRET,
+            "x": SECRET,
+        },
+        ReasoningEncryptedValueEvent(subtype="message", entity_id="nobody", encrypted_value=SECRET),
+        {
+            "type": "MESSAGES_SNAPSHOT",
+            "messages": [{"id": 7, "role": "reasoning", "content": "", "encryptedValue": SECRET}],
+        },
+        {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "r", "role": "elf", "encryptedValue": SECRET}]},
+    ],
+    ids=["subtype", "subtype kind", "kind", "property", "entity", "message", "role"],
+)
+async def test_an_encrypted_value_is_in_no_error_warning_or_log(last: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agui_client")
+    script = turn(reasoning("Hm.", message_id="r"), last)
+    with serve_bytes(sse(script)) as server:
+        agent = HttpAgent(server.url)
+        try:
+            said = repr((await agent.run_agent("Hi")).warnings)
+        except AGUIError as error:
+            said = everything_said(error) + repr(error.partial and error.partial.warnings)
+    assert SECRET not in said
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.requirement("SEC-7", "REASON-6")
+async def test_an_encrypted_value_goes_back_to_its_agent_unchanged() -> None:
+    with serve_bytes(sse(turn(reasoning("Hm.", message_id="r", encrypted_value=SECRET)))) as server:
+        agent = HttpAgent(server.url)
+        await agent.run_agent("Hi")
+        await agent.run_agent("Go on.")
+        sent = server.requests[1].json()["messages"]
+    assert sent[1] == {"id": "r", "role": "reasoning", "content": "Hm.", "encryptedValue": SECRET}

@@ -1,0 +1,283 @@
+"""Each wait has its own limit and its own error; virtual time where no socket is needed."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+import trio.testing
+
+from agui_client import (
+    AGUIError,
+    ConnectTimeoutError,
+    FirstEventTimeoutError,
+    HttpAgent,
+    HTTPStatusError,
+    IdleTimeoutError,
+    RunTimeoutError,
+    Timeouts,
+    TransportError,
+)
+from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
+from support.bodies import URL, Body, memory_agent, response
+from support.verbs import Verb, every_verb
+
+FRAMES = [frame + b"\n\n" for frame in sse(turn(text("One two three."))).split(b"\n\n") if frame]
+"""Six of them: the run, the message, three words, and so on."""
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """A clock that jumps whenever everybody waits: hours cost nothing, and nothing depends on the machine."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+def wait(seconds: float) -> Callable[[], Awaitable[None]]:
+    async def waiting() -> None:
+        await (anyio.sleep_forever() if math.isinf(seconds) else anyio.sleep(seconds))
+
+    return waiting
+
+
+async def failure_of(agent: HttpAgent, **options: Any) -> tuple[AGUIError, float]:
+    """What a run fails with, and after how many seconds."""
+    started = anyio.current_time()
+    with pytest.raises(AGUIError) as caught:
+        await agent.run_agent("Hi", **options)
+    return caught.value, anyio.current_time() - started
+
+
+# --- the first event
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("before", [[], [b": alive\n\n"], [b"id: 1\n\n"]], ids=["nothing", "a comment", "no data"])
+async def test_the_first_event_must_come_in_time(before: list[bytes]) -> None:
+    agent = memory_agent(*before, wait(math.inf), timeout=Timeouts(first_event=7, idle=60))
+    error, seconds = await failure_of(agent)
+    assert type(error) is FirstEventTimeoutError
+    assert str(error) == "no event arrived within 7 s; raise Timeouts.first_event if the agent needs longer"
+    assert seconds == pytest.approx(7)
+
+
+@pytest.mark.anyio
+async def test_waiting_for_the_response_is_waiting_for_the_first_event() -> None:
+    async def answer(request: httpx.Request) -> httpx.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    error, seconds = await failure_of(HttpAgent(URL, http_client=client, timeout=Timeouts(first_event=7)))
+    assert type(error) is FirstEventTimeoutError
+    assert seconds == pytest.approx(7)
+    assert error.partial is not None
+    assert error.partial.response is None
+
+
+@pytest.mark.anyio
+async def test_the_first_event_may_take_two_minutes_unless_said_otherwise() -> None:
+    error, seconds = await failure_of(memory_agent(wait(math.inf)))
+    assert type(error) is FirstEventTimeoutError
+    assert seconds == pytest.approx(120)
+    result = await memory_agent(wait(119), *FRAMES).run_agent("Hi")
+    assert result.text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_comments_do_not_put_off_the_first_event() -> None:
+    comments = [piece for _ in range(20) for piece in (b": alive\n\n", wait(1))]
+    error, seconds = await failure_of(memory_agent(*comments, timeout=Timeouts(first_event=7.5, idle=2)))
+    assert type(error) is FirstEventTimeoutError
+    assert seconds == pytest.approx(7.5)
+
+
+# --- silence
+
+
+@pytest.mark.anyio
+async def test_a_silent_stream_is_given_up() -> None:
+    agent = memory_agent(*FRAMES[:3], wait(math.inf), timeout=Timeouts(idle=7))
+    error, seconds = await failure_of(agent)
+    assert type(error) is IdleTimeoutError
+    assert str(error) == (
+        "the stream was silent for 7 s, 7.0 s into the run; "
+        "raise Timeouts.idle, or let the server send comments to keep it alive"
+    )
+    assert seconds == pytest.approx(7)
+    assert [message.content for message in agent.messages] == ["Hi", "One "]
+    assert error.partial is not None
+    assert error.partial.text == "One "
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SSE-6")
+async def test_comments_are_life() -> None:
+    comments = [piece for _ in range(20) for piece in (wait(6), b": alive\n\n")]
+    result = await memory_agent(*FRAMES[:3], *comments, *FRAMES[3:], timeout=Timeouts(idle=7)).run_agent("Hi")
+    assert result.text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_a_byte_is_life() -> None:
+    last = FRAMES[-1]
+    bytewise = [piece for at in range(len(last)) for piece in (wait(6), last[at : at + 1])]
+    result = await memory_agent(*FRAMES[:-1], *bytewise, timeout=Timeouts(idle=7)).run_agent("Hi")
+    assert result.text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_a_stream_may_be_silent_for_five_minutes_unless_said_otherwise() -> None:
+    error, seconds = await failure_of(memory_agent(*FRAMES[:1], wait(math.inf)))
+    assert type(error) is IdleTimeoutError
+    assert seconds == pytest.approx(300)
+    result = await memory_agent(FRAMES[0], wait(299), *FRAMES[1:-1], wait(299), FRAMES[-1]).run_agent("Hi")
+    assert result.text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_the_time_an_application_takes_is_no_silence() -> None:
+    agent = memory_agent(*FRAMES, timeout=Timeouts(first_event=2, idle=2))
+    async with agent.stream("Hi") as run:
+        async for _ in run:
+            await anyio.sleep(60)
+        assert (await run.result()).text == "One two three."
+
+
+# --- the whole run
+
+
+@pytest.mark.anyio
+async def test_a_run_must_end_in_time() -> None:
+    endless = [piece for _ in range(100) for piece in (wait(1), b": alive\n\n")]
+    error, seconds = await failure_of(memory_agent(*FRAMES[:3], *endless, timeout=Timeouts(total=7.5)))
+    assert type(error) is RunTimeoutError
+    assert str(error) == "the run took longer than 7.5 s; raise Timeouts.total to allow more"
+    assert seconds == pytest.approx(7.5)
+
+
+@pytest.mark.anyio
+async def test_a_run_may_take_for_ever_unless_said_otherwise() -> None:
+    hours = [piece for _ in range(100) for piece in (wait(250), b": alive\n\n")]
+    assert (await memory_agent(*FRAMES[:3], *hours, *FRAMES[3:]).run_agent("Hi")).text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_the_total_counts_before_the_first_event_too() -> None:
+    error, _ = await failure_of(memory_agent(wait(math.inf), timeout=Timeouts(first_event=60, total=7)))
+    assert type(error) is RunTimeoutError
+
+
+@pytest.mark.anyio
+async def test_no_time_out_means_no_time_out() -> None:
+    for_ever = Timeouts(connect=None, first_event=None, idle=None, total=None, write=None, pool=None)
+    agent = memory_agent(wait(100_000), *FRAMES[:3], wait(100_000), *FRAMES[3:], timeout=for_ever)
+    assert (await agent.run_agent("Hi")).text == "One two three."
+
+
+@pytest.mark.anyio
+async def test_a_runs_own_time_outs_stand_in_for_the_agents() -> None:
+    agent = memory_agent(wait(math.inf), timeout=60)
+    failures = [
+        await failure_of(agent, timeout=Timeouts(first_event=5)),
+        await failure_of(agent, timeout=3),
+        await failure_of(agent),
+    ]
+    assert [type(error) for error, _ in failures] == [FirstEventTimeoutError] * 3
+    assert [seconds for _, seconds in failures] == pytest.approx([5, 3, 60])
+
+
+@pytest.mark.anyio
+async def test_a_refusal_with_a_body_that_never_ends_is_still_a_refusal() -> None:
+    agent = memory_agent(make=lambda: response(Body([b"no luck", wait(math.inf)]), status=503))
+    error, seconds = await failure_of(agent)
+    assert isinstance(error, HTTPStatusError)
+    assert error.body == "no luck"
+    assert seconds <= 5
+
+
+@pytest.mark.anyio
+async def test_an_abort_is_no_time_out() -> None:
+    agent = memory_agent(*FRAMES[:3], wait(math.inf), timeout=5)
+
+    async def abort() -> None:
+        await anyio.sleep(4)
+        agent.abort_run()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(abort)
+        result = await agent.run_agent("Hi")
+        assert result.aborted
+        assert result.text == "One "
+
+
+# --- on real sockets, with every verb
+
+
+@every_verb
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        pytest.param(Reply(end="stall"), FirstEventTimeoutError, id="no event"),
+        pytest.param(Reply(FRAMES[:3], end="stall"), IdleTimeoutError, id="silence"),
+    ],
+)
+def test_every_verb_gives_up(verb: Verb, reply: Reply, expected: type[TransportError]) -> None:
+    with serve_bytes(reply) as server:
+        error = verb(HttpAgent(server.url, timeout=0.05), "Hi").error
+        assert type(error) is expected
+        assert server.disconnected.wait(0.5)
+
+
+@every_verb
+def test_every_verb_ends_in_time(verb: Verb) -> None:
+    endless = [piece for _ in range(1000) for piece in (b": alive\n\n", pause(0.01))]
+    with serve_bytes(Reply([*FRAMES[:3], *endless])) as server:
+        error = verb(HttpAgent(server.url), "Hi", timeout=Timeouts(total=0.1)).error
+        assert type(error) is RunTimeoutError
+        assert server.disconnected.wait(0.5)
+
+
+@contextmanager
+def deaf_address() -> Generator[str]:
+    """An address where connections are neither accepted nor refused: its queue is full."""
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for each in waiting:
+                each.setblocking(False)
+                each.connect_ex(listener.getsockname())
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            for each in waiting:
+                each.close()
+
+
+@every_verb
+def test_every_verb_gives_up_a_connection_that_is_not_made(verb: Verb) -> None:
+    with deaf_address() as url:
+        error = verb(HttpAgent(url, timeout=Timeouts(connect=0.05)), "Hi").error
+    assert type(error) is ConnectTimeoutError
+    assert str(error) == f"no connection to {url} within 0.05 s"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_client_without_a_free_connection_is_given_up(backend: str) -> None:
+    async def main(url: str) -> None:
+        async with httpx.AsyncClient(limits=httpx.Limits(max_connections=1)) as client:
+            agent = HttpAgent(url, http_client=client, timeout=Timeouts(pool=0.05))
+            async with agent.stream("Hi") as run:
+                await anext(run)
+                error, _ = await failure_of(agent.clone())
+        assert type(error) is ConnectTimeoutError
+        assert str(error) == "the HTTP client had no connection free within 0.05 s"
+
+    with serve_bytes(Reply(FRAMES[:3], end="stall")) as server:
+        anyio.run(main, server.url, backend=backend)

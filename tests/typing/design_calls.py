@@ -1,0 +1,315 @@
+"""A user's file: every call shape of the design that exists, to type-check under mypy and pyright strict; never run."""
+
+# ruff: noqa: T201 (a user prints)
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from typing import Any, assert_type
+
+import httpx
+from ag_ui.core import (
+    Context,
+    Event,
+    Interrupt,
+    Message,
+    RunAgentInput,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    TextMessageContentEvent,
+    TextPart,
+    TokenUsage,
+    Tool,
+    ToolCall,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+    UserMessage,
+)
+from pydantic import BaseModel
+from reactivex import Observable
+from reactivex import operators as ops
+
+from agui_client import (
+    AbstractAgent,
+    AgentRun,
+    AGUIError,
+    Cancel,
+    ConversationSnapshot,
+    FunctionAgent,
+    HookContext,
+    HttpAgent,
+    HTTPStatusError,
+    InvalidEventError,
+    Mutation,
+    Next,
+    Prompt,
+    ProtocolError,
+    ProtocolWarning,
+    Resolve,
+    RunFailedError,
+    RunResult,
+    Snapshot,
+    Subscriber,
+    SyncAgentRun,
+    Timeouts,
+    ToolFailure,
+    UnrecognizedEvent,
+)
+
+URL = "http://localhost:8000/agent"
+
+
+class Trip(BaseModel):
+    city: str
+    days: int
+
+
+def token() -> Mapping[str, str]:
+    return {"Authorization": "Bearer ..."}
+
+
+def make_client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(http2=False)
+
+
+def making_agents(look: Tool) -> list[HttpAgent]:
+    return [
+        HttpAgent(URL),
+        HttpAgent(URL, headers={"Authorization": "Bearer ..."}, timeout=30),
+        HttpAgent(URL, headers=token, timeout=Timeouts(connect=5, first_event=60, idle=None, total=600)),
+        HttpAgent(URL, auth=("ada", "secret"), http_client=make_client, max_event_bytes=1_000_000),
+        HttpAgent(URL, auth=httpx.BasicAuth("ada", "secret"), http_client=httpx.AsyncClient()),
+        HttpAgent(
+            URL,
+            agent_id="writer",
+            description="Writes.",
+            thread_id="thread-1",
+            initial_messages=[UserMessage(id="1", content="Hi"), {"role": "user", "content": "Hi"}],
+            initial_state={"preferred_language": "English"},
+            tools=[look],
+            middleware=[add_tenant],
+            null_fields="drop",
+            strict=True,
+            max_protocol_version="0.0.57",
+        ),
+    ]
+
+
+async def asking(agent: HttpAgent, look: Tool) -> None:
+    result = assert_type(await agent.run_agent("Which river runs through Turin?"), RunResult)
+    print(result.text)
+    await agent.run_agent()
+    await agent.run_agent(UserMessage(id="1", content="Hi"))
+    await agent.run_agent([TextPart(text="Look at this")])
+    await agent.run_agent({"role": "user", "content": "Hi"})
+    await agent.run_agent(
+        "Hi",
+        run_id="run-1",
+        tools=[look],
+        context=[Context(description="unit", value="°C")],
+        forwarded_props={"tenant": "acme"},
+        tool_results={"call-1": {"any": "json"}, "call-2": ToolFailure("no light"), "call-3": "text"},
+        headers={"X-Request-Id": "42"},
+        timeout=5,
+    )
+    async with agent, agent.clone() as clone:
+        assert_type(clone, HttpAgent)
+        await clone.run_agent("Hi", timeout=Timeouts(total=timedelta(minutes=1).total_seconds()))
+    await agent.aclose()
+
+
+async def ask(agent: HttpAgent, prompt: Prompt) -> str:
+    return (await agent.run_agent(prompt)).text
+
+
+async def streaming(agent: HttpAgent) -> RunResult:
+    async with agent.stream("Plan a trip") as run:
+        assert_type(run, AgentRun)
+        async for event in run:
+            match event:
+                case TextMessageContentEvent(delta=delta):
+                    print(delta, end="")
+                case ToolCallStartEvent(tool_call_name=name):
+                    print(f"[{name}]")
+                case StateDeltaEvent():
+                    print(run.state)
+                case _:
+                    assert_type(run.messages, list[Message])
+        result = await run.result()
+    async with agent.stream("Tell me a story") as run:
+        async for text in run.text_stream:
+            print(assert_type(text, str), end="", flush=True)
+    async with agent.stream("...") as run:
+        async for snapshot in run.snapshots:
+            assert_type(snapshot, Snapshot)
+            assert_type(snapshot.messages, list[Message])
+            run.cancel()
+    agent.abort_run()
+    return result
+
+
+def without_await(agent: HttpAgent) -> None:
+    print(agent.run_agent_sync("hi").text)
+    with agent.stream_sync("Tell me a story", run_id="run-1") as run:
+        assert_type(run, SyncAgentRun)
+        for text in run.text_stream:
+            print(assert_type(text, str))
+        for event in run:
+            print(event.type)
+        for snapshot in run.snapshots:
+            print(snapshot.state)
+        assert_type(run.result(), RunResult)
+        assert_type(run.partial, RunResult)
+
+
+def observing(agent: HttpAgent) -> None:
+    def is_text(event: Event) -> bool:
+        return isinstance(event, TextMessageContentEvent)
+
+    def render(events: list[Event]) -> None:
+        print(len(events))
+
+    def report(error: Exception) -> None:
+        print(error)
+
+    def done() -> None:
+        print("done")
+
+    subscription = (
+        agent.observe("Tell me a story")
+        .pipe(ops.filter(is_text), ops.buffer_with_time(0.1))
+        .subscribe(on_next=render, on_error=report, on_completed=done)
+    )
+    subscription.dispose()
+    assert_type(agent.observe("Hi", timeout=3), Observable[Event]).subscribe(print)
+    assert_type(agent.observe_messages(), Observable[list[Message]]).subscribe(print)
+    agent.observe_state().subscribe(print)
+
+
+def reading(result: RunResult) -> Trip:
+    assert_type(result.text, str)
+    assert_type(result.interrupts, list[Interrupt])
+    assert_type(result.pending_tool_calls, list[ToolCall])
+    assert_type(result.new_messages, list[Message])
+    assert_type(result.messages, list[Message])
+    assert_type(result.usage, list[TokenUsage])
+    assert_type(result.warnings, list[ProtocolWarning])
+    assert_type(result.timings.first_text, float | None)
+    print(result.result, result.state, result.thread_id, result.run_id, result.aborted)
+    if result.response is not None:
+        print(result.response.status_code, result.response.headers["date"])
+    match result.outcome:
+        case RunFinishedSuccessOutcome(pending_tool_call_ids=pending):
+            print(pending)
+        case RunFinishedInterruptOutcome(interrupts=interrupts):
+            print(len(interrupts))
+        case RunFinishedCancelledOutcome() | None:
+            print("no")
+    assert_type(result.parse(list[Trip]), list[Trip])
+    return result.parse(Trip)
+
+
+class MyAgent(AbstractAgent):
+    async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+async def echo(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+async def add_tenant(input: RunAgentInput, next: Next) -> AsyncIterator[Event]:
+    async for event in next(input.model_copy(update={"forwarded_props": {"tenant": "acme"}})):
+        yield event
+
+
+async def quoting(input: RunAgentInput, next: Next) -> AsyncIterator[Event | UnrecognizedEvent]:
+    async for event in next(input):
+        yield event
+    yield UnrecognizedEvent("QUOTE", {"type": "QUOTE"})
+
+
+def agents_of_all_kinds() -> list[AbstractAgent]:
+    agents: list[AbstractAgent] = [MyAgent(), FunctionAgent(echo), HttpAgent(URL)]
+    for agent in agents:
+        agent.use(add_tenant).use(quoting, add_tenant)
+    return agents
+
+
+class Watching(Subscriber):
+    def on_text_message_content_event(self, event: TextMessageContentEvent, context: HookContext) -> None:
+        print(event.delta, context.messages, context.state, context.input.run_id)
+
+    async def on_run_initialized(self, context: HookContext) -> Mutation:
+        return Mutation(messages=[*context.messages], state={"any": "json"})
+
+    def on_event(self, event: Event, context: HookContext) -> Mutation | None:
+        return Mutation(stop_propagation=True) if isinstance(event, ToolCallEndEvent) else None
+
+    async def on_run_failed(self, error: Exception, context: HookContext) -> None:
+        print(error)
+
+
+def subscribing(agent: HttpAgent) -> None:
+    with agent.subscribe(Watching()) as subscription:
+        subscription.unsubscribe()
+
+    @agent.on(ToolCallEndEvent)
+    def ended(event: ToolCallEndEvent) -> None:
+        print(event.tool_call_id)
+
+    @agent.on(TextMessageContentEvent)
+    async def said(event: TextMessageContentEvent, context: HookContext) -> None:
+        print(event.delta, context.thread_id)
+
+    ended(ToolCallEndEvent(tool_call_id="call-1"))
+    print(said)
+
+
+def wanted(interrupt: Interrupt) -> bool:
+    return interrupt.reason == "confirmation"
+
+
+async def answering(agent: HttpAgent) -> None:
+    result = await agent.run_agent("Wire 100 EUR to Ada")
+    while result.interrupts:
+        answers = {i.id: Resolve({"approved": True}) if wanted(i) else Cancel() for i in result.interrupts}
+        result = await agent.run_agent(resume=answers)
+    agent.abandon_interrupts()
+    await agent.run_agent("Go on", resume={"i1": Resolve(True, metadata={"by": "ada"}), "i2": Cancel()})
+    print(agent.pending_interrupts)
+
+
+def conversing(agent: HttpAgent) -> HttpAgent:
+    agent.add_message(UserMessage(id="1", content="Hi"))
+    agent.add_messages([UserMessage(id="2", content="Hi"), {"role": "user", "content": "Hi"}])
+    agent.set_messages(agent.messages)
+    state: Any = agent.state
+    agent.set_state(state)
+    document = assert_type(agent.snapshot(), ConversationSnapshot).model_dump_json()
+    agent.restore(ConversationSnapshot.model_validate_json(document))
+    print(agent.agent_id, agent.description, agent.thread_id, agent.is_running, agent.tools)
+    return agent.clone()
+
+
+async def failing(agent: HttpAgent) -> None:
+    try:
+        await agent.run_agent("Hi")
+    except RunFailedError as error:
+        print(error.code, error.event.message)
+    except HTTPStatusError as error:
+        print(error.status_code, error.body, error.headers.get("retry-after"))
+    except InvalidEventError as error:
+        print(error.path, error.errors, error.rule)
+    except ProtocolError as error:
+        print(error.rule)
+    except AGUIError as error:
+        if error.partial is not None:
+            print(error.thread_id, error.run_id, error.partial.text)

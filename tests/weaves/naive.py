@@ -1,0 +1,243 @@
+"""What a stream of expanded events comes to, told as plainly as possible: dicts and lists, everything copied.
+
+The oracle for the reducer: no builders, no sharing, no caching. It takes events as JSON objects, in any order; what
+fits nothing is skipped, as the client's settled questions say.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jsonpatch
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Naive:
+    """Messages and state, as JSON.
+
+    Args:
+        messages: The messages so far.
+        state: The state so far.
+    """
+
+    def __init__(self, messages: list[Json] | None = None, state: Any = None) -> None:
+        self.state: Any = {} if state is None else state
+        self.messages: list[Json] = []
+        self.by_id: dict[str, Json] = {}
+        self.calls: dict[str, tuple[Json, Json]] = {}
+        """Each tool call with the message it is on, by the call's id."""
+        self._streamed_part: set[str] = set()
+        self.hold(messages or [])
+
+    def take(self, event: Json) -> None:
+        """Take in one event."""
+        reduce = _FAMILIES.get(event["type"])
+        if reduce is not None:
+            reduce(self, copy.deepcopy(event))
+
+    def hold(self, messages: list[Json]) -> None:
+        """Hold these messages instead."""
+        self.messages, self.by_id, self.calls = [], {}, {}
+        self._streamed_part.clear()
+        for message in messages:
+            self.put(message)
+
+    def put(self, message: Json, at: int | None = None) -> Json:
+        """Put a message at a place, the end by default."""
+        self.messages.insert(len(self.messages) if at is None else at, message)
+        self.register(message)
+        return message
+
+    def register(self, message: Json) -> None:
+        """Of two with one id the first one that came is the one that is found."""
+        self.by_id.setdefault(message["id"], message)
+        for call in message.get("toolCalls") or ():
+            self.calls.setdefault(call["id"], (message, call))
+
+    def takes_text(self, event: Json) -> Json | None:
+        """The message an event of a text is about, unless it is one that holds no text."""
+        message = self.by_id.get(event["messageId"])
+        return None if message is None or message["role"] in ("tool", "activity") else message
+
+    # --- text and reasoning messages
+
+    def text_start(self, event: Json) -> None:
+        if event["messageId"] not in self.by_id:
+            role = event.get("role") or ("reasoning" if event["type"].startswith("REASONING") else "assistant")
+            message = {"id": event["messageId"], "role": role, "content": "", **picked(event, "name", "subagentRunId")}
+            self.put(message)
+        self.text_end(event)
+
+    def text_content(self, event: Json) -> None:
+        message = self.takes_text(event)
+        if message is None:
+            return
+        if isinstance(message.get("content"), list):
+            self._append_to_parts(message, event["delta"])
+        else:
+            message["content"] = (message.get("content") or "") + event["delta"]
+        merge(message, event)
+
+    def _append_to_parts(self, message: Json, delta: str) -> None:
+        if message["id"] in self._streamed_part:
+            message["content"][-1]["text"] += delta
+        elif delta:
+            self._streamed_part.add(message["id"])
+            message["content"].append({"type": "text", "text": delta})
+
+    def text_end(self, event: Json) -> None:
+        message = self.takes_text(event)
+        if message is not None:
+            merge(message, event)
+
+    # --- tool calls
+
+    def call_start(self, event: Json) -> None:
+        call_id = event["toolCallId"]
+        if call_id not in self.calls:
+            function = {"name": event["toolCallName"], "arguments": ""}
+            message, call = self._caller(event), {"id": call_id, "type": "function", "function": function}
+            message.setdefault("toolCalls", []).append(call)
+            self.calls[call_id] = message, call
+        merge(self.calls[call_id][1], event)
+
+    def _caller(self, event: Json) -> Json:
+        """The message a new call goes on: its parent, else one of the call's own."""
+        call_id: str = event["toolCallId"]
+        for message_id in (event.get("parentMessageId") or call_id, call_id):
+            message = self.by_id.get(message_id)
+            if message is not None and message["role"] == "assistant":
+                return message
+            if message is None:
+                break
+        return self.put({"id": message_id, "role": "assistant", **picked(event, "subagentRunId")})
+
+    def call_args(self, event: Json) -> None:
+        if event["toolCallId"] in self.calls:
+            _, call = self.calls[event["toolCallId"]]
+            call["function"]["arguments"] += event["delta"]
+            merge(call, event)
+
+    def call_end(self, event: Json) -> None:
+        if event["toolCallId"] in self.calls:
+            merge(self.calls[event["toolCallId"]][1], event)
+
+    def call_result(self, event: Json) -> None:
+        held = self.by_id.get(event["messageId"], {})
+        if held.get("role") != "tool" or held.get("toolCallId") != event["toolCallId"]:
+            held = {"id": event["messageId"], "role": "tool", **picked(event, "toolCallId", "subagentRunId")}
+            self.put(held, self._place_of_result(event["toolCallId"]))
+        held["content"] = event["content"]
+        merge(held, event)
+
+    def _place_of_result(self, call_id: str) -> int:
+        if call_id not in self.calls:
+            return len(self.messages)
+        caller, _ = self.calls[call_id]
+        place = next(index for index, message in enumerate(self.messages) if message is caller) + 1
+        while place < len(self.messages) and self.messages[place]["role"] == "tool":
+            place += 1
+        return place
+
+    def encrypted_value(self, event: Json) -> None:
+        if event["subtype"] == "tool-call":
+            holder = self.calls.get(event["entityId"], ({}, {}))[1]
+        else:
+            holder = self.by_id.get(event["entityId"], {})
+        if holder and holder.get("role") != "activity":
+            holder["encryptedValue"] = event["encryptedValue"]
+
+    # --- what is replaced and patched
+
+    def activity_snapshot(self, event: Json) -> None:
+        held = self.by_id.get(event["messageId"])
+        if held is not None and event.get("replace") is False:
+            if held["role"] == "activity":
+                merge(held, event)
+            return
+        fresh = {"id": event["messageId"], "role": "activity"}
+        fresh |= picked(event, "activityType", "content", "subagentRunId")
+        if held is not None and held["role"] == "activity":
+            fresh |= picked(held, "metadata")
+        merge(fresh, event)
+        if held is None:
+            self.put(fresh)
+            return
+        self.calls = {call_id: on for call_id, on in self.calls.items() if on[0] is not held}
+        self.messages = [fresh if message is held else message for message in self.messages]
+        self.by_id[event["messageId"]] = fresh
+
+    def activity_delta(self, event: Json) -> None:
+        held = self.by_id.get(event["messageId"])
+        if held is None or held["role"] != "activity":
+            return
+        content = patched(held["content"], event["patch"])
+        if isinstance(content, dict):
+            held |= {"content": content, "activityType": event["activityType"]}
+        merge(held, event)
+
+    def state_snapshot(self, event: Json) -> None:
+        self.state = event["snapshot"]
+
+    def state_delta(self, event: Json) -> None:
+        state = patched(self.state, event["delta"])
+        self.state = self.state if state is FAILED else state
+
+    def messages_snapshot(self, event: Json) -> None:
+        incoming: dict[str, Json] = {message["id"]: message for message in event["messages"]}
+        declared = {message["role"] for message in incoming.values()}
+        kept = {"activity", "reasoning"} - declared
+        merged = [incoming.pop(m["id"], m) for m in self.messages if m["id"] in incoming or m["role"] in kept]
+        self.hold([*merged, *incoming.values()])
+
+    def run_started(self, event: Json) -> None:
+        for message in event.get("input", {}).get("messages", ()):
+            if message["id"] not in self.by_id:
+                self.put(message)
+
+
+FAILED: Any = object()
+"""What a patch that does not apply comes to."""
+
+
+def patched(document: Any, operations: list[Json]) -> Any:
+    """The document with a patch applied to a copy of it."""
+    try:
+        return jsonpatch.apply_patch(copy.deepcopy(document), operations)
+    except Exception:
+        return FAILED
+
+
+def picked(event: Json, *names: str) -> Json:
+    """Those members of an event that it has."""
+    return {name: event[name] for name in names if name in event}
+
+
+def merge(holder: Json, event: Json) -> None:
+    """Merge an event's metadata, key by key."""
+    if event.get("metadata"):
+        holder["metadata"] = {**holder.get("metadata", {}), **event["metadata"]}
+
+
+_FAMILIES: dict[str, Callable[[Naive, Json], None]] = {
+    "TEXT_MESSAGE_START": Naive.text_start,
+    "TEXT_MESSAGE_CONTENT": Naive.text_content,
+    "TEXT_MESSAGE_END": Naive.text_end,
+    "REASONING_MESSAGE_START": Naive.text_start,
+    "REASONING_MESSAGE_CONTENT": Naive.text_content,
+    "REASONING_MESSAGE_END": Naive.text_end,
+    "REASONING_ENCRYPTED_VALUE": Naive.encrypted_value,
+    "TOOL_CALL_START": Naive.call_start,
+    "TOOL_CALL_ARGS": Naive.call_args,
+    "TOOL_CALL_END": Naive.call_end,
+    "TOOL_CALL_RESULT": Naive.call_result,
+    "ACTIVITY_SNAPSHOT": Naive.activity_snapshot,
+    "ACTIVITY_DELTA": Naive.activity_delta,
+    "STATE_SNAPSHOT": Naive.state_snapshot,
+    "STATE_DELTA": Naive.state_delta,
+    "MESSAGES_SNAPSHOT": Naive.messages_snapshot,
+    "RUN_STARTED": Naive.run_started,
+}
