@@ -53,17 +53,20 @@ class Decoder:
         Raises:
             DecodeError: The data is no JSON object with a `type`.
         """
+        is_too_deep = False
         try:
             event: Event = _validate(data, strict=True, by_alias=True, by_name=False)
         except ValidationError as error:
-            if _is_too_deep(error):
-                self._reject("nests deeper than any event should")
-            return self._unrecognized(data)
-        loose = _LOOSE_FIELDS.get(type(event))
-        if loose is not None and not event.__pydantic_extra__ and not self._halves.waiting:
-            given = event.__pydantic_fields_set__
-            if loose.isdisjoint(given) or not _is_suspicious(event, loose & given, data):
-                return event
+            is_too_deep = _is_too_deep(error)
+        else:
+            loose = _LOOSE_FIELDS.get(type(event))
+            if loose is not None and not event.__pydantic_extra__ and not self._halves.waiting:
+                given = event.__pydantic_fields_set__
+                if loose.isdisjoint(given) or not _is_suspicious(event, loose & given, data):
+                    return event
+        # Outside of the handler: what is raised from here on must not drag along an error that quotes the frame.
+        if is_too_deep:
+            self._reject("nests deeper than any event should")
         return self._unrecognized(data)
 
     def finish(self, tail: str) -> WireEvent:

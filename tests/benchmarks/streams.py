@@ -10,7 +10,7 @@ from ag_ui.core import AssistantMessage
 
 from agui_client import HookContext, Subscriber
 from benchmarks.measure import Row, Work, best_times, per_event
-from benchmarks.wire import RUN_ID, Stream, iterate, text, tool_call
+from benchmarks.wire import RUN_ID, Stream, iterate, metadata, raw_event, text, tool_call
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent
@@ -26,12 +26,19 @@ _LINEAR = 1.15
 
 def text_deltas(repeat: int) -> list[Row]:
     """Text deltas in one message, nobody but the caller listening."""
-    return [_against_floor(repeat, Stream(text(DELTAS)), "20 k text deltas", 1.8)]
+    return [
+        _against_floor(repeat, Stream(text(DELTAS)), "20 k text deltas", 1.8),
+        _against_floor(repeat, Stream(text(DELTAS), is_flushed=True), "20 k text deltas, one to a read", 2),
+    ]
 
 
 def raw_events(repeat: int) -> list[Row]:
-    """Text deltas that carry what the provider said."""
-    return [_against_floor(repeat, Stream(text(DELTAS, raw=True)), "20 k text deltas, 2 kB rawEvent on each", 1.5)]
+    """Text deltas that carry what the provider or the server said."""
+    loaded, labelled = Stream(text(DELTAS, carrying=raw_event)), Stream(text(DELTAS, carrying=metadata))
+    return [
+        _against_floor(repeat, loaded, "20 k text deltas, 2 kB rawEvent on each", 1.5),
+        _against_floor(repeat, labelled, "20 k text deltas, timestamp and metadata on each", 1.8),
+    ]
 
 
 def extensions(repeat: int) -> list[Row]:

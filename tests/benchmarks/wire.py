@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import httpx
@@ -39,12 +39,15 @@ class Stream:
 
     Args:
         events: What comes between RUN_STARTED and RUN_FINISHED, as SSE frames.
+        is_flushed: Whether each event comes alone, as servers write them; otherwise reads are full.
     """
 
-    def __init__(self, events: Sequence[bytes]) -> None:
+    def __init__(self, events: Sequence[bytes], *, is_flushed: bool = False) -> None:
         self.event_count = len(events) + 2
-        body = b"".join([started(), *events, finished()])
-        self._pieces = [body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES)]
+        frames = [started(), *events, finished()]
+        body = b"".join(frames)
+        chunks = [body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES)]
+        self._pieces = frames if is_flushed else chunks
         self._client = client_of(self._pieces)
 
     def agent(self) -> HttpAgent:
@@ -107,11 +110,13 @@ def finished() -> bytes:
     return frame("RUN_FINISHED", threadId=THREAD_ID, runId=RUN_ID)
 
 
-def text(deltas: int, *, message_id: str = "message-1", raw: bool = False) -> list[bytes]:
-    """A text message in so many deltas, with the provider's own event on each if wanted."""
+def text(
+    deltas: int, *, message_id: str = "message-1", carrying: Callable[[int], dict[str, Any]] | None = None
+) -> list[bytes]:
+    """A text message in so many deltas, each with the members that `carrying` gives for its number."""
     return [
         frame("TEXT_MESSAGE_START", messageId=message_id, role="assistant"),
-        *(_content(message_id, index, raw=raw) for index in range(deltas)),
+        *(_content(message_id, index, carrying(index) if carrying else {}) for index in range(deltas)),
         frame("TEXT_MESSAGE_END", messageId=message_id),
     ]
 
@@ -126,8 +131,17 @@ def tool_call(deltas: int) -> list[bytes]:
     ]
 
 
-def _content(message_id: str, index: int, *, raw: bool) -> bytes:
-    carried = {"rawEvent": _raw_event(index)} if raw else {}
+def raw_event(index: int) -> dict[str, Any]:
+    """What the provider said, on an event."""
+    return {"rawEvent": _raw_event(index)}
+
+
+def metadata(index: int) -> dict[str, Any]:
+    """What a server may say about an event: when, and something of its own."""
+    return {"timestamp": 1_800_000_000_000 + index, "metadata": {"acme.trace": f"span-{index}", "acme.step": None}}
+
+
+def _content(message_id: str, index: int, carried: dict[str, Any]) -> bytes:
     return frame("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=f"hello {index}", **carried)
 
 
