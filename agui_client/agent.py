@@ -97,6 +97,9 @@ class AbstractAgent(ABC):
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Carry out one run: override this, usually as an async generator.
 
+        Like any async generator it should not hold a task group or a cancel scope open across a `yield`; on trio that
+        breaks the run.
+
         Args:
             input: What is asked, with the whole conversation.
 

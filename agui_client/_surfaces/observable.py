@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from agui_client._surfaces.stream import AgentRun
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("agui_client")
 
 
 def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
@@ -61,8 +64,21 @@ def observe_changes(
     """
 
     def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
-        stop = listen(lambda change: observer.on_next(look()) if change & wanted else None)
-        observer.on_next(look())
+        def tell(change: Change) -> None:
+            if change & wanted:
+                try:
+                    observer.on_next(look())
+                except Exception:
+                    # Whoever watches a conversation must not break the runs of it.
+                    stop()
+                    _logger.exception("an observer of the conversation failed, and hears no more")
+
+        stop = listen(tell)
+        try:
+            observer.on_next(look())
+        except BaseException:
+            stop()
+            raise
         return Disposable(stop)
 
     return reactivex.create(subscribe)

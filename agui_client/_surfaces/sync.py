@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from ag_ui.core import RunErrorEvent, RunFinishedEvent
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from agui_client._surfaces.stream import AgentRun
     from agui_client.result import RunResult
 
+
+T = TypeVar("T")
 
 _OUTSIDE = "a run is used inside its block: with agent.stream_sync(...) as run"
 
@@ -122,7 +124,7 @@ class SyncAgentRun:
         while True:
             item = self._handover.get()
             if isinstance(item, _End):
-                self._end = item
+                self._end = self._as_seen_here(item)
                 self._run.settle()
                 self._outcome()
                 raise StopIteration
@@ -168,24 +170,26 @@ class SyncAgentRun:
     @property
     def partial(self) -> RunResult:
         """What has arrived so far, at any time; after the end, the result."""
-        if self._portal is None or self._has_left:
-            return self._run.partial
-        return self._portal.call(lambda: self._run.partial)
+        return self._in_loop(lambda: self._run.partial)
 
     @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
+        if self._end is not None and self._end.result is not None:
+            return list(self._end.result.messages)
         return self._reducer.messages
 
     @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
+        if self._end is not None and self._end.result is not None:
+            return self._end.result.state
         return self._reducer.state
 
     @property
     def warnings(self) -> list[ProtocolWarning]:
         """What was tolerated so far."""
-        return self._run.warnings
+        return self._in_loop(lambda: self._run.warnings)
 
     @property
     def thread_id(self) -> str:
@@ -200,6 +204,18 @@ class SyncAgentRun:
     def cancel(self) -> None:
         """Stop the run from any thread: iteration ends, and `result()` returns with `aborted` set."""
         self._run.cancel()
+
+    def _in_loop(self, look: Callable[[], T]) -> T:
+        """Look at the run where nothing changes it meanwhile."""
+        if self._portal is None or self._has_left:
+            return look()
+        return self._portal.call(look)
+
+    def _as_seen_here(self, end: _End) -> _End:
+        """The end of the run with the conversation as the caller has it, own edits included."""
+        if end.result is None:
+            return end
+        return _End(replace(end.result, messages=self._reducer.messages, state=self._reducer.state))
 
     def _outcome(self) -> RunResult:
         if self._end is None or self._end.result is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import httpx
 import pytest
 from ag_ui.core import (
     CustomEvent,
@@ -278,3 +279,49 @@ def test_what_cannot_work_is_refused_at_once(call: Any) -> None:
 def test_a_misspelled_hook_is_refused() -> None:
     with pytest.raises(TypeError, match="did you mean on_text_message_content_event"):
         type("Misspelled", (Subscriber,), {"on_text_mesage_content_event": test_a_misspelled_hook_is_refused})
+
+
+def test_what_the_caller_edits_during_a_sync_run_is_in_its_result() -> None:
+    agent = ScriptedAgent(turn(state({"a": 1}), text("a")))
+    with agent.stream_sync("Hi") as run:
+        for event in run:
+            if isinstance(event, StateSnapshotEvent):
+                agent.set_state({"mine": 1})
+        result = run.result()
+    assert (result.state, run.state, agent.state) == ({"mine": 1}, {"mine": 1}, {"mine": 1})
+    agent.run_agent_sync("And?")
+    assert run.messages == result.messages
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_reported_and_not_followed(status: int) -> None:
+    elsewhere = {"Location": "http://elsewhere.test/agent?token=s3cr3t"}
+    with serve_bytes(Reply([b""], status=status, headers=elsewhere)) as server:
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            with pytest.raises(HTTPStatusError, match=r"it points to http://elsewhere\.test/agent$") as refused:
+                await HttpAgent(server.url, http_client=client).run_agent("Hi")
+    assert (refused.value.status_code, len(server.requests)) == (status, 1)
+    assert "s3cr3t" not in repr(vars(refused.value))
+
+
+def test_an_observer_that_fails_does_not_break_the_runs_it_watches(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn(state({"n": 1}), state({"n": 2})))
+    seen: list[Any] = []
+
+    def look(value: Any) -> None:
+        seen.append(value)
+        if value:
+            raise ValueError("cannot draw this")
+
+    agent.observe_state().subscribe(look)
+    assert agent.run_agent_sync("Hi").state == {"n": 2}
+    assert seen == [{}, {"n": 1}]
+    assert "hears no more" in caplog.text
+
+
+def test_warnings_can_be_looked_at_while_a_sync_run_is_going_on() -> None:
+    agent = ScriptedAgent(turn(*({"type": f"FUTURE_{number}"} for number in range(50))))
+    with agent.stream_sync("Hi") as run:
+        counts = [len(run.warnings) for _ in run]
+    assert counts[-1] == 50

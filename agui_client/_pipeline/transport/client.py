@@ -91,9 +91,10 @@ class Transport:
         headers.update({"accept": EVENT_STREAM, "content-type": "application/json", "cache-control": "no-store"})
         post = client.build_request("POST", self.url, content=request.body, headers=headers, timeout=timeout)
         post.stream = _Body(request.body)
+        # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: it is reported.
         if self._auth is None:
-            return await client.send(post, stream=True)
-        return await client.send(post, stream=True, auth=self._auth)
+            return await client.send(post, stream=True, follow_redirects=False)
+        return await client.send(post, stream=True, follow_redirects=False, auth=self._auth)
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
