@@ -109,10 +109,12 @@ class Expander:
         owner = chunk.subagent_run_id
         ended = [self._close(owner)] if owner in self.lanes else []
         stream = self.lanes[owner] = _OpenStream.opened_by(chunk, kind)
-        opened = [stream.start(timestamp=chunk.timestamp, **_carried(chunk))]
-        if chunk.delta is not None:
-            opened.append(stream.content(chunk.delta, timestamp=chunk.timestamp))
-        return (*ended, *opened)
+        carried = _carried(chunk)
+        if chunk.delta is None:
+            return (*ended, stream.start(timestamp=chunk.timestamp, **carried))
+        # Metadata belongs to both events (CHUNK-11); what the provider said is told once, beside the text it is about.
+        opener = stream.start(timestamp=chunk.timestamp, **_given(metadata=chunk.metadata))
+        return (*ended, opener, stream.content(chunk.delta, timestamp=chunk.timestamp, **carried))
 
     def _continued_by(self, kind: _Kind, chunk: _Chunk) -> _OpenStream | None:
         """The open stream a chunk belongs to; None when it has to open one (CHUNK-4, CHUNK-5)."""
@@ -226,7 +228,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _carried(chunk: _Chunk) -> dict[str, Any]:
-    """What travels on one event only, the first that is made from the chunk (CHUNK-11)."""
+    """What a chunk says about itself, for the events that are made from it (CHUNK-11)."""
     return _given(raw_event=chunk.raw_event, metadata=chunk.metadata)
 
 

@@ -504,13 +504,13 @@ def test_the_two_forms_do_not_mix_in_one_item(stream: list[Wire]) -> None:
 
 
 @pytest.mark.requirement("CHUNK-11", "META-1")
-def test_what_a_chunk_carries_goes_to_the_first_event_made_of_it_and_never_to_the_end_before() -> None:
+def test_what_a_chunk_carries_goes_to_the_events_made_of_it_and_never_to_the_end_before() -> None:
     made = expand(text("m1", "a"), text("m2", "b", metadata={"k": 1}, rawEvent={"p": 2}, timestamp=3))
 
     assert made[2:] == [
         text_end("m1"),
-        text_start("m2", metadata={"k": 1}, rawEvent={"p": 2}, timestamp=3),
-        content("m2", "b", timestamp=3),
+        text_start("m2", metadata={"k": 1}, timestamp=3),
+        content("m2", "b", metadata={"k": 1}, rawEvent={"p": 2}, timestamp=3),
     ]
 
 

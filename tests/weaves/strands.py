@@ -274,7 +274,7 @@ class Loom:
         if not is_first:
             return ({**content, "delta": chunk.get("delta", ""), **metadata},)
         start = {"type": f"{family}_START", **tagged, **said, **metadata}
-        return (start, {**content, "delta": chunk["delta"]}) if "delta" in chunk else (start,)
+        return (start, {**content, "delta": chunk["delta"], **metadata}) if "delta" in chunk else (start,)
 
     # --- everything else
 
