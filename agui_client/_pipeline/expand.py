@@ -179,6 +179,7 @@ class _OpenStream:
 
     @classmethod
     def opened_by(cls, chunk: _Chunk, kind: _Kind) -> _OpenStream:
+        """The stream that a first chunk opens."""
         said = _given(**{field: getattr(chunk, field) for field in kind.repeatable})
         return cls(kind, getattr(chunk, kind.id_field), chunk.subagent_run_id, {**kind.by_omission, **said})
 
@@ -186,12 +187,15 @@ class _OpenStream:
         return f"{self.kind.noun} {quoted(self.item_id)}"
 
     def start(self, **carried: Any) -> Event:
+        """Its START."""
         return self._make(self.kind.start, **self.opener, **carried)
 
     def content(self, delta: str, **carried: Any) -> Event:
+        """A piece of it."""
         return self._make(self.kind.content, delta=delta, **carried)
 
     def end(self) -> Event:
+        """Its END."""
         return self._make(self.kind.end)
 
     def is_named_by(self, event: Event) -> bool:

@@ -57,15 +57,18 @@ class _ScopePatience(Patience):
         self._scope: anyio.CancelScope | None = None
 
     async def wait(self, step: Awaitable[T], deadline: float = math.inf) -> T | None:
+        """Await a step, up to a deadline."""
         with anyio.CancelScope(deadline=deadline) as self._scope:
             return await step
         return None
 
     def end(self) -> None:
+        """End the wait that is going on."""
         if self._scope is not None:
             self._scope.cancel()
 
     def close(self) -> None:
+        """There will be no further wait."""
         self._scope = None
 
 
@@ -81,6 +84,7 @@ class _TaskPatience(Patience):
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self, step: Awaitable[T], deadline: float = math.inf) -> T | None:
+        """Await a step, up to a deadline."""
         task = asyncio.current_task()
         assert task is not None
         others = task.cancelling()
@@ -100,10 +104,12 @@ class _TaskPatience(Patience):
                 task.uncancel()
 
     def end(self) -> None:
+        """End the wait that is going on."""
         # Soon, not now: the step itself may be calling, and only a task that waits can be cancelled without trace.
         self._loop.call_soon(self._cancel)
 
     def close(self) -> None:
+        """There will be no further wait."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -14,7 +14,8 @@ import anyio.lowlevel
 class _TrioToken(Protocol):
     """What trio calls a `TrioToken`; trio itself need not be installed."""
 
-    def run_sync_soon(self, function: Callable[[], object]) -> None: ...
+    def run_sync_soon(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop's thread, soon."""
 
 
 class LoopThread:
