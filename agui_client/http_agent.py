@@ -44,7 +44,7 @@ class HttpAgent(AbstractAgent):
         auth: Any `httpx.Auth`, or (user, password).
         timeout: Seconds for every wait but the total, or a `Timeouts`.
         http_client: An `httpx.AsyncClient` of your own, or a function that makes one for each run. A client belongs to
-            one event loop; give a function when runs happen in several.
+            one event loop; give a function when runs happen in several. Redirects are reported, not followed.
         max_protocol_version: What the server is known to speak, such as "0.0.57", if that is older than 1.0; what is
             sent is turned into what it understands (VER-5).
         max_event_bytes: The largest event that is accepted, in bytes.
