@@ -9,42 +9,56 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, get_args, overload
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, RunAgentInput
-from pydantic import ValidationError
 
+from agui_client._memory import Memory
 from agui_client._pipeline import NullFields
-from agui_client._pipeline.reduce import Change, Reducer
+from agui_client._pipeline.reduce import Reducer
 from agui_client._pipeline.request import prepare_input
+from agui_client._pipeline.tracing import trace_run
 from agui_client._pipeline.warnings import WarningLog
+from agui_client._settling import settle
+from agui_client._surfaces.course import Course
 from agui_client._surfaces.exchange import Exchange, Plan
 from agui_client._surfaces.hooks import Subscriber
+from agui_client._surfaces.rounds import Rounds
 from agui_client._surfaces.stream import AgentRun
 from agui_client._surfaces.subscribers import EventSubscriber, Roster, Subscription
-from agui_client._surfaces.sync import SyncAgentRun
-from agui_client.conversation import Conversation, ConversationSnapshot
+from agui_client._tools.limits import ToolLimits
+from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
-from agui_client.messages import MessageLike, Prompt, prompt_messages, tool_messages
-from agui_client.options import RunOptions, given
+from agui_client.messages import MessageLike, Prompt
+from agui_client.options import ConnectOptions, RunOptions, given
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
     from typing import Self
 
-    from ag_ui.core import Event, Interrupt, Message, ResumeEntry, Tool
+    from ag_ui.core import Event, Message
     from reactivex import Observable
 
     from agui_client._pipeline.events import WireEvent
-    from agui_client._pipeline.middleware import Middleware
+    from agui_client._pipeline.middleware import Middleware, Run
+    from agui_client._pipeline.tracing import RunTrace
+    from agui_client._surfaces.abort import OnAbort
+    from agui_client._surfaces.sync import SyncAgentRun
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.function import ApprovalRule, FunctionTool
+    from agui_client._tools.offer import ToolSource
+    from agui_client.interrupts import Answerer
     from agui_client.result import RunResult
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-class AbstractAgent(ABC):
+class AbstractAgent(Memory, ABC):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
@@ -55,7 +69,12 @@ class AbstractAgent(ABC):
         thread_id: The conversation to go on with; a new one if left out.
         initial_messages: What was said before.
         initial_state: The state both sides write, any JSON value; `{}` if left out.
-        tools: Tools of the application that the agent may call.
+        tools: Tools of the application that the agent may call: `@tool` functions, definitions of tools that are
+            answered elsewhere, or a function of the `RunAgentInput` that chooses them for each run.
+        approve: Asked, sync or async, before a tool runs that wants approval; without it such calls come back pending.
+        answer: Asked, sync or async, what a run was interrupted for; without it interrupts come back on the result.
+        tool_limits: When to stop answering tool calls, and how tools are run.
+        on_abort: Called, sync or async, when a run is left before its end, for servers that have a way to stop one.
         middleware: Functions around each run, outermost first; see `use`.
         null_fields: "reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a
             warning, for servers that send them (PROC-17).
@@ -70,18 +89,25 @@ class AbstractAgent(ABC):
         thread_id: str | None = None,
         initial_messages: Iterable[MessageLike] = (),
         initial_state: Any = None,
-        tools: Sequence[Tool] = (),
+        tools: ToolSource = (),
+        approve: Approver | None = None,
+        answer: Answerer | None = None,
+        tool_limits: ToolLimits | None = None,
+        on_abort: OnAbort | None = None,
         middleware: Iterable[Middleware] = (),
         null_fields: NullFields = "reject",
         strict: bool = False,
     ) -> None:
+        super().__init__(Conversation(thread_id, initial_messages, initial_state))
         self.agent_id = agent_id or str(uuid4())
         """What the application calls this agent."""
+        self._agent_name = agent_id
         self.description = description
         """What it is for."""
-        self.tools = list(tools)
-        """Tools of the application that the agent may call."""
-        self._conversation = Conversation(thread_id, initial_messages, initial_state)
+        self.tools: ToolSource = tools if callable(tools) else list(tools)
+        """Tools of the application that the agent may call, or what chooses them."""
+        self._approve, self._answer, self._on_abort = approve, answer, on_abort
+        self._limits = tool_limits or ToolLimits()
         self._middleware: list[Middleware] = []
         self.use(*middleware)
         self._roster = Roster()
@@ -107,7 +133,19 @@ class AbstractAgent(ABC):
             The run's events, as they happen; they are judged like a remote agent's.
         """
 
-    # --- the five verbs
+    def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Tell the thread again, and go on with a run that is still going: override this where the agent can.
+
+        Args:
+            input: The thread, with what is held of it.
+
+        Returns:
+            The thread's events from its beginning, as far as the agent has them; none if there is nothing to tell.
+
+        Raises:
+            UsageError: There is no way to, which is so unless a subclass says otherwise.
+        """
+        raise UsageError(f"{type(self).__name__} has no way to reconnect: override connect(), or see connect_url=")
 
     async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
         """Run the agent and wait for its answer.
@@ -166,6 +204,8 @@ class AbstractAgent(ABC):
         Returns:
             The run, as a context manager.
         """
+        from agui_client._surfaces.sync import SyncAgentRun
+
         ahead = Reducer()
         run = self._plan_run(prompt, given(options), ahead)
         return SyncAgentRun(run, ahead, self._conversation.reducer, self._conversation.notify)
@@ -187,84 +227,39 @@ class AbstractAgent(ABC):
         given(options)
         return observe_run(lambda: self.stream(prompt, **options))
 
-    def observe_messages(self) -> Observable[list[Message]]:
-        """The messages as a hot RxPY observable: what they are now, then every change, across runs."""
-        from agui_client._surfaces.observable import observe_changes
+    async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult:
+        """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
 
-        return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
+        What the agent tells again replaces what is held of it, so nothing is doubled; a run that is still going is
+        followed to its end. Nothing is asked, and no tool is run.
 
-    def observe_state(self) -> Observable[Any]:
-        """The state as a hot RxPY observable: what it is now, then every change, across runs."""
-        from agui_client._surfaces.observable import observe_changes
+        Args:
+            options: See `ConnectOptions`.
 
-        return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
+        Returns:
+            What the thread's last run came to; without an outcome if there was nothing to tell.
+
+        Raises:
+            AGUIError: As `run_agent`.
+        """
+        async with self.stream_connect(**options) as run:
+            return await run.result()
+
+    def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun:
+        """`connect_agent`, to be iterated: `async with agent.stream_connect() as run`.
+
+        Args:
+            options: See `ConnectOptions`.
+
+        Returns:
+            The run, as an async context manager.
+        """
+        return self._plan_replay(given(cast("RunOptions", options), ConnectOptions))
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
         if (run := self._active_run) is not None:
             run.cancel()
-
-    # --- the conversation
-
-    @property
-    def thread_id(self) -> str:
-        """The conversation."""
-        return self._conversation.thread_id
-
-    @property
-    def messages(self) -> list[Message]:
-        """The conversation so far, as a new list; the messages in it never change afterwards."""
-        return self._conversation.reducer.messages
-
-    @property
-    def state(self) -> Any:
-        """The state both sides write; treat it as read-only, and use `set_state`."""
-        return self._conversation.reducer.state
-
-    @property
-    def pending_interrupts(self) -> list[Interrupt]:
-        """What the last run waits for; the next run must answer all of it with `resume=`."""
-        return list(self._conversation.pending_interrupts)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a run is going on."""
-        return self._conversation.is_running
-
-    def add_message(self, message: MessageLike) -> None:
-        """Append a message."""
-        self.add_messages([message])
-
-    def add_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Append messages."""
-        self._conversation.add_messages(messages)
-
-    def set_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Replace the conversation's messages."""
-        self._conversation.set_messages(messages)
-
-    def set_state(self, state: Any) -> None:
-        """Replace the state by a copy of any JSON value."""
-        self._conversation.set_state(state)
-
-    def abandon_interrupts(self) -> None:
-        """Let the next run go on without answers: it cancels every pending interrupt."""
-        self._conversation.abandon_interrupts()
-
-    def snapshot(self) -> ConversationSnapshot:
-        """The conversation as a pydantic document that survives JSON; see `restore`."""
-        return self._conversation.snapshot()
-
-    def restore(self, document: ConversationSnapshot) -> None:
-        """Go on with a conversation that was saved with `snapshot()`, in this process or another.
-
-        Args:
-            document: The saved conversation.
-
-        Raises:
-            RunInProgressError: A run is going on.
-        """
-        self._conversation.restore(document)
 
     def clone(self, *, thread_id: str | None = None) -> Self:
         """A second line of thought: the same agent with a copy of the conversation.
@@ -278,15 +273,13 @@ class AbstractAgent(ABC):
             The copy.
         """
         twin = copy.copy(self)
-        twin.tools = list(self.tools)
+        twin.tools = self.tools if callable(self.tools) else list(self.tools)
         twin._conversation = self._conversation.clone(thread_id)
         twin._middleware = list(self._middleware)
         twin._roster = self._roster.copy()
         twin._active = twin._active_run = None
         twin._active_options = {}
         return twin
-
-    # --- extension
 
     def use(self, *middleware: Middleware) -> Self:
         """Put functions around every run, inside those that are there already.
@@ -322,6 +315,50 @@ class AbstractAgent(ABC):
             raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
         return self._roster.add(subscriber)
 
+    @overload
+    def tool(
+        self,
+        function: Callable[P, R],
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        approval: ApprovalRule = "never",
+        timeout: float | None = None,
+    ) -> FunctionTool[P, R]: ...
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        approval: ApprovalRule = "never",
+        timeout: float | None = None,
+    ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Decorate a function to make it a tool of this agent: `@agent.tool`, or `@agent.tool(approval="always")`.
+
+        Args:
+            function: See `agui_client.tool`, also for the options.
+            options: Its name, description, approval and timeout.
+
+        Returns:
+            The tool, which can be called like the function.
+
+        Raises:
+            UsageError: It cannot be offered, or a function chooses this agent's tools.
+        """
+        from agui_client._tools.function import FunctionTool
+
+        if function is None:
+            return partial(self.tool, **options)
+        if callable(self.tools):
+            raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
+        made = FunctionTool(function, **options)
+        self.tools = [*self.tools, made]
+        return made
+
     def on(self, event_type: type[BaseEvent]) -> Callable[[FunctionT], FunctionT]:
         """Decorate a function, sync or async, to be called with every event of a type.
 
@@ -347,8 +384,6 @@ class AbstractAgent(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
 
-    # --- wiring
-
     def _prepare(self, run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
         """The last look at an input before the agent gets it (INPUT-3)."""
         return prepare_input(run_input, warnings)
@@ -356,81 +391,97 @@ class AbstractAgent(ABC):
     def _plan_run(self, prompt: Prompt, options: RunOptions, reducer: Reducer) -> AgentRun:
         """A run that starts when its block is entered, reduced by the conversation or by a reducer ahead of it."""
 
-        def start(stack: ExitStack) -> Exchange:
-            self._active = self._begin(prompt, options, reducer, stack)
+        def begin() -> Rounds:
+            # Loaded when something is asked: importing the package should cost next to nothing.
+            from agui_client._asking import Asking
+            from agui_client._following import followed
+
+            asking = Asking(self._conversation, prompt, options, self.tools)
+            asking.take_in(self._conversation)
+            warnings = WarningLog()
+            asking.warn(warnings)
+            plan = self._plan(asking.input, reducer, warnings, self.run, asking.added)
+            following = followed(asking, reducer, self._approve, self._answer, self._limits)
+            return Rounds(Exchange(plan, Course(self.messages)), following)
+
+        return self._run_of(begin, options)
+
+    def _plan_replay(self, options: RunOptions) -> AgentRun:
+        """A run that tells the thread again, through `connect`."""
+
+        def begin() -> Rounds:
+            from agui_client._asking import replay_input
+
+            asked, reducer = replay_input(self._conversation, options, self.tools), self._conversation.reducer
+            plan = self._plan(asked, reducer, WarningLog(), self.connect, ())
+            return Rounds(Exchange(replace(plan, is_replay=True), Course(self.messages)))
+
+        return self._run_of(begin, options)
+
+    def _run_of(self, begin: Callable[[], Rounds], options: RunOptions) -> AgentRun:
+        """A run that holds the conversation from entering its block to leaving it."""
+        if not self._takes_wire_options and not options.keys().isdisjoint(("headers", "timeout")):
+            raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
+
+        def start(stack: ExitStack) -> Rounds:
+            stack.enter_context(self._conversation.running())
+            rounds = begin()
             self._active_options, self._active_run = options, run
             stack.callback(self._forget)
-            return self._active
+            return rounds
 
         run = AgentRun(start)
         return run
 
-    _takes_wire_options = False
-    """Whether `headers` and `timeout` mean something to this kind of agent."""
-
-    def _begin(self, prompt: Prompt, options: RunOptions, reducer: Reducer, stack: ExitStack) -> Exchange:
-        """Start a run: everything that can be refused is refused before anything changes."""
-        if not self._takes_wire_options and not options.keys().isdisjoint(("headers", "timeout")):
-            raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
-        stack.enter_context(self._conversation.running())
-        entries = self._conversation.answers(options.get("resume"))
-        results = options.get("tool_results", {})
-        unanswered = self._conversation.check_results(results)
-        added = [*tool_messages(results), *prompt_messages(prompt)]
-        run_input = self._compose(added, entries, options)
-        self._conversation.add_messages(added)
-        warnings = WarningLog()
-        if unanswered:
-            names = ", ".join(map(repr, unanswered))
-            warnings.add(
-                "TOOL-10", f"the conversation goes on without results of tool calls {names}; see tool_results="
-            )
+    def _plan(
+        self, asked: RunAgentInput, reducer: Reducer, warnings: WarningLog, run: Run, added: Sequence[Message]
+    ) -> Plan:
         own = self._conversation.reducer
         if reducer is not own:
             reducer.set_messages(own.messages)
             reducer.set_state(own.state)
             own.use_warnings(WarningLog(is_logged=False))
         reducer.use_warnings(warnings)
-        return Exchange(
-            Plan(
-                input=run_input,
-                run=lambda prepared: self.run(self._prepare(prepared, warnings)),
-                reducer=reducer,
-                warnings=warnings,
-                middleware=tuple(self._middleware),
-                roster=self._roster,
-                null_fields=self._null_fields,
-                strict=self._strict,
-                listeners=self._conversation.listeners if reducer is own else (),
-                on_end=partial(self._settle, added),
-                is_ahead=reducer is not own,
-            )
+        return Plan(
+            input=asked,
+            run=lambda prepared: run(self._prepare(prepared, warnings)),
+            reducer=reducer,
+            warnings=warnings,
+            middleware=tuple(self._middleware),
+            roster=self._roster,
+            null_fields=self._null_fields,
+            strict=self._strict,
+            listeners=self._conversation.listeners if reducer is own else (),
+            trace=self._trace,
+            on_begin=self._begin,
+            on_end=partial(settle, self._conversation, added),
+            on_left=partial(self._conversation.leave, added),
+            on_replies=self._conversation.keep,
+            on_abort=self._on_abort,
+            is_ahead=reducer is not own,
         )
 
-    def _compose(self, added: Sequence[Message], entries: Sequence[ResumeEntry], options: RunOptions) -> RunAgentInput:
-        try:
-            return RunAgentInput(
-                thread_id=self.thread_id,
-                run_id=options.get("run_id") or str(uuid4()),
-                messages=[*self.messages, *added],
-                state=self.state,
-                tools=list(options.get("tools", self.tools)) or None,
-                context=list(options.get("context", ())) or None,
-                forwarded_props=options.get("forwarded_props"),
-                resume=list(entries) or None,
-            )
-        except ValidationError as error:
-            refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise UsageError(f"the run cannot be asked for: {refused}") from None
+    _takes_wire_options = False
+    """Whether `headers` and `timeout` mean something to this kind of agent."""
 
-    def _settle(self, added: Sequence[Message], exchange: Exchange) -> None:
-        """What a run leaves: interrupts, tool calls; one that never began leaves what was pending before."""
-        if exchange.pipeline.settlement.started is not None:
-            result = exchange.result()
-            self._conversation.settle(result.interrupts, result.pending_tool_calls)
-        elif isinstance(exchange.error, UsageError):
-            # Nothing was sent: a prompt that cannot be sent must not stand in the way of the next one.
-            self._conversation.take_back(added)
+    def _trace(self, asked: RunAgentInput, first: RunTrace | None) -> RunTrace:
+        """The span of a run."""
+        return trace_run(
+            thread_id=asked.thread_id,
+            run_id=asked.run_id,
+            agent_id=self.agent_id,
+            agent_name=self._agent_name,
+            description=self.description,
+            url=self._url(),
+            first=first,
+        )
+
+    def _url(self) -> str | None:
+        """Where the agent lives; None for one in this process."""
+        return None
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._active = exchange
 
     def _forget(self) -> None:
         self._active = self._active_run = None

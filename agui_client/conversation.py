@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, Interrupt, Message, ToolMessage
+from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
 
 from agui_client._pipeline.reduce import Change, Reducer
@@ -17,7 +17,9 @@ from agui_client.interrupts import Resume, cancel_all, cover
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
-    from ag_ui.core import ResumeEntry, ToolCall
+    from ag_ui.core import ToolCall
+
+    from agui_client._pipeline.replies import Replies
 
 Listener = Callable[[Change], None]
 
@@ -41,6 +43,10 @@ class ConversationSnapshot(BaseModel):
     """Whether the next run abandons those interrupts."""
     pending_tool_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls its last run left to the application."""
+    kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
+    """Answers to interrupts of that run that were given already, and go out with the rest."""
+    incomplete_ids: list[str] = Field(default_factory=list[str])
+    """The messages and tool calls that runs began and did not complete."""
 
 
 class Conversation:
@@ -60,7 +66,14 @@ class Conversation:
         self.pending_interrupts: list[Interrupt] = []
         """What the last run waits for."""
         self.pending_tool_call_ids: list[str] = []
-        """The tool calls the last run left to the application."""
+        """The tool calls the last run left to the application, whether answered since or not."""
+        self.postponed_ids: Sequence[str] = ()
+        """Of those, the ones that stay pending although the conversation went on."""
+        self.incomplete_ids: list[str] = []
+        """The messages and tool calls that runs began and did not complete."""
+        self.unstarted: Sequence[Message] = ()
+        """What was said to runs that then never started; saying it again does not say it twice."""
+        self._kept: list[ResumeEntry] = []
         self._abandoned = False
         self._is_running = False
         self.listeners: list[Listener] = []
@@ -89,10 +102,23 @@ class Conversation:
         """Whether a run holds the conversation."""
         return self._is_running
 
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The tool calls the last run left to the application that nobody answered since."""
+        answered = {each.tool_call_id for each in self.reducer.messages if isinstance(each, ToolMessage)}
+        calls = [self.reducer.tool_call(each) for each in self.pending_tool_call_ids if each not in answered]
+        return [call for call in calls if call is not None]
+
     def add_messages(self, messages: Iterable[MessageLike]) -> None:
         """Append messages."""
         if added := as_messages(messages):
             self.reducer.add_messages(added)
+            self.notify(Change.MESSAGES)
+
+    def add_results(self, results: Sequence[ToolMessage]) -> None:
+        """Put results of tool calls where they belong."""
+        if results:
+            self.reducer.add_results(results)
             self.notify(Change.MESSAGES)
 
     def take_back(self, messages: Iterable[Message]) -> None:
@@ -123,19 +149,70 @@ class Conversation:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
         """
         if self._abandoned and resume is None:
-            return cancel_all(self.pending_interrupts)
-        return cover(self.pending_interrupts, resume)
+            return self._kept + cancel_all(self.pending_interrupts)
+        return self._kept + cover(self.pending_interrupts, resume)
+
+    def keep(self, replies: Replies) -> None:
+        """Keep the answers that were given while others still wait for the caller."""
+        if not replies.goes_on:
+            answered = {entry.interrupt_id for entry in replies.entries}
+            self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
+            self._kept += replies.entries
 
     def abandon_interrupts(self) -> None:
         """Let the next run abandon whatever is pending."""
         self._abandoned = True
 
+    def mark(self, incomplete_ids: Iterable[str], completed_ids: Collection[str] = ()) -> None:
+        """Take note of what a run did not complete, and of what it did after all."""
+        before = [item_id for item_id in self.incomplete_ids if item_id not in completed_ids]
+        self.incomplete_ids = list(dict.fromkeys([*before, *incomplete_ids]))
+
     def settle(self, interrupts: Sequence[Interrupt], tool_calls: Sequence[ToolCall]) -> None:
         """Replace what is pending by what a run left; calls that an interrupt is about go with the interrupt."""
         asked_about = {interrupt.tool_call_id for interrupt in interrupts}
         self.pending_interrupts = list(interrupts)
-        self.pending_tool_call_ids = [call.id for call in tool_calls if call.id not in asked_about]
+        left = [call.id for call in tool_calls if call.id not in asked_about]
+        self.pending_tool_call_ids = list(dict.fromkeys([*self.postponed_ids, *left]))
+        self.postponed_ids = ()
+        self._kept = []
         self._abandoned = False
+
+    def note_started(self) -> None:
+        """Take note that a run has begun, so that all that was said was heard."""
+        self.unstarted = ()
+
+    def note_unstarted(self, said: Sequence[Message]) -> None:
+        """Take note that a run never started, and of what was said to it."""
+        held = {message.id for message in self.reducer.messages}
+        self.unstarted = [*(message for message in self.unstarted if message.id in held), *said]
+
+    def leave(
+        self, said: Sequence[Message], tool_calls: Sequence[ToolCall] | None, incomplete_ids: Sequence[str]
+    ) -> None:
+        """Take note that a run was left of which only a part was seen.
+
+        Args:
+            said: What was said to it.
+            tool_calls: The calls without a result that were seen; None if nothing was.
+            incomplete_ids: The messages and calls that were seen to begin, and not to end.
+        """
+        if tool_calls is None:
+            self.note_unstarted(said)
+        else:
+            self.note_started()
+            self.mark(incomplete_ids)
+            self.settle((), tool_calls)
+
+    def is_repeated(self, message: Message) -> bool:
+        """Whether this was the last thing said, to a run that never started."""
+        last = self.reducer.messages[-1:]
+        return any(held.id == last[0].id and _says_the_same(held, message) for held in self.unstarted if last)
+
+    def unstarted_results(self, results: Mapping[str, object]) -> list[Message]:
+        """The answers to these calls that were given to a run that never started."""
+        given = [each for each in self.unstarted if isinstance(each, ToolMessage)]
+        return [message for message in given if message.tool_call_id in results]
 
     def check_results(self, results: Mapping[str, object]) -> list[str]:
         """Hold answers to tool calls against the calls (TOOL-10).
@@ -151,7 +228,9 @@ class Conversation:
         """
         messages = self.reducer.messages
         called = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()]
-        answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+        renewable = {message.id for message in self.unstarted}
+        given = [message for message in messages if isinstance(message, ToolMessage) and message.id not in renewable]
+        answered = {message.tool_call_id for message in given}
         for tool_call_id in results:
             if tool_call_id not in called or tool_call_id in answered:
                 state = "has a result already" if tool_call_id in answered else "was never made"
@@ -188,7 +267,9 @@ class Conversation:
             state=copy.deepcopy(self.reducer.state),
             pending_interrupts=self.pending_interrupts,
             abandoned=self._abandoned,
-            pending_tool_call_ids=self.pending_tool_call_ids,
+            pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
+            kept_answers=self._kept,
+            incomplete_ids=self.incomplete_ids,
         )
 
     def restore(self, document: ConversationSnapshot) -> None:
@@ -205,6 +286,9 @@ class Conversation:
             self.reducer.set_state(copy.deepcopy(document.state))
             self.pending_interrupts = list(document.pending_interrupts)
             self.pending_tool_call_ids = list(document.pending_tool_call_ids)
+            self.incomplete_ids = list(document.incomplete_ids)
+            self.unstarted = self.postponed_ids = ()
+            self._kept = list(document.kept_answers)
             self._abandoned = document.abandoned
         self.notify(Change.MESSAGES | Change.STATE)
 
@@ -213,3 +297,7 @@ class Conversation:
         twin = Conversation(thread_id or self.thread_id)
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         return twin
+
+
+def _says_the_same(held: Message, message: Message) -> bool:
+    return type(held) is type(message) and held.content == message.content

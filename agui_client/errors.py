@@ -6,11 +6,16 @@ AGUIError                          thread_id, run_id, partial
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
-│  └─ ConnectTimeoutError · FirstEventTimeoutError · IdleTimeoutError · RunTimeoutError (each a TimeoutError)
+│  ├─ ConnectTimeoutError (TimeoutError)
+│  └─ StreamTimeoutError (TimeoutError) (silent, keep_alives, last_event)
+│     └─ FirstEventTimeoutError · IdleTimeoutError · RunTimeoutError
 ├─ ProtocolError                   the stream is not AG-UI: rule
 │  ├─ DecodeError · InvalidEventError(path, errors) · EventOrderError(event) · StreamTooLargeError
 │  └─ IncompleteRunError           ended without a terminal event
-└─ RunFailedError                  the agent said RUN_ERROR: code, event
+├─ RunFailedError                  the agent said RUN_ERROR: code, event
+├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
+└─ ToolRoundsExceededError         the agent went on calling tools: rounds
+ToolError (Exception)              raised inside a tool; speaks to the agent
 """
 
 from __future__ import annotations
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     from ag_ui.core import BaseEvent, RunErrorEvent
 
     from agui_client.result import RunResult
+
+_SERVER_ERROR = 500
+_UNAVAILABLE = 503
 
 
 class AGUIError(Exception):
@@ -60,7 +68,10 @@ class InterruptsNotCoveredError(UsageError):
 
 
 class TransportError(AGUIError):
-    """No usable response arrived, or the connection broke."""
+    """No usable response arrived, or the connection broke; see `RetryPolicy.explain`."""
+
+    may_have_started: bool = True
+    """Whether the agent may have begun to work; False only if it certainly has not."""
 
 
 class ConnectError(TransportError):
@@ -82,6 +93,7 @@ class HTTPStatusError(TransportError):
         self.status_code = status_code
         self.body = body
         self.headers = headers
+        self.may_have_started = status_code >= _SERVER_ERROR and status_code != _UNAVAILABLE
 
 
 class UnexpectedContentTypeError(TransportError):
@@ -102,16 +114,35 @@ class UnexpectedContentTypeError(TransportError):
 class ConnectTimeoutError(TransportError, TimeoutError):
     """The connection was not made within `Timeouts.connect` seconds."""
 
+    may_have_started = False
 
-class FirstEventTimeoutError(TransportError, TimeoutError):
+
+class StreamTimeoutError(TransportError, TimeoutError):
+    """The request was sent, and then something took too long.
+
+    Args:
+        message: Which limit was passed, and what was seen of the stream until then.
+        silent: For how long not a byte had arrived, in seconds.
+        keep_alives: How many comments had arrived, which servers send to keep a quiet stream alive.
+        last_event: The type of the last event that arrived; None if there was none.
+    """
+
+    def __init__(self, message: str, *, silent: float, keep_alives: int, last_event: str | None) -> None:
+        super().__init__(message)
+        self.silent = silent
+        self.keep_alives = keep_alives
+        self.last_event = last_event
+
+
+class FirstEventTimeoutError(StreamTimeoutError):
     """The first event did not arrive within `Timeouts.first_event` seconds."""
 
 
-class IdleTimeoutError(TransportError, TimeoutError):
+class IdleTimeoutError(StreamTimeoutError):
     """Not a byte arrived for `Timeouts.idle` seconds."""
 
 
-class RunTimeoutError(TransportError, TimeoutError):
+class RunTimeoutError(StreamTimeoutError):
     """The run took longer than `Timeouts.total` seconds."""
 
 
@@ -185,3 +216,45 @@ class RunFailedError(AGUIError):
     def code(self) -> str | None:
         """The agent's machine-readable code; None when it gave none."""
         return self.event.code
+
+
+class ToolRoundsExceededError(AGUIError):
+    """The agent called tools again and again, and a limit of the rounds was reached.
+
+    Args:
+        message: Which limit, and what may raise it.
+        rounds: How many rounds of tool calls were answered.
+    """
+
+    def __init__(self, message: str, *, rounds: int) -> None:
+        super().__init__(message)
+        self.rounds = rounds
+
+
+class ToolArgumentsError(AGUIError, ValueError):
+    """The arguments of a tool call were asked for, and are not JSON; the run goes on (TOOL-2).
+
+    Args:
+        message: What is wrong with them.
+        tool_call_id: The call.
+    """
+
+    def __init__(self, message: str, *, tool_call_id: str) -> None:
+        super().__init__(message)
+        self.tool_call_id = tool_call_id
+
+
+class ToolError(Exception):
+    """Raised inside a tool to tell the agent what went wrong; no error of the run, which goes on (TOOL-10).
+
+    Args:
+        message: A sentence the agent can act on.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+    @property
+    def message(self) -> str:
+        """The sentence as it can be sent: half a character, as file names may hold one, becomes a question mark."""
+        return str(self).encode(errors="replace").decode()

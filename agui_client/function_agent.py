@@ -8,13 +8,18 @@ from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable
 
-    from ag_ui.core import RunAgentInput, Tool
+    from ag_ui.core import RunAgentInput
 
     from agui_client._pipeline import NullFields
     from agui_client._pipeline.events import WireEvent
     from agui_client._pipeline.middleware import Middleware
+    from agui_client._surfaces.abort import OnAbort
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.limits import ToolLimits
+    from agui_client._tools.offer import ToolSource
+    from agui_client.interrupts import Answerer
     from agui_client.messages import MessageLike
 
     AgentFunction: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
@@ -31,6 +36,10 @@ class FunctionAgent(AbstractAgent):
         initial_messages: What was said before.
         initial_state: The state both sides write, any JSON value; `{}` if left out.
         tools: Tools of the application that the agent may call.
+        approve: See `AbstractAgent`.
+        answer: See `AbstractAgent`.
+        tool_limits: See `AbstractAgent`.
+        on_abort: See `AbstractAgent`.
         middleware: Functions around each run, outermost first; see `use`.
         null_fields: See `AbstractAgent`.
         strict: See `AbstractAgent`.
@@ -48,7 +57,11 @@ class FunctionAgent(AbstractAgent):
         thread_id: str | None = None,
         initial_messages: Iterable[MessageLike] = (),
         initial_state: Any = None,
-        tools: Sequence[Tool] = (),
+        tools: ToolSource = (),
+        approve: Approver | None = None,
+        answer: Answerer | None = None,
+        tool_limits: ToolLimits | None = None,
+        on_abort: OnAbort | None = None,
         middleware: Iterable[Middleware] = (),
         null_fields: NullFields = "reject",
         strict: bool = False,
@@ -60,6 +73,10 @@ class FunctionAgent(AbstractAgent):
             initial_messages=initial_messages,
             initial_state=initial_state,
             tools=tools,
+            approve=approve,
+            answer=answer,
+            tool_limits=tool_limits,
+            on_abort=on_abort,
             middleware=middleware,
             null_fields=null_fields,
             strict=strict,

@@ -6,29 +6,40 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client._pipeline.limits import Timeouts
 from agui_client._pipeline.request import prepare_input
+from agui_client._pipeline.tracing import RunTrace
 from agui_client._pipeline.transport import (
     DEFAULT_MAX_EVENT_BYTES,
     AuthSource,
     ClientSource,
+    Credentials,
     HeaderSource,
     HttpSource,
+    Refresh,
     Request,
+    RetryPolicy,
     Transport,
 )
 from agui_client._pipeline.versions import version_key
 from agui_client._pipeline.warnings import WarningLog
 from agui_client.agent import AbstractAgent
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import RunAgentInput, Tool
+    from ag_ui.core import RunAgentInput
 
     from agui_client._pipeline import NullFields
     from agui_client._pipeline.events import WireEvent
     from agui_client._pipeline.middleware import Middleware
+    from agui_client._pipeline.transport import Address
+    from agui_client._surfaces.abort import OnAbort
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.limits import ToolLimits
+    from agui_client._tools.offer import ToolSource
+    from agui_client.interrupts import Answerer
     from agui_client.messages import MessageLike
 
 
@@ -40,11 +51,16 @@ class HttpAgent(AbstractAgent):
 
     Args:
         url: Where the agent takes runs.
-        headers: Request headers, or a function that gives them anew for each run.
+        headers: Request headers, or a function, sync or async, that gives them anew for each attempt.
         auth: Any `httpx.Auth`, or (user, password).
+        on_unauthorized: Called, sync or async, when the server answers 401: it renews the credentials, and the run is
+            posted once more. It returns the headers to use from now on, or None to have `headers` asked again.
         timeout: Seconds for every wait but the total, or a `Timeouts`.
+        retry: What is tried again; by default only what could not be sent, see `RetryPolicy`.
         http_client: An `httpx.AsyncClient` of your own, or a function that makes one for each run. A client belongs to
-            one event loop; give a function when runs happen in several. Redirects are reported, not followed.
+            one event loop; give a function when runs happen in several. Redirects are followed within the origin if
+            the POST stays one (307, 308), whatever the client would do, and reported otherwise.
+        connect_url: Where the agent tells a thread again, absolute or relative to `url`; see `connect_agent`.
         max_protocol_version: What the server is known to speak, such as "0.0.57", if that is older than 1.0; what is
             sent is turned into what it understands (VER-5).
         max_event_bytes: The largest event that is accepted, in bytes.
@@ -53,7 +69,12 @@ class HttpAgent(AbstractAgent):
         thread_id: The conversation to go on with; a new one if left out.
         initial_messages: What was said before.
         initial_state: The state both sides write, any JSON value; `{}` if left out.
-        tools: Tools of the application that the agent may call.
+        tools: Tools of the application that the agent may call: `@tool` functions, definitions of tools that are
+            answered elsewhere, or a function of the `RunAgentInput` that chooses them for each run.
+        approve: Asked, sync or async, before a tool runs that wants approval; without it such calls come back pending.
+        answer: Asked, sync or async, what a run was interrupted for; without it interrupts come back on the result.
+        tool_limits: When to stop answering tool calls, and how tools are run.
+        on_abort: Called, sync or async, when a run is left before its end, for servers that have a way to stop one.
         middleware: Functions around each run, outermost first; see `use`.
         null_fields: "reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a
             warning, for servers that send them (PROC-17).
@@ -69,14 +90,21 @@ class HttpAgent(AbstractAgent):
         *,
         headers: HeaderSource | None = None,
         auth: AuthSource | None = None,
+        on_unauthorized: Refresh | None = None,
         timeout: float | Timeouts | None = None,
+        retry: RetryPolicy | None = None,
         http_client: ClientSource | None = None,
+        connect_url: str | None = None,
         agent_id: str | None = None,
         description: str = "",
         thread_id: str | None = None,
         initial_messages: Iterable[MessageLike] = (),
         initial_state: Any = None,
-        tools: Sequence[Tool] = (),
+        tools: ToolSource = (),
+        approve: Approver | None = None,
+        answer: Answerer | None = None,
+        tool_limits: ToolLimits | None = None,
+        on_abort: OnAbort | None = None,
         middleware: Iterable[Middleware] = (),
         null_fields: NullFields = "reject",
         strict: bool = False,
@@ -90,18 +118,29 @@ class HttpAgent(AbstractAgent):
             initial_messages=initial_messages,
             initial_state=initial_state,
             tools=tools,
+            approve=approve,
+            answer=answer,
+            tool_limits=tool_limits,
+            on_abort=on_abort,
             middleware=middleware,
             null_fields=null_fields,
             strict=strict,
         )
         self.url = url
         """Where the agent takes runs."""
-        self._headers = headers
         self._timeouts = Timeouts.of(timeout)
         if max_protocol_version is not None:
             version_key(max_protocol_version)
         self._max_protocol_version = max_protocol_version
-        self._transport = Transport(url, auth=auth, http_client=http_client, max_event_bytes=max_event_bytes)
+        self._transport = Transport(
+            url,
+            auth=auth,
+            credentials=Credentials(headers, on_unauthorized),
+            retry=retry,
+            http_client=http_client,
+            max_event_bytes=max_event_bytes,
+        )
+        self._connect_url = None if connect_url is None else self._transport.resolve(connect_url)
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Post one run.
@@ -112,17 +151,36 @@ class HttpAgent(AbstractAgent):
         Returns:
             Its events as they come over the wire, not yet judged; close it if you leave it early.
         """
-        options = self._active_options
+        return self._post(input)
+
+    def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Have the thread told again, with a POST to `connect_url`.
+
+        Args:
+            input: The thread, with what is held of it.
+
+        Returns:
+            Its events as they come over the wire, not yet judged; close it if you leave it early.
+
+        Raises:
+            UsageError: The agent has no `connect_url`.
+        """
+        if self._connect_url is None:
+            raise UsageError("this agent has no way to reconnect: give it connect_url=, or override connect()")
+        return self._post(input, self._connect_url)
+
+    def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
+        options, exchange = self._active_options, self._active
         request = Request(
             body=input.model_dump_json(by_alias=True).encode(),
-            headers=self._headers,
-            run_headers=options.get("headers"),
+            url=url,
+            headers=options.get("headers"),
             timeouts=Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts,
+            trace=RunTrace() if exchange is None else exchange.trace,
         )
-        if self._active is None:
-            return HttpSource(self._transport, request, WarningLog())
-        post = HttpSource(self._transport, request, self._active.plan.warnings)
-        self._active.adopt(post)
+        post = HttpSource(self._transport, request, WarningLog() if exchange is None else exchange.plan.warnings)
+        if exchange is not None:
+            exchange.adopt(post)
         return post
 
     async def aclose(self) -> None:
@@ -139,6 +197,9 @@ class HttpAgent(AbstractAgent):
         await self.aclose()
 
     _takes_wire_options = True
+
+    def _url(self) -> str:
+        return self._transport.address
 
     def __repr__(self) -> str:
         where = self._transport.address

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
 from ag_ui.core import Interrupt, ResumeEntry
 
+from agui_client._tools.approval import Approve, Deny
 from agui_client.errors import InterruptsNotCoveredError
 
 
@@ -17,7 +18,7 @@ class Resolve:
     """Answers an interrupt."""
 
     payload: Any = None
-    """The answer, any JSON value; None sends none."""
+    """The answer: any JSON value, or a pydantic model or dataclass, sent as JSON by alias; None sends none."""
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """About the answer, not part of it."""
 
@@ -30,10 +31,14 @@ class Cancel:
     """Why, for instance."""
 
 
-Answer: TypeAlias = Resolve | Cancel
-"""What an interrupt is answered with."""
+Answer: TypeAlias = Resolve | Approve | Deny | Cancel
+"""What an interrupt is answered with: a payload, a decision in the words of its `responseSchema`, or nothing."""
+Answerer: TypeAlias = Callable[[Interrupt], Answer | Awaitable[Answer | None] | None]
+"""Asked for the answer to each interrupt; None leaves it to the caller. A plain function runs in a worker thread."""
 Resume: TypeAlias = Mapping[str, Answer] | Sequence[ResumeEntry]
 """Answers by interrupt id, or the protocol's own entries."""
+
+_ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
 
 
 def cover(pending: Sequence[Interrupt], resume: Resume | None, *, now: datetime | None = None) -> list[ResumeEntry]:
@@ -51,8 +56,8 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None, *, now: datetime 
         InterruptsNotCoveredError: An interrupt has no answer or two, an answer names no pending interrupt, an expired
             interrupt is resolved, or an answer does not fit the interrupt's `responseSchema`.
     """
-    entries = list(_entries(resume))
     asked = {interrupt.id: interrupt for interrupt in pending}
+    entries = list(_entries(asked, resume))
     problems = [*_missing(asked, entries), *_strays(asked, entries)]
     for entry in entries:
         if entry.status == "resolved" and entry.interrupt_id in asked:
@@ -67,28 +72,39 @@ def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
     return [ResumeEntry(interrupt_id=interrupt.id, status="cancelled") for interrupt in pending]
 
 
-def _entries(resume: Resume | None) -> Iterable[ResumeEntry]:
+def _entries(asked: Mapping[str, Interrupt], resume: Resume | None) -> Iterable[ResumeEntry]:
     if resume is None:
         return ()
     if not isinstance(resume, Mapping):
         if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
             return resume
         raise InterruptsNotCoveredError(
-            "resume is {interrupt_id: Resolve(...) or Cancel()}, or a list of ResumeEntry; nothing was sent"
+            f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry; nothing was sent"
         )
-    return [_entry(interrupt_id, answer) for interrupt_id, answer in resume.items()]
+    # An answer to what nobody asked has no schema to go by, and is refused in a moment.
+    return [
+        _entry(asked.get(interrupt_id) or Interrupt(id=interrupt_id, reason=""), answer)
+        for interrupt_id, answer in resume.items()
+    ]
 
 
-def _entry(interrupt_id: str, answer: Answer) -> ResumeEntry:
+def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
+    # Loaded when something is answered: most programs never do.
+    from agui_client._tools.answers import decision_payload, json_payload
+
     match answer:
         case Resolve(payload=payload, metadata=metadata):
-            return ResumeEntry(interrupt_id=interrupt_id, status="resolved", payload=payload, metadata=metadata)
+            payload = json_payload(interrupt.id, payload)
+            return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
+        case Approve() | Deny():
+            payload = decision_payload(interrupt, answer)
+            return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload)
         case Cancel(metadata=metadata):
-            return ResumeEntry(interrupt_id=interrupt_id, status="cancelled", metadata=metadata)
+            return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
         case _:
             raise InterruptsNotCoveredError(
-                f"the answer to interrupt {interrupt_id!r} is a {type(answer).__name__}; "
-                "wrap it: Resolve(answer), or Cancel() to abandon the interrupt"
+                f"nothing was sent: the answer to interrupt {interrupt.id!r} is a {type(answer).__name__}; "
+                f"wrap it: {_ANSWERS}"
             )
 
 
@@ -99,7 +115,7 @@ def _missing(asked: Mapping[str, Interrupt], entries: Sequence[ResumeEntry]) -> 
         return []
     return [
         (
-            f"no answer to {', '.join(missing)}; answer with resume={{id: Resolve(...) or Cancel()}}, "
+            f"no answer to {', '.join(missing)}; answer with resume={{id: ...}}, {_ANSWERS}, "
             "or call abandon_interrupts() to go on without"
         )
     ]
@@ -118,14 +134,17 @@ def _strays(asked: Mapping[str, Interrupt], entries: Sequence[ResumeEntry]) -> l
 
 
 def _unfit(interrupt: Interrupt, entry: ResumeEntry, now: datetime) -> list[str]:
-    if _is_expired(interrupt, now):
+    if is_expired(interrupt, now):
         return [f"{interrupt.id!r} expired at {interrupt.expires_at}; it can only be abandoned with Cancel()"]
     if interrupt.response_schema is None:
         return []
-    return [f"the answer to {interrupt.id!r} {problem}" for problem in _schema_errors(interrupt.response_schema, entry)]
+    from agui_client._tools.answers import schema_errors
+
+    problems = schema_errors(interrupt.response_schema, entry.payload)
+    return [f"the answer to {interrupt.id!r} {problem}" for problem in problems]
 
 
-def _is_expired(interrupt: Interrupt, now: datetime) -> bool:
+def is_expired(interrupt: Interrupt, now: datetime) -> bool:
     """Whether `expiresAt` is a date that has come (INT-6); what is no ISO 8601 date never expires here."""
     if interrupt.expires_at is None:
         return False
@@ -134,22 +153,3 @@ def _is_expired(interrupt: Interrupt, now: datetime) -> bool:
     except ValueError:
         return False
     return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= now
-
-
-def _schema_errors(schema: dict[str, Any], entry: ResumeEntry) -> list[str]:
-    """What the answer's schema has against it; a schema that is none, or that points elsewhere, refuses nothing."""
-    # Loaded when an interrupt carries a schema: few do, and the import is not small.
-    from jsonschema import Draft202012Validator, SchemaError
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    validator_class = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
-    # The agent wrote the schema, so it must not make this machine fetch anything: the registry is empty.
-    validator = validator_class(schema, registry=Registry())
-    try:
-        validator_class.check_schema(schema)
-        found = list(validator.iter_errors(entry.payload))
-    except (SchemaError, Unresolvable):
-        return []
-    return [f"does not fit its responseSchema at {error.json_path}: {error.message}" for error in found]

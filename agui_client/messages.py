@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast, get_args
 from uuid import uuid4
 
 from ag_ui.core import (
     AudioPart,
+    DataSource,
     DocumentPart,
     ImagePart,
     Message,
@@ -17,10 +19,11 @@ from ag_ui.core import (
     VideoPart,
 )
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from agui_client._pipeline.compat import upgraded_messages
 from agui_client._pipeline.warnings import WarningLog
+from agui_client._tools.approval import Deny
 from agui_client.errors import UsageError
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
@@ -32,6 +35,11 @@ Prompt: TypeAlias = str | MessageLike | Sequence[Part] | None
 
 _MESSAGES: tuple[type[Message], ...] = get_args(get_args(Message)[0])
 _PARTS = (TextPart, ImagePart, AudioPart, VideoPart, DocumentPart)
+_MEDIA: Mapping[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
+    "image": ImagePart,
+    "audio": AudioPart,
+    "video": VideoPart,
+}
 _validate = TypeAdapter[Message](Message).validate_python
 
 
@@ -113,9 +121,33 @@ def tool_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
 
 
 def _tool_message(tool_call_id: str, value: Any) -> ToolMessage:
-    if isinstance(value, ToolFailure):
-        return ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=value.message, error=value.message)
-    return ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=_content(tool_call_id, value))
+    if isinstance(value, ToolFailure | Deny):
+        why = value.message if isinstance(value, ToolFailure) else value.reason
+        return ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=why, error=why)
+    try:
+        return ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content_of(value))
+    except ValueError as error:
+        raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
+
+
+def content_of(value: object) -> str | list[Part]:
+    """What a tool gave back, as the content of its message (TOOL-6).
+
+    Args:
+        value: Text, which stays as it is; a content part or a list of them; anything else goes as JSON: models under
+            their aliases, None as `null`, and so do numbers that JSON does not have (NaN, infinity).
+
+    Returns:
+        Text, or content parts.
+
+    Raises:
+        ValueError: It has no form in JSON, or its text holds half a character.
+    """
+    if (parts := _as_parts([value] if isinstance(value, _PARTS) else value)) is not None:
+        return parts
+    if isinstance(value, str):
+        return value.encode().decode()
+    return to_json(value, by_alias=True, inf_nan_mode="null").decode()
 
 
 def _as_parts(value: object) -> list[Part] | None:
@@ -127,12 +159,15 @@ def _as_parts(value: object) -> list[Part] | None:
     return parts if len(parts) == len(items) else None
 
 
-def _content(tool_call_id: str, value: Any) -> str | list[Part]:
-    if isinstance(value, str):
-        return value
-    if (parts := _as_parts(value)) is not None:
-        return parts
-    try:
-        return to_json(value, by_alias=True).decode()
-    except PydanticSerializationError as error:
-        raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
+def media_part(data: bytes, mime_type: str) -> ImagePart | AudioPart | VideoPart | DocumentPart:
+    """Bytes as a content part, for a prompt or for what a tool gives back.
+
+    Args:
+        data: The bytes; they travel inside the message.
+        mime_type: What they are, such as "image/png"; what is no image, audio or video becomes a document.
+
+    Returns:
+        The part.
+    """
+    source = DataSource(value=b64encode(data).decode(), mime_type=mime_type)
+    return _MEDIA.get(mime_type.partition("/")[0].lower(), DocumentPart)(source=source)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
+    from collections.abc import Mapping, Sequence
 
-    from agui_client._pipeline.transport import ResponseInfo
+    from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall, ToolMessage
+
+    from agui_client._pipeline.transport import Attempt, ResponseInfo
     from agui_client._pipeline.warnings import ProtocolWarning
 
 T = TypeVar("T")
@@ -44,14 +46,42 @@ class Timings:
     """Until the run ended."""
 
 
+ToolStatus = Literal["waiting", "running", "succeeded", "failed", "denied", "timed out", "cancelled"]
+"""How far the execution of a tool has come; "waiting" is for approval, or for its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecution:
+    """A tool of the application at work on one call, as it was at one moment."""
+
+    tool_call_id: str
+    """The call."""
+    name: str
+    """The tool."""
+    status: ToolStatus
+    """How far it has come."""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What it was called with, held against its schema; empty if the arguments do not fit."""
+    progress: Sequence[Any] = ()
+    """What it reported with `ctx.report(...)`, in order."""
+    message: ToolMessage | None = None
+    """What the agent is told; None before the end."""
+    seconds: float | None = None
+    """How long the function ran; None if it did not, or is still running."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
-    """What a run came to. Of a stream with several runs, the last one counts (LIFE-13)."""
+    """What a run came to. Of a stream with several runs, the last one counts (LIFE-13).
+
+    Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
+    messages, usage, attempts and timings are about all of them.
+    """
 
     thread_id: str
     """The conversation."""
     run_id: str
-    """The run, as it was asked for."""
+    """The run, as it was asked for; of several rounds the last."""
     text: str
     """The last assistant message this run wrote, outside subagents; empty if it wrote none."""
     result: Any
@@ -76,7 +106,13 @@ class RunResult:
     timings: Timings = field(default_factory=Timings)
     """When things happened."""
     response: ResponseInfo | None = None
-    """The HTTP response, secrets redacted; None for agents in this process."""
+    """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
+    attempts: list[Attempt] = field(default_factory=list["Attempt"])
+    """Every POST that was tried, why, and what became of it; empty for agents in this process."""
+    tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
+    """The tools that were run here, in the order they were begun."""
+    incomplete_ids: list[str] = field(default_factory=list[str])
+    """The messages and tool calls that the run began and did not complete; empty when it finished."""
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
 

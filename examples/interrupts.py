@@ -1,7 +1,7 @@
 """The agent asks before it acts, and a person decides: an interrupt comes back on the result, `resume=` answers it.
 
 The pause may last days. The conversation is a document that survives JSON: another process goes on with it. An answer
-is held against the schema that came with the question, before anything is sent.
+is held against the schema that came with the question, before anything is sent. Or `answer=` is asked in between.
 """
 
 import asyncio
@@ -9,8 +9,10 @@ import sys
 
 from ag_ui.core import Interrupt
 
-from agui_client import Cancel, ConversationSnapshot, HttpAgent, Resolve
+from agui_client import Cancel, ConversationSnapshot, HttpAgent, Resolve, answer_model
 from agui_client.testing import demo_agent, serve
+
+QUESTION = "Plan my Saturday in Oslo, and book the ferry."
 
 
 def approves(interrupt: Interrupt) -> bool:
@@ -19,9 +21,17 @@ def approves(interrupt: Interrupt) -> bool:
     return True  # an application asks its user here
 
 
+async def answer(interrupt: Interrupt) -> Resolve | None:
+    model = answer_model(interrupt)  # a pydantic model: a form can be made from its fields
+    if model is None:
+        return None  # whoever called the agent finds the question on the result
+    print(f"{interrupt.message} {list(model.model_fields)}: no")
+    return Resolve(model(approved=False))
+
+
 async def main(url: str) -> None:
     agent = HttpAgent(url)
-    result = await agent.run_agent("Plan my Saturday in Oslo, and book the ferry.")
+    result = await agent.run_agent(QUESTION)
 
     # Kept over night ...
     saved = agent.snapshot().model_dump_json()
@@ -33,13 +43,15 @@ async def main(url: str) -> None:
     while agent.pending_interrupts:
         answers = {asked.id: Resolve({"approved": approves(asked)}) for asked in agent.pending_interrupts}
         result = await agent.run_agent(resume=answers)
-    print(result.text)
-    print(f"result: {result.result}")
+    print(f"{result.text}result: {result.result}")
 
     # The other way: the question is abandoned, and the agent is told so.
     result = await careful.run_agent(resume={asked.id: Cancel() for asked in careful.pending_interrupts})
-    print(result.text)
-    print(f"result: {result.result}")
+    print(f"{result.text}result: {result.result}")
+
+    # Or somebody is at hand, and the whole conversation is one call.
+    result = await HttpAgent(url, answer=answer).run_agent(QUESTION)
+    print(f"{result.text}result: {result.result}")
 
 
 if __name__ == "__main__":

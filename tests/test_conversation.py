@@ -9,7 +9,6 @@ from ag_ui.core import (
     AssistantMessage,
     Message,
     SystemMessage,
-    Tool,
     UserMessage,
 )
 
@@ -47,8 +46,12 @@ def test_nothing_that_is_said_to_a_clone_reaches_the_other() -> None:
         agent.messages, agent.state, agent.thread_id, agent.agent_id
     )  # fmt: skip
     clone.run_agent_sync("Hi")
-    clone.tools.append(Tool(name="t", description="", parameters={}))
-    assert (agent.messages, agent.state, agent.tools) == (BEFORE, {"deep": []}, [])
+
+    @clone.tool
+    def look() -> None: ...
+
+    assert (clone.tools, agent.tools) == ([look], [])
+    assert (agent.messages, agent.state) == (BEFORE, {"deep": []})
     agent.set_messages([])
     agent.set_state("mine")
     assert (len(clone.messages), clone.state) == (5, {"n": 1})

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
-_HEAVY = ("reactivex", "rich", "typer", "uvicorn")
+_HEAVY = ("ipywidgets", "opentelemetry", "prompt_toolkit", "reactivex", "rich", "typer", "uvicorn")
+_NAMESPACES = ("agui_client", "agui_client.notebook", "agui_client.terminal", "agui_client.testing")
 # Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's.
 _PART_OF = {"jsonpointer": {"jsonpatch"}, "pydantic_core": {"pydantic"}}
 
@@ -191,8 +192,8 @@ def test_nothing_inside_imports_the_public_namespace() -> None:
     assert _lines(i for i in broken if not i.typing_only) == []
 
 
-def test_only_the_main_module_imports_the_command_line() -> None:
-    importers = ("agui_client._cli", "agui_client.__main__")
+def test_only_the_main_module_and_the_public_name_of_its_people_import_the_command_line() -> None:
+    importers = ("agui_client._cli", "agui_client.__main__", "agui_client.terminal")
     broken = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._cli"))
     assert _lines(i for i in broken if not _is_or_is_in(i.module, *importers)) == []
 
@@ -206,9 +207,10 @@ def test_only_the_command_line_imports_the_test_kit() -> None:
 @pytest.mark.parametrize(
     ("importer", "libraries"),
     [
+        ("agui_client._pipeline.tracing", ("opentelemetry",)),
         ("agui_client._pipeline.transport", ("httpx", "httpx_sse")),
         ("agui_client._surfaces.observable", ("reactivex",)),
-        ("agui_client._cli", ("click", "rich", "typer", "uvicorn")),
+        ("agui_client._cli", ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
     ],
 )
 def test_a_library_has_one_importer(importer: str, libraries: tuple[str, ...]) -> None:
@@ -226,19 +228,27 @@ def _serves_tests(one: _Import) -> bool:
 def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
     project = tomllib.loads((_PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     core = _distributions(project["dependencies"])
-    command_line = core | _distributions(project["optional-dependencies"]["cli"])
+    extras = {name: core | _distributions(lines) for name, lines in project["optional-dependencies"].items()}
     undeclared = [
         one
         for one in _imports()
         if one.library not in sys.stdlib_module_names
         and one.library != "agui_client"
-        and not _providers(one.library) & (command_line if _needs_command_line(one) else core)
+        and not _providers(one.library) & extras.get(_extra_of(one), core)
     ]
     assert _lines(undeclared) == []
 
 
-def _needs_command_line(one: _Import) -> bool:
-    return _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one)
+def _extra_of(one: _Import) -> str:
+    """The extra that an import needs; empty if it has to work without any."""
+    if _is_or_is_in(one.module, "agui_client._pipeline.tracing.spans"):
+        return "otel"
+    return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
+
+
+def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
+    importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._pipeline.tracing.spans"))
+    assert [(i.module, i.in_function) for i in importers] == [("agui_client._pipeline.tracing", True)]
 
 
 def _distributions(requirements: Iterable[str]) -> set[str]:
@@ -270,14 +280,14 @@ def _definitions(path: Path) -> Iterator[tuple[str, bool]]:
                 pass
 
 
-@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+@pytest.mark.parametrize("namespace", _NAMESPACES)
 def test_the_public_namespace_is_sorted_and_resolves(namespace: str) -> None:
     module = importlib.import_module(namespace)
     assert list(module.__all__) == sorted(set(module.__all__))
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+@pytest.mark.parametrize("namespace", _NAMESPACES)
 def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
     documented: dict[str, bool] = {}
     for path in _modules().values():
@@ -292,7 +302,7 @@ def test_every_module_has_a_docstring() -> None:
     assert [name for name, source in sources.items() if source and ast.get_docstring(ast.parse(source)) is None] == []
 
 
-@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing"])
+@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing", "agui_client.notebook"])
 def test_importing_a_namespace_loads_no_library_that_only_a_feature_needs(namespace: str) -> None:
     # httpx itself loads rich where its own command line could run, so its imports are taken off.
     program = f"""
@@ -305,3 +315,15 @@ print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_a_run_loads_no_tracing_that_the_application_did_not_load() -> None:
+    program = """
+import asyncio, sys
+from agui_client.testing import ScriptedAgent, text, turn
+result = asyncio.run(ScriptedAgent(turn(text("hi"))).run_agent("hello"))
+print(result.text, [name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("hi []", "")

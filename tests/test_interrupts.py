@@ -277,7 +277,20 @@ def test_an_abandoned_interrupt_needs_no_fitting_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": 7}, {"$ref": "#/nowhere"}, {"$schema": "of the future", "type": "string"}, {}], ids=repr
+    "schema",
+    [
+        {"type": 7},
+        {"pattern": "["},
+        {"$ref": "#/nowhere"},
+        {"$ref": "#"},
+        {"$id": 7},
+        {"$id": "http://[", "$ref": "x"},
+        {"$schema": "of the future", "type": "string"},
+        {"$schema": 7},
+        {"$schema": ["x"]},
+        {},
+    ],
+    ids=repr,
 )
 def test_a_schema_that_is_none_refuses_nothing(schema: dict[str, Any]) -> None:
     agent = interrupted(question("i1", response_schema=schema))

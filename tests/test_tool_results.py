@@ -74,12 +74,12 @@ def test_calls_of_earlier_runs_are_not_this_runs(verb: Verb) -> None:
 
 @every_verb
 @pytest.mark.requirement("TOOL-10", "TOOL-6")
-def test_results_are_tool_messages_right_after_what_was_said(verb: Verb) -> None:
+def test_results_are_tool_messages_right_after_the_messages_that_made_the_calls(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE)
     verb(agent, "Hi")
     assert verb(agent, tool_results={"c1": "a map", "c2": {"heard": None}}).error is None
     roles = [message.role for message in agent.inputs[1].messages]
-    assert roles == ["user", "assistant", "assistant", "tool", "tool"]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool"]
     first, second = answers(agent)
     assert (first.tool_call_id, first.content, first.error) == ("c1", "a map", None)
     assert (second.tool_call_id, json.loads(str(second.content))) == ("c2", {"heard": None})

@@ -1,6 +1,7 @@
-"""The `agui` command, part of the extra `cli`: click reads the command line, rich draws the demo.
+"""The `agui` command, part of the extra `cli`: click reads its arguments, rich draws, prompt_toolkit reads the lines.
 
-click, because uvicorn brings it already and because it lets a command say its exit code itself.
+click, because uvicorn brings it already and because it lets a command say its exit code itself; prompt_toolkit, because
+a question of its can be taken back while it waits, and because readline is not everywhere.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 from importlib.util import find_spec
 from io import TextIOWrapper
 
-_NEEDED = ("click", "rich", "uvicorn")
+_NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 
 
 def main() -> int:

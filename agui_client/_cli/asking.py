@@ -1,4 +1,4 @@
-"""What `agui run` and `agui events` ask: the command line as an agent and a prompt."""
+"""Whom the commands ask, and what: the command line as an agent and a prompt."""
 
 from __future__ import annotations
 
@@ -8,46 +8,75 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agui_client._surfaces.stream import AgentRun
 from agui_client.http_agent import HttpAgent
+
+if TYPE_CHECKING:
+    from agui_client._surfaces.stream import AgentRun
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.offer import ToolSource
+    from agui_client.interrupts import Answerer
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One run, as the command line describes it."""
+class Address:
+    """An agent and a conversation with it, as the command line describes them."""
 
     url: str
-    prompt: str
     headers: Mapping[str, str]
     state: Any
     """The state to start from, any JSON value; None for none."""
     thread_id: str | None
     timeout: float | None
 
-    def stream(self) -> AgentRun:
-        """The run, not started yet."""
-        agent = HttpAgent(
+    def agent(
+        self, *, tools: ToolSource = (), approve: Approver | None = None, answer: Answerer | None = None
+    ) -> HttpAgent:
+        """The agent.
+
+        Args:
+            tools: Tools that it may call.
+            approve: Who approves that.
+            answer: Who answers its questions.
+        """
+        return HttpAgent(
             self.url,
             headers=self.headers,
             timeout=self.timeout,
             thread_id=self.thread_id,
             initial_state=self.state,
+            tools=tools,
+            approve=approve,
+            answer=answer,
         )
-        return agent.stream(self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One run."""
+
+    address: Address
+    prompt: str
+
+    def stream(self) -> AgentRun:
+        """The run, not started yet."""
+        return self.address.agent().stream(self.prompt)
 
 
 def asks(command: CommandT) -> CommandT:
-    """Give a command the arguments and options that describe a run; it receives the fields of a `Question`."""
-    for declare in reversed(_DECLARATIONS):
-        command = declare(command)
-    return command
+    """Give a command the arguments and options that describe a run; `question` takes their values."""
+    return _declared(command, _URL, _PROMPT, *_OPTIONS)
+
+
+def talks(command: CommandT) -> CommandT:
+    """Give a command the arguments and options that describe a conversation; `address` takes their values."""
+    return _declared(command, _OPTIONAL_URL, *_OPTIONS)
 
 
 def question(*, prompt: str, state: str | None, **fields: Any) -> Question:
@@ -58,22 +87,38 @@ def question(*, prompt: str, state: str | None, **fields: Any) -> Question:
     """
     if prompt == state == "-":
         raise click.UsageError("PROMPT and --state cannot both be read from stdin")
-    return Question(
-        prompt=sys.stdin.read().strip() if prompt == "-" else prompt,
-        state=None if state is None else _read_json(state),
-        **fields,
-    )
+    said = sys.stdin.read().strip() if prompt == "-" else prompt
+    return Question(Address(state=_read_json(state), **fields), said)
 
 
-def _read_json(path: str) -> Any:
+def address(*, state: str | None, **fields: Any) -> Address:
+    """Read what is to be read from files.
+
+    Raises:
+        click.UsageError: The state is not JSON, or is to be read from stdin.
+    """
+    if state == "-":
+        raise click.UsageError("--state cannot be read from stdin, where the conversation comes from")
+    return Address(state=_read_json(state), **fields)
+
+
+def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) -> CommandT:
+    for declare in reversed(declarations):
+        command = declare(command)
+    return command
+
+
+def _read_json(path: str | None) -> Any:
+    if path is None:
+        return None
     try:
         return json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
     except ValueError as error:
         raise click.UsageError(f"--state {path} is not JSON: {error}") from error
 
 
-def _check_url(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not value.startswith(("http://", "https://")):
+def _check_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.startswith(("http://", "https://")):
         raise click.BadParameter(f"{value!r} is no HTTP address; did you mean http://{value}?")
     return value
 
@@ -89,9 +134,10 @@ def _parse_headers(context: click.Context, parameter: click.Parameter, values: t
     return headers
 
 
-_DECLARATIONS = (
-    click.argument("url", callback=_check_url),
-    click.argument("prompt"),
+_URL = click.argument("url", callback=_check_url)
+_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False)
+_PROMPT = click.argument("prompt")
+_OPTIONS = (
     click.option(
         "-H",
         "--header",

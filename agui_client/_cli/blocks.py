@@ -1,4 +1,4 @@
-"""What the demo's screen is made of: one block per thing that is going on."""
+"""What a screen is made of: one block per thing that is going on."""
 
 from __future__ import annotations
 
@@ -90,6 +90,23 @@ class Call(Block):
 
     def __rich__(self) -> RenderableType:
         return Text.assemble(("tool ", "dim"), (self._name, "bold cyan"), f" {one_line(self.content)}")
+
+
+class Work(Block):
+    """A tool of ours at work.
+
+    Args:
+        line: What it is doing.
+    """
+
+    gap = False
+
+    def __init__(self, line: str) -> None:
+        super().__init__()
+        self.add(line)
+
+    def __rich__(self) -> RenderableType:
+        return _folded(one_line(self.content))
 
 
 class Status:

@@ -12,7 +12,7 @@ import click
 from ag_ui.core import PROTOCOL_VERSION
 from pydantic_core import to_jsonable_python
 
-from agui_client._cli.asking import asks, question
+from agui_client._cli.asking import address, asks, question, talks
 from agui_client._cli.exits import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines
 from agui_client.errors import AGUIError
@@ -77,6 +77,32 @@ def events(**asked: Any) -> int:
     """
     asking = question(**asked)
     return drive(lambda: asyncio.run(_events(asking)))
+
+
+@agui.command(epilog=_EXIT_CODES)
+@talks
+@click.option(
+    "--tools",
+    "places",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="A @tool, a list of them, or a function that chooses, in a module or FILE.py; may be repeated.",
+)
+def chat(places: tuple[str, ...], url: str | None, **asked: Any) -> int:
+    """Talk with the agent at URL, or with the demo agent.
+
+    It may call the tools you give it, and asks you before those that want approval. /help lists what else can be said.
+    Where nobody types, each line of stdin is a prompt, and the first that fails ends the chat.
+    """
+    # Only the chat needs prompt_toolkit.
+    from agui_client._cli.chat import chat_with, chat_with_demo
+    from agui_client._cli.toolbox import load_tools
+
+    tools = load_tools(places)
+    if url is None:
+        return drive(lambda: chat_with_demo(lambda served: address(url=served, **asked), tools))
+    whom = address(url=url, **asked)
+    return drive(lambda: chat_with(whom, tools))
 
 
 @agui.command()

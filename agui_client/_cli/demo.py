@@ -33,7 +33,7 @@ PROMPT = "Plan my Saturday in Oslo, and book the ferry."
 
 def serve_demo(port: int) -> int:
     """Serve the demo agent until Ctrl-C, which is how this ends, not how it fails."""
-    with _demo_server(port) as server:
+    with demo_server(port) as server:
         click.echo(f"The demo agent answers at {server.url} until Ctrl-C. Ask it from another terminal:")
         click.echo(f"  agui run {server.url} '{PROMPT}'")
         try:
@@ -48,7 +48,7 @@ def show_demo(port: int) -> int:
     console = Console()
     is_drawable = console.is_terminal and not console.is_dumb_terminal
     view: View = LiveView(console, can_ask=sys.stdin.isatty()) if is_drawable else PlainView(sys.stdout)
-    with _demo_server(port) as server, asyncio.Runner() as runner:
+    with demo_server(port) as server, asyncio.Runner() as runner:
         view.begin(server.url, PROMPT)
         agent = HttpAgent(server.url)
         results = [runner.run(_watch(agent.stream(PROMPT), view))]
@@ -64,7 +64,12 @@ def show_demo(port: int) -> int:
 
 
 @contextmanager
-def _demo_server(port: int) -> Generator[Server, None, None]:
+def demo_server(port: int) -> Generator[Server]:
+    """Serve the demo agent while the block lasts.
+
+    Raises:
+        click.UsageError: The port is taken.
+    """
     with ExitStack() as stack:
         try:
             server = stack.enter_context(serve(demo_agent(), port=port))

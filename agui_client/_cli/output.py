@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ag_ui.core import (
@@ -33,14 +33,17 @@ from agui_client._surfaces.stream import AnswerText
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
-    from agui_client.result import RunResult, Timings
+    from agui_client.messages import Part
+    from agui_client.result import RunResult, Timings, ToolExecution
 
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""What makes a terminal show text in another order than it has."""
+_CONTROLS = {code: None for code in (*range(32), *range(127, 160), *_TURNING) if chr(code) not in "\n\t"}
 _LONGEST_LINE = 400
 
 
 def printable(text: str) -> str:
-    """The text without control characters other than newline and tab."""
+    """The text without control characters other than newline and tab, those of text direction included."""
     return text.translate(_CONTROLS)
 
 
@@ -77,6 +80,30 @@ def summary(results: Sequence[RunResult]) -> list[str]:
     return [f"usage: {usage_line(usage)}", *lines]
 
 
+def told(content: str | Sequence[Part] | Mapping[str, Any]) -> str:
+    """What a message says, as text; of media the kind."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return json.dumps(content, ensure_ascii=False)
+    return ", ".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
+
+
+def is_over(execution: ToolExecution) -> bool:
+    """Whether nothing more comes of a tool's work on a call."""
+    return execution.status not in ("waiting", "running")
+
+
+def execution_line(execution: ToolExecution) -> str:
+    """How far one of the application's tools has come with a call."""
+    name = f"tool {execution.name}"
+    if execution.message is not None:
+        arrow = " ->" if execution.status == "succeeded" else f" {execution.status}:"
+        return f"{name}{arrow} {told(execution.message.content)}"
+    progress = f": {execution.progress[-1]}" if execution.progress else ""
+    return f"{name} {execution.status}{progress}"
+
+
 class WarningLines(logging.Handler):
     """Shows what the package logs, as it happens, in place of Python's last-resort handler.
 
@@ -90,7 +117,10 @@ class WarningLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
-        self._write(f"{record.levelname.lower()}: {record.getMessage()}")
+        # In place of a traceback: what a tool raised is for its author to see.
+        raised = record.exc_info[1] if record.exc_info else None
+        why = "" if raised is None else f": {type(raised).__name__}: {raised}"
+        self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
 
     def install(self) -> None:
         """Become the one handler of the package's logger."""
@@ -136,7 +166,7 @@ class Transcript:
             case ToolCallEndEvent():
                 self.note(f"{self._tool(event.tool_call_id)}({self._joined(event.tool_call_id)})")
             case ToolCallResultEvent():
-                self.note(f"{self._tool(event.tool_call_id)} -> {_content(event)}")
+                self.note(f"{self._tool(event.tool_call_id)} -> {told(event.content)}")
             case ReasoningMessageContentEvent():
                 self._parts[event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
@@ -171,6 +201,17 @@ class Transcript:
             self._needs_gap = False
         self._notes.write(f"{one_line(sentence)}\n")
         self._notes.flush()
+
+    def execution(self, execution: ToolExecution) -> None:
+        """Write how far one of the application's tools has come, if it has come further."""
+        if is_over(execution) or execution.progress:
+            self.note(execution_line(execution))
+
+    def tell(self, text: str) -> None:
+        """Write lines that are no part of an answer where answers go."""
+        self.end_line()
+        self._needs_gap = False
+        self._write(f"{text if self._is_shown_raw else printable(text)}\n")
 
     def end_line(self) -> None:
         """End the answer's last line, if that is not done yet."""
@@ -208,12 +249,6 @@ def _is_same_place(one: TextIO, other: TextIO) -> bool:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):
         return one is other
-
-
-def _content(result: ToolCallResultEvent) -> str:
-    if isinstance(result.content, str):
-        return result.content
-    return ", ".join(part.text if part.type == "text" else f"[{part.type}]" for part in result.content)
 
 
 def _count(tokens: int | None) -> str:

@@ -66,9 +66,17 @@ class Pipeline:
         self._settlers = self.settlement.handlers
         self._is_conforming = False
 
-    def open(self, run_input: RunAgentInput) -> Source:
-        """Transport, decode, and, when there is middleware, compat and middleware."""
-        self.verify.begin(run_input.thread_id, run_input.run_id)
+    def open(self, run_input: RunAgentInput, *, is_replay: bool = False) -> Source:
+        """Transport, decode, and, when there is middleware, compat and middleware.
+
+        Args:
+            run_input: What is asked.
+            is_replay: Whether the runs that come were asked for by others, under ids of their own.
+
+        Returns:
+            Where the events come from.
+        """
+        self.verify.begin(run_input.thread_id, None if is_replay else run_input.run_id)
         source = as_source(self._chain.open(run_input))
         self._is_conforming = source.conforming
         return source

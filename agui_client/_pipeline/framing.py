@@ -13,6 +13,7 @@ from agui_client.errors import DecodeError, ProtocolError, StreamTooLargeError
 
 _LINES = re.compile(rb"[^\r\n]+|[\r\n]+")
 _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
+_LINE_ENDS = (b"", b"\n", b"\r")
 _BOM = "\ufeff"
 
 
@@ -27,7 +28,9 @@ class StreamMeter:
         self.max_event_bytes = max_event_bytes
         self.received = 0
         """Bytes seen so far, after content decoding."""
-        self._pending = 0
+        self.keep_alives = 0
+        """Reads that began with a comment, which is how servers keep a quiet stream alive (SSE-6)."""
+        self._pending = self._comment = 0
         self._last = b""
         self._line: bytes | None = None
         self._undecoded = b""
@@ -52,6 +55,8 @@ class StreamMeter:
         if self._failure is not None:
             raise self._failure
         self.received += len(chunk)
+        if chunk[:1] == b":" and self._last[-1:] in _LINE_ENDS:
+            self.keep_alives += 1
         self._measure(chunk)
         return self._decode(chunk)
 
@@ -83,7 +88,7 @@ class StreamMeter:
     def _measure(self, chunk: bytes) -> None:
         """Follow how much waits to become a frame: what came after the last blank line."""
         if chunk.endswith(b"\n\n"):  # Most servers flush whole events, and then nothing waits.
-            self._pending, self._line, self._last = 0, None, b"\n\n"
+            self._pending, self._comment, self._line, self._last = 0, 0, None, b"\n\n"
             return
         tail = _after_blank_line(chunk)
         if tail is None:
@@ -92,22 +97,27 @@ class StreamMeter:
         else:
             is_reset = True
         if is_reset:
-            self._pending, self._line = 0, None
+            self._pending, self._comment, self._line = 0, 0, None
         self._last = (self._last + chunk[-2:])[-2:]
         self._pending += self._weigh(tail)
-        if self._pending > self.max_event_bytes:
-            self._failure = self.too_large(self._pending)
+        if self._pending + self._comment > self.max_event_bytes:
+            self._failure = self.too_large(self._pending + self._comment)
 
     def _weigh(self, part: bytes) -> int:
-        """The bytes in it that wait to become a frame; comments do not, at whatever cadence they come (SSE-6)."""
+        """The bytes in it that wait to become a frame; comments do not, at whatever cadence they come (SSE-6).
+
+        Only a comment that is still going on waits, for the end of its line.
+        """
         weight = 0
         for piece in _LINES.findall(part):
             if piece[0] in b"\r\n":
-                self._line = None
+                self._line, self._comment = None, 0
                 continue
             if self._line is None:
                 self._line = piece[:1]
-            if self._line != b":":
+            if self._line == b":":
+                self._comment += len(piece)
+            else:
                 weight += len(piece)
         return weight
 

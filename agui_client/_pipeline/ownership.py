@@ -184,6 +184,10 @@ class OpenRun:
         names = [items.named(item_id) for items in streamed for item_id in items.open]
         return names + [f"step {quoted(name)} of {owner_name(owner)}" for owner, name in self._steps]
 
+    def open_ids(self) -> list[str]:
+        """The messages and tool calls that are open."""
+        return [item_id for items in (self.texts, self._reasoning, self._calls) for item_id in items.open]
+
     def active_subagents(self) -> list[str]:
         """The announced invocations that have not ended, as they stand in a message (SUB-7)."""
         return [owner_name(subagent_run_id) for subagent_run_id in self._active]

@@ -33,6 +33,7 @@ from ag_ui.core import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    ToolMessage,
 )
 
 from agui_client._pipeline import snapshots, streamed
@@ -116,6 +117,16 @@ class Reducer:
         call = self._thread.calls.get(tool_call_id)
         return None if call is None else call.build()
 
+    def arguments_size(self, tool_call_id: str) -> int:
+        """How many characters the arguments of a tool call have so far; 0 when there is none with this id."""
+        call = self._thread.calls.get(tool_call_id)
+        return 0 if call is None else call.size
+
+    def arguments_of(self, tool_call_id: str) -> str:
+        """The arguments of a tool call as far as they came; "" when there is none with this id."""
+        call = self.tool_call(tool_call_id)
+        return "" if call is None else call.function.arguments
+
     def text_of(self, message_id: str) -> str:
         """The text of one message as it is now, of content parts the text ones joined; "" when there is none."""
         slot = self._thread.slots.get(message_id)
@@ -144,6 +155,28 @@ class Reducer:
         """
         for message in _checked(messages):
             self._thread.append(message)
+
+    def add_results(self, results: Iterable[ToolMessage]) -> None:
+        """Put results of tool calls right after the messages that made the calls and the results already there."""
+        self._thread.insert_results(results)
+
+    def restart_text(self, message_id: str, text: str) -> None:
+        """Let a message's text begin anew with this; without effect on one that is not there or takes none."""
+        slot = self._thread.slots.get(message_id)
+        if slot is not None and slot.text is not None and (slot.text or text):
+            slot.text, slot.parts = [text], None
+            self._thread.dirty.add(slot)
+
+    def restart_arguments(self, tool_call_id: str, arguments: str) -> None:
+        """Let a tool call's arguments begin anew with this; without effect on one that is not there."""
+        if (call := self._thread.calls.get(tool_call_id)) is not None:
+            call.arguments, call.size, call.changed = [arguments], len(arguments), True
+            self._thread.dirty.add(call.owner)
+
+    def put_back(self, message: Message) -> None:
+        """Hold a message as it was before, in its place; without effect on one that is not there."""
+        if (slot := self._thread.slots.get(message.id)) is not None:
+            self._thread.replace(slot, message)
 
     def set_state(self, state: Any) -> None:
         """Hold this state instead of the present one: any JSON value, which is neither copied nor changed."""

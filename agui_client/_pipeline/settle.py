@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ag_ui.core import (
+    AssistantMessage,
     Interrupt,
     MessagesSnapshotEvent,
+    ReasoningMessageEndEvent,
     RunErrorEvent,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
@@ -19,8 +21,10 @@ from ag_ui.core import (
     RunFinishedSuccessOutcome,
     RunStartedEvent,
     TextMessageContentEvent,
+    TextMessageEndEvent,
     TextMessageStartEvent,
     TokenUsage,
+    ToolCallEndEvent,
     ToolCallStartEvent,
     aggregate_token_usage,
 )
@@ -42,6 +46,10 @@ class Settlement:
         """The messages it gave in snapshots."""
         self.tool_call_ids: list[str] = []
         """The tool calls it started, in order."""
+        self.ended_tool_call_ids: set[str] = set()
+        """Those of them that have ended."""
+        self.completed_ids: set[str] = set()
+        """The messages and tool calls that came to their end in any run of the stream, or were given whole."""
         self.first_event_at: float | None = None
         """`time.perf_counter()` of the first event."""
         self.first_text_at: float | None = None
@@ -52,7 +60,10 @@ class Settlement:
             RunErrorEvent: self._fail,
             TextMessageStartEvent: self._text,
             TextMessageContentEvent: self._first_text,
+            TextMessageEndEvent: self._message_end,
+            ReasoningMessageEndEvent: self._message_end,
             ToolCallStartEvent: self._tool_call,
+            ToolCallEndEvent: self._tool_call_end,
             MessagesSnapshotEvent: self._restate,
         }
         """What to call with an event, by its class; whoever feeds events asks here, as most settle nothing."""
@@ -89,6 +100,7 @@ class Settlement:
         self.text_message_ids = []
         self.restated_ids = set()
         self.tool_call_ids = []
+        self.ended_tool_call_ids = set()
 
     def _finish(self, event: RunFinishedEvent) -> None:
         self.finished = event
@@ -108,9 +120,21 @@ class Settlement:
 
     def _tool_call(self, event: ToolCallStartEvent) -> None:
         self.tool_call_ids.append(event.tool_call_id)
+        self.ended_tool_call_ids.discard(event.tool_call_id)
+
+    def _tool_call_end(self, event: ToolCallEndEvent) -> None:
+        self.ended_tool_call_ids.add(event.tool_call_id)
+        self.completed_ids.add(event.tool_call_id)
+
+    def _message_end(self, event: TextMessageEndEvent | ReasoningMessageEndEvent) -> None:
+        self.completed_ids.add(event.message_id)
 
     def _restate(self, event: MessagesSnapshotEvent) -> None:
         self.restated_ids.update(message.id for message in event.messages)
+        self.completed_ids |= self.restated_ids
+        for message in event.messages:
+            if isinstance(message, AssistantMessage) and message.tool_calls:
+                self.completed_ids.update(call.id for call in message.tool_calls)
 
     def _note_first(self) -> None:
         if self.first_event_at is None:

@@ -15,13 +15,15 @@ from ag_ui.core import ActivityMessage, AssistantMessage, ContentPart, Message, 
 class CallSlot:
     """One tool call, with the message that made it."""
 
-    __slots__ = ("arguments", "call", "changed", "changes", "owner")
+    __slots__ = ("arguments", "call", "changed", "changes", "owner", "size")
 
     def __init__(self, call: ToolCall, owner: MessageSlot) -> None:
         self.call = call
         self.owner = owner
         self.arguments = [call.function.arguments]
         """The pieces of the argument text."""
+        self.size = len(call.function.arguments)
+        """The characters in them: to know how long the text is should not take making it."""
         self.changes: dict[str, Any] = {}
         """New values of other fields, since the last look."""
         self.changed = False

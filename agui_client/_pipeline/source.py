@@ -24,8 +24,12 @@ class Source(ABC, AsyncIterator["WireEvent"]):
     """Whether its typed events come straight from strict decoding, so that enforcement has nothing left to judge."""
 
     @abstractmethod
-    def interrupt(self) -> None:
-        """End the iteration now, even in the middle of a wait. Called in the event loop's thread."""
+    def interrupt(self) -> bool:
+        """End the iteration now, even in the middle of a wait. Called in the event loop's thread.
+
+        Returns:
+            Whether there was a wait; if not, nobody comes to release what the source holds before it is closed.
+        """
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -55,10 +59,11 @@ class IteratorSource(Source):
     def _is_interrupted(self) -> bool:
         return self._interrupted
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """End the iteration now, even in the middle of a wait."""
         self._interrupted = True
         self._patience.end()
+        return self._patience.is_waiting
 
     async def aclose(self) -> None:
         """Close the iterator, if it can be closed."""
@@ -78,8 +83,9 @@ class CutSource(Source):
             rule="TRUNC-1",
         )
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """There is nothing to end."""
+        return False
 
     async def aclose(self) -> None:
         """There is nothing to release."""

@@ -107,6 +107,7 @@ def tool_call_args(thread: Thread, event: ToolCallArgsEvent) -> Change:
     if call is None:
         return _skip_call(thread, event)
     call.arguments.append(event.delta)
+    call.size += len(event.delta)
     call.changed = True
     thread.dirty.add(call.owner)
     if event.metadata:

@@ -137,6 +137,11 @@ class Thread:
             place += 1
         return place
 
+    def insert_results(self, results: Iterable[ToolMessage]) -> None:
+        """Put results of tool calls where they belong (TOOL-5)."""
+        for result in results:
+            self.insert(self.place_of_result(result.tool_call_id), result)
+
     def hold(self, message: Message, event: Opener, index: int | None = None) -> Change:
         """Put a message an event made at its place, the end by default."""
         self.insert(len(self._order) if index is None else index, adopt(message, event))

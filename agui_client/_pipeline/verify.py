@@ -39,22 +39,25 @@ class Verifier:
         strict: Whether a run or thread id other than expected is fatal; otherwise it is a warning (LIFE-12).
     """
 
-    __slots__ = ("_asked", "_phase", "_run", "_started", "_strict", "_warnings")
+    __slots__ = ("_abandoned", "_asked", "_earlier", "_phase", "_run", "_started", "_strict", "_warnings")
 
     def __init__(self, warnings: WarningLog, *, strict: bool = False) -> None:
         self._warnings = warnings
         self._strict = strict
-        self._asked: tuple[str, str] | None = None
+        self._asked: tuple[str, str | None] | None = None
         self._phase: _Phase = "new"
         self._started: RunStartedEvent | None = None
+        self._abandoned: list[str] = []
+        self._earlier: list[str] = []
         self._run = OpenRun(warnings)
 
-    def begin(self, thread_id: str, run_id: str) -> None:
+    def begin(self, thread_id: str, run_id: str | None) -> None:
         """Say what was asked for, so that a stream that answers something else is noticed (LIFE-12).
 
         Args:
             thread_id: The thread every run of the stream belongs to.
             run_id: The last run of the stream; those before it are replayed ones, with ids of their own (LIFE-13).
+                None when it is for the stream to say.
         """
         self._asked = (thread_id, run_id)
 
@@ -93,19 +96,14 @@ class Verifier:
             self._expect_run_asked_for()
 
     @property
-    def run_open(self) -> bool:
-        """Whether a run has started and not ended."""
-        return self._phase == "open"
+    def left_open(self) -> list[str]:
+        """The ids of the messages and tool calls that the latest run has not closed; RUN_ERROR closes none."""
+        return [*self._abandoned, *self._run.open_ids()]
 
     @property
-    def ended(self) -> bool:
-        """Whether the latest run has a terminal event; a later one may still start or fail it (LIFE-3, LIFE-4)."""
-        return self._phase in ("finished", "failed")
-
-    @property
-    def open_message_ids(self) -> tuple[str, ...]:
-        """The text messages that are open, in the order in which they were opened."""
-        return tuple(self._run.texts.open)
+    def left_open_before(self) -> list[str]:
+        """The same of the runs before the latest one; a later run may have closed some of it."""
+        return list(self._earlier)
 
     def _run_started(self, event: RunStartedEvent) -> None:
         if self._phase == "open":
@@ -113,6 +111,8 @@ class Verifier:
             raise self._fault("LIFE-2", event, f"{sentence}; the producer has to finish it first")
         self._phase = "open"
         self._started = event
+        self._earlier += self._abandoned
+        self._abandoned = []
         self._run = OpenRun(self._warnings)
         if self._asked is not None:
             self._expect(event, "thread", event.thread_id, self._asked[0])
@@ -132,6 +132,7 @@ class Verifier:
     def _run_error(self, _event: RunErrorEvent) -> None:
         """A failure ends everything with it; no END will come (LIFE-6, SUB-9)."""
         self._phase = "failed"
+        self._abandoned = self._run.open_ids()
         self._run = OpenRun(self._warnings)
 
     _turns: ClassVar[dict[type, Callable[[Verifier, Any], None]]] = {
@@ -148,7 +149,7 @@ class Verifier:
         return self._fault("LIFE-3", event, sentence)
 
     def _expect_run_asked_for(self) -> None:
-        if self._asked is not None and self._started is not None:
+        if self._asked is not None and self._asked[1] is not None and self._started is not None:
             self._expect(self._started, "run", self._started.run_id, self._asked[1])
 
     def _expect(self, event: RunStartedEvent | RunFinishedEvent, what: str, given: str, expected: str) -> None:

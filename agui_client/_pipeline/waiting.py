@@ -40,6 +40,11 @@ class Patience(ABC):
             What the step returned; None if the wait was ended, by the deadline or by `end()`.
         """
 
+    @property
+    @abstractmethod
+    def is_waiting(self) -> bool:
+        """Whether a step is awaited at this moment."""
+
     @abstractmethod
     def end(self) -> None:
         """End the wait that is going on, if there is one. Called in the event loop's thread."""
@@ -58,9 +63,18 @@ class _ScopePatience(Patience):
 
     async def wait(self, step: Awaitable[T], deadline: float = math.inf) -> T | None:
         """Await a step, up to a deadline."""
-        with anyio.CancelScope(deadline=deadline) as self._scope:
-            return await step
+        with anyio.CancelScope(deadline=deadline) as scope:
+            self._scope = scope
+            try:
+                return await step
+            finally:
+                self._scope = None
         return None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a step is awaited."""
+        return self._scope is not None
 
     def end(self) -> None:
         """End the wait that is going on."""
@@ -102,6 +116,11 @@ class _TaskPatience(Patience):
             if self._has_cancelled:
                 self._has_cancelled = False
                 task.uncancel()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a step is awaited."""
+        return self._task is not None
 
     def end(self) -> None:
         """End the wait that is going on."""

@@ -19,18 +19,32 @@ import anyio
 from agui_client._pipeline import NullFields, Pipeline
 from agui_client._pipeline.reduce import Change, Reducer
 from agui_client._pipeline.source import CutSource
+from agui_client._pipeline.tracing import RunTrace
+from agui_client._surfaces.abort import OnAbort, is_left, tell_abort
 from agui_client._surfaces.hooks import HookContext
+from agui_client._surfaces.logs import ending, log_end
 from agui_client._surfaces.outcome import build_result
 from agui_client._surfaces.subscribers import Dispatcher, Roster
-from agui_client.errors import AGUIError, ConnectError, IncompleteRunError, ProtocolError, RunFailedError, UsageError
+from agui_client.errors import (
+    AGUIError,
+    ConnectError,
+    IncompleteRunError,
+    ProtocolError,
+    RunFailedError,
+    StreamTimeoutError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, Message, RunAgentInput
+    from ag_ui.core import Event, Message, RunAgentInput, ToolCall
 
     from agui_client._pipeline.middleware import Middleware, Run
+    from agui_client._pipeline.replay import Replay
+    from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.source import Source
     from agui_client._pipeline.transport import HttpSource
     from agui_client._pipeline.warnings import WarningLog
+    from agui_client._surfaces.course import Course
     from agui_client.result import RunResult
 
 
@@ -62,8 +76,21 @@ class Plan:
     """Whether ids that do not match are fatal."""
     listeners: Sequence[Callable[[Change], None]] = ()
     """Told what each event changed; looked at anew each time."""
+    trace: Callable[[RunAgentInput, RunTrace | None], RunTrace] = lambda asked, first: RunTrace()
+    """Makes the span of a run; of a later round it nests in the first one's."""
+    on_begin: Callable[[Exchange], None] = lambda exchange: None
+    """Told before the agent's `run` is called."""
     on_end: Callable[[Exchange], None] = lambda exchange: None
     """Told when the run is over, before anybody else."""
+    on_left: Callable[[Sequence[ToolCall] | None, Sequence[str]], None] = lambda calls, incomplete_ids: None
+    """Told when whoever follows a run that is ahead leaves it before its end: the calls without a result and the
+    incomplete items that were seen; None instead of calls if nothing was."""
+    on_replies: Callable[[Replies], None] = lambda replies: None
+    """Told what was answered after the run was over."""
+    on_abort: OnAbort | None = None
+    """Told when a run that the agent had begun is left before its end."""
+    is_replay: bool = False
+    """Whether the thread is told again, rather than gone on with; then there may be nothing to tell."""
     is_ahead: bool = False
     """Whether the run is reduced ahead of the conversation; then whoever follows says when it is over."""
 
@@ -73,39 +100,41 @@ class Exchange:
 
     Args:
         plan: What to run, and on what.
+        course: What the rounds of the call have in common.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, course: Course) -> None:
         self.plan = plan
+        self.course = course
+        """What the rounds of the call have in common."""
         self.aborted = False
         """Whether the run was stopped from here."""
         self.ended = False
         """Whether the run is over."""
         self.error: Exception | None = None
         """What the run ended with; None while it is going, or if it finished."""
-        self.revision = 0
-        """Counts the changes to messages and state that did not come from the stream's own events."""
         self.pipeline = Pipeline(
             plan.run, plan.middleware, plan.warnings, null_fields=plan.null_fields, strict=plan.strict
         )
-        self.started_at = time.perf_counter()
-        """`time.perf_counter()` when the run was started."""
+        self.trace = RunTrace()
+        """The run's span; one that tells nothing before the agent's `run` is called."""
+        course.settlements.append(self.pipeline.settlement)
         self.ended_at: float | None = None
         """`time.perf_counter()` when the run was over."""
-        self.known_ids = frozenset(message.id for message in plan.reducer.messages)
-        """The messages that were there before."""
         self._context = HookContext(plan.input, plan.reducer)
         self._dispatcher = Dispatcher(plan.roster, self._context, plan.reducer)
         self._passes = self.pipeline.passes
         self._judge = self.pipeline.judge
         self._admit = self.pipeline.admit
-        self._apply = plan.reducer.feed
+        self._replay = _replay_of(plan)
+        self._apply = plan.reducer.feed if self._replay is None else self._replay.feed
         self._roster = plan.roster
         self._warnings = plan.warnings
         self._listeners = plan.listeners
         self._source: Source | None = None
         self._index = -1
         self._is_pulling = False
+        self._is_settled = False
         self._posts: list[HttpSource] = []
         self._ready: deque[Event] = deque()
         self._final: RunResult | None = None
@@ -155,18 +184,17 @@ class Exchange:
 
         A run that has its terminal event already is over: it stays what that event said (LIFE-7).
         """
-        settled = self.pipeline.settlement
         if not self.ended:
-            self.aborted = settled.finished is None and settled.error is None
+            self.aborted = not self._has_terminal
             self._give_up()
 
     async def aclose(self) -> None:
         """Leave the run, wherever it is: close the connection and every generator. Idempotent."""
         if self.ended:
             return
-        settled = self.pipeline.settlement
-        self.aborted = settled.finished is None and settled.error is None
-        expected = None if settled.error is None else RunFailedError(settled.error)
+        reported = self.pipeline.settlement.error
+        self.aborted = not self._has_terminal
+        expected = None if reported is None else RunFailedError(reported)
         failure = await self._conclude(expected)
         if failure is not expected:
             # Whoever leaves the block has reasons of their own, which this must not hide.
@@ -175,11 +203,35 @@ class Exchange:
     def adopt(self, post: HttpSource) -> None:
         """Take over what the agent's `run` posts, to close it with the run, however it is wrapped."""
         self._posts.append(post)
+        self.course.posts.append(post)
 
-    @property
-    def post(self) -> HttpSource | None:
-        """The latest POST of the run; None for agents in this process."""
-        return self._posts[-1] if self._posts else None
+    async def tell(self, moment: str, *details: object) -> None:
+        """Call the hooks of one moment of the run.
+
+        Args:
+            moment: The hook's name.
+            details: What it is told, before the context.
+        """
+        await self._dispatcher.tell(moment, *details)
+        self._changed(self._dispatcher.take_mutated())
+
+    def settle(self) -> None:
+        """Let the conversation know what the run, now over, has left. Idempotent."""
+        if not self._is_settled:
+            self._is_settled = True
+            self.plan.on_end(self)
+
+    def take_in(self, replies: Replies) -> None:
+        """Put what was answered after the run into the conversation."""
+        if replies.messages:
+            self.plan.reducer.add_results(replies.messages)
+            self._notify(Change.MESSAGES)
+        if not replies.goes_on:
+            self.course.kept_answers.update(entry.interrupt_id for entry in replies.entries)
+        if not self.plan.is_ahead:
+            self.plan.on_replies(replies)
+        if self._final is not None:
+            self._final = build_result(self)
 
     @property
     def messages(self) -> list[Message]:
@@ -191,6 +243,33 @@ class Exchange:
         """The state so far; once the run is over, as the run left it."""
         return self.plan.reducer.state if self._final is None else self._final.state
 
+    @property
+    def incomplete_ids(self) -> list[str]:
+        """The messages and tool calls that the run began and did not complete."""
+        restored = () if self._replay is None else self._replay.restored
+        return [item_id for item_id in self.pipeline.verify.left_open if item_id not in restored]
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it told a thread again and ended before it came as far as what was held."""
+        return self._replay is not None and not self._has_terminal and self._replay.is_behind
+
+    def _is_left(self, failure: Exception | None) -> bool:
+        """Whether it is this side that ends the run; a wait that was cancelled cannot be taken up again."""
+        return is_left(self.aborted or isinstance(self._source, CutSource), failure)
+
+    @property
+    def _may_have_started(self) -> bool:
+        """Whether the agent may have begun to work."""
+        if self._posts:
+            return any(post.may_have_started for post in self._posts)
+        return self._source is not None
+
+    @property
+    def _has_terminal(self) -> bool:
+        settled = self.pipeline.settlement
+        return settled.finished is not None or settled.error is not None
+
     def result(self) -> RunResult:
         """What has arrived so far; once the run is over, what it came to."""
         return self._final or build_result(self)
@@ -199,13 +278,17 @@ class Exchange:
         await self._dispatcher.tell("on_run_initialized")
         if self.aborted:
             raise StopAsyncIteration
-        self._changed(self._dispatcher.take_mutated())
+        mutated = self._dispatcher.take_mutated()
+        self._changed(mutated)
         run_input = self.plan.input
-        if self.revision:
+        if mutated is not _NO_CHANGE:
             run_input = run_input.model_copy(
                 update={"messages": self.plan.reducer.messages, "state": self.plan.reducer.state}
             )
-        self._source = self.pipeline.open(run_input)
+        self.trace = self.plan.trace(run_input, self.course.trace)
+        self.course.trace = self.course.trace or self.trace
+        self.plan.on_begin(self)
+        self._source = self.pipeline.open(run_input, is_replay=self.plan.is_replay)
         if self._was_aborted():
             self._give_up()
         return self._source
@@ -214,8 +297,10 @@ class Exchange:
         return self.aborted
 
     def _give_up(self) -> None:
-        if self._source is not None:
-            self._source.interrupt()
+        if self._source is None or not self._source.interrupt():
+            # Nobody would come to close the connection before a hook is done, or the block is left.
+            for post in self._posts:
+                post.interrupt()
 
     def _take(self, event: Event) -> Event:
         """Admit and apply an event that nobody but the caller waits for: the hot path."""
@@ -234,7 +319,7 @@ class Exchange:
         is_wanted = not hooks or await dispatcher.call(hooks, event)
         change = self._apply(event) if is_wanted else _NO_CHANGE
         if not is_wanted:
-            self.revision += 1
+            self.course.revision += 1
         if dispatcher.watches_outcome:
             await dispatcher.after(event, change)
         if dispatcher.mutated is not _NO_CHANGE:
@@ -245,7 +330,7 @@ class Exchange:
 
     def _changed(self, mutated: Change) -> None:
         if mutated is not _NO_CHANGE:
-            self.revision += 1
+            self.course.revision += 1
             self._notify(mutated)
 
     def _notify(self, change: Change) -> None:
@@ -255,6 +340,8 @@ class Exchange:
 
     def _verdict(self) -> AGUIError | None:
         """What the end of the stream means: only a terminal event of the last run makes it a success (TRUNC-1)."""
+        if self.plan.is_replay and self._index < 0:
+            return None
         try:
             self.pipeline.verify.finish()
         except ProtocolError as error:
@@ -267,14 +354,16 @@ class Exchange:
         if self.aborted:
             _logger.warning("run %s was aborted, and then raised %r", self.plan.input.run_id, error)
             return None
-        return self._broken(error) if isinstance(error, ConnectError) else error
+        return self._broken(error) if isinstance(error, ConnectError | StreamTimeoutError) else error
 
-    def _broken(self, error: ConnectError) -> AGUIError | None:
-        """The connection broke: before any event nothing usable arrived, after a terminal event nothing is lost."""
+    def _broken(self, error: ConnectError | StreamTimeoutError) -> AGUIError | None:
+        """The connection broke or fell silent: after a terminal event nothing is lost."""
         if self.pipeline.settlement.first_event_at is None:
             return error
         verdict = self._verdict()
         if isinstance(verdict, IncompleteRunError):
+            if isinstance(error, StreamTimeoutError):
+                return error
             cut = IncompleteRunError(f"{verdict}; {error}", rule=verdict.rule)
             cut.__cause__ = error
             return cut
@@ -286,11 +375,20 @@ class Exchange:
         self.ended = True
         self.ended_at = time.perf_counter()
         failure = await self._try(self._close_shielded(), failure)
+        if self.plan.on_abort is not None and self._may_have_started and self._is_left(failure):
+            self._context.run_id = self.result().run_id
+            await tell_abort(self.plan.on_abort, self._context)
         self.error = failure
-        self._final = build_result(self)
-        self._annotate(failure, self._final)
+        if self._replay is not None and not self._has_terminal:
+            self._notify(self._replay.cut_off())
+        self._final = final = build_result(self)
+        if failure is not None:
+            self.annotate(failure)
+        events, usage = self._index + 1, self.pipeline.settlement.usage
+        self.trace.end(outcome=ending(final, failure), error=failure, usage=usage, events=events)
+        log_end(final, failure, events)
         if not self.plan.is_ahead:
-            self.plan.on_end(self)
+            self.settle()
         if failure is not None:
             await self._try(self._dispatcher.tell("on_run_failed", failure), failure)
         self.error = await self._try(self._dispatcher.tell("on_run_finalized"), failure)
@@ -322,9 +420,20 @@ class Exchange:
             _logger.error("at the end of run %s", self.plan.input.run_id, exc_info=error)
         return failure
 
-    def _annotate(self, failure: Exception | None, final: RunResult) -> None:
+    def annotate(self, failure: Exception) -> None:
+        """Tell an exception where it happened, and what had arrived."""
+        final = self.result()
         if isinstance(failure, AGUIError):
             failure.thread_id, failure.run_id, failure.partial = final.thread_id, final.run_id, final
-        elif failure is not None:
+        else:
             # The agent's, a middleware's or a hook's own exception: it stays what it is, and says where it happened.
             failure.add_note(f"in run {final.run_id!r} of thread {final.thread_id!r}")
+
+
+def _replay_of(plan: Plan) -> Replay | None:
+    """What reduces a thread that is told again; loaded when one is."""
+    if not plan.is_replay:
+        return None
+    from agui_client._pipeline.replay import Replay
+
+    return Replay(plan.reducer, plan.warnings)

@@ -66,6 +66,10 @@ class Handover(Generic[T]):
             self._loop.call_soon_threadsafe(self._space.set)
         return item
 
+    def rest(self) -> list[T]:
+        """What nobody took, when the loop adds nothing any more."""
+        return list(self._items)
+
     def _flush(self) -> None:
         self._is_flush_due = False
         with self._filled:

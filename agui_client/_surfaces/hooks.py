@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     )
 
     from agui_client._pipeline.reduce import Reducer
+    from agui_client.result import ToolExecution
 
 
 class Unset:
@@ -87,17 +87,14 @@ class HookContext:
     def __init__(self, run_input: RunAgentInput, reducer: Reducer) -> None:
         self.input = run_input
         """What was asked."""
+        self.run_id = run_input.run_id
+        """The run that was asked for; in `on_abort` of a thread that is told again, the run that is being told."""
         self._reducer = reducer
 
     @property
     def thread_id(self) -> str:
         """The conversation."""
         return self.input.thread_id
-
-    @property
-    def run_id(self) -> str:
-        """The run that was asked for."""
-        return self.input.run_id
 
     @property
     def messages(self) -> list[Message]:
@@ -121,6 +118,8 @@ class Subscriber:
         super().__init_subclass__(**options)
         for name in vars(cls):
             if name.startswith("on_") and not hasattr(Subscriber, name):
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, vars(Subscriber), n=1)
                 raise TypeError(f"{cls.__name__}.{name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
 
@@ -132,6 +131,9 @@ class Subscriber:
 
     def on_run_finalized(self, context: HookContext) -> HookReturn:
         """The run is over, whichever way."""
+
+    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> HookReturn:
+        """A tool of the application is waiting, running, has reported progress, or is done."""
 
     def on_messages_changed(self, context: HookContext) -> HookReturn:
         """An event or a mutation changed the messages."""

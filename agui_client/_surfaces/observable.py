@@ -12,7 +12,7 @@ import anyio
 import reactivex
 from reactivex.disposable import Disposable
 
-from agui_client._surfaces.threads import LoopThread
+from agui_client._pipeline.threads import LoopThread
 from agui_client.errors import IncompleteRunError
 
 if TYPE_CHECKING:

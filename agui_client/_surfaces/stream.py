@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
 
-from agui_client._surfaces.threads import LoopThread
+from agui_client._pipeline.threads import LoopThread
+from agui_client._surfaces.calls import StreamedToolCall, ToolCalls, ToolCallStream
 from agui_client.errors import UsageError
 from agui_client.result import Snapshot
 
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import Event, Message
+    from ag_ui.core import Event, Message, ToolCall
 
+    from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.warnings import ProtocolWarning
     from agui_client._surfaces.exchange import Exchange
-    from agui_client.result import RunResult
+    from agui_client._surfaces.rounds import Rounds
+    from agui_client.result import RunResult, ToolExecution
 
-Start = Callable[[ExitStack], "Exchange"]
+Start = Callable[[ExitStack], "Rounds"]
 """Starts the run when its block is entered; what it puts on the stack is undone when the block is left."""
 
 LEFT_EARLY = "the block was left before the run ended; `partial` has what had arrived"
@@ -40,34 +43,35 @@ class AgentRun:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._stack = ExitStack()
-        self._exchange: Exchange | None = None
+        self._rounds: Rounds | None = None
         self._next: Callable[[], Awaitable[Event]] = _not_open
+        self._tool_calls: ToolCalls | None = None
         self._was_cancelled = False
         self._loop: LoopThread | None = None
 
     async def __aenter__(self) -> Self:
-        if self._exchange is not None:
+        if self._rounds is not None:
             raise UsageError("a run's block can be entered once; call stream() again for another run")
         self._loop = LoopThread()
         with ExitStack() as stack:
-            self._exchange = self._start(stack)
+            self._rounds = self._start(stack)
             self._stack = stack.pop_all()
-        self._next = self._exchange.next_event
+        self._next = self._rounds.next_event
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        exchange = self._running()
-        if not exchange.ended:
+        rounds = self._running()
+        if not rounds.ended:
             self._next = _not_open
         with self._stack:
-            await exchange.aclose()
+            await rounds.aclose()
 
     def __repr__(self) -> str:
-        if self._exchange is None:
+        if self._rounds is None:
             return f"<{type(self).__name__}: not entered>"
-        state = "over" if self._exchange.ended else "going on"
+        state = "over" if self._rounds.ended else "going on"
         return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
 
     def __aiter__(self) -> Self:
@@ -80,6 +84,19 @@ class AgentRun:
     def text_stream(self) -> AsyncIterator[str]:
         """The assistant's text as it arrives, subagents' left out; ends with the run."""
         return _Texts(self._next)
+
+    @property
+    def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
+        """After every event of a tool call that call, with its arguments as far as they came."""
+        return ToolCallStream(self._next, self.tool_calls)
+
+    @property
+    def tool_calls(self) -> ToolCalls:
+        """The tool calls so far, by id, live while their arguments arrive."""
+        if self._tool_calls is None:
+            rounds = self._running()
+            self._tool_calls = ToolCalls(rounds.current.course, rounds.plan.reducer)
+        return self._tool_calls
 
     @property
     def snapshots(self) -> AsyncIterator[Snapshot]:
@@ -98,15 +115,15 @@ class AgentRun:
             TransportError: No usable response arrived.
             UsageError: The block was left before the run ended.
         """
-        exchange = self._running()
-        while not exchange.ended:
+        rounds = self._running()
+        while not rounds.ended:
             with suppress(StopAsyncIteration):
                 await self._next()
-        if exchange.error is not None:
-            raise exchange.error
-        if exchange.aborted and not self._was_cancelled:
+        if rounds.error is not None:
+            raise rounds.error
+        if rounds.aborted and not self._was_cancelled:
             raise UsageError(LEFT_EARLY)
-        return exchange.result()
+        return rounds.result()
 
     @property
     def partial(self) -> RunResult:
@@ -143,22 +160,40 @@ class AgentRun:
         """The run that was asked for."""
         return self._running().plan.input.run_id
 
+    @property
+    def tool_executions(self) -> list[ToolExecution]:
+        """The tools that are run here, each as far as it has come."""
+        return list(self._running().current.course.executions.values())
+
     def cancel(self) -> None:
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
-        exchange = self._running()
+        rounds = self._running()
         self._was_cancelled = True
         if self._loop is not None:
-            self._loop.call(exchange.interrupt)
+            self._loop.call(rounds.interrupt)
+
+    def on_replies(self, function: Callable[[Exchange, Replies], None]) -> None:
+        """Have it told what was answered after each run."""
+        self._running().on_replies = function
 
     def settle(self) -> None:
         """Say that whoever follows a run that is ahead has come to its end."""
-        exchange = self._running()
-        exchange.plan.on_end(exchange)
+        rounds = self._running()
+        rounds.current.settle()
 
-    def _running(self) -> Exchange:
-        if self._exchange is None:
+    def leave(self, tool_calls: Sequence[ToolCall] | None, incomplete_ids: Sequence[str]) -> None:
+        """Say that whoever follows a run that is ahead has left it before its end.
+
+        Args:
+            tool_calls: The calls without a result that were seen; None if nothing was.
+            incomplete_ids: The messages and calls that were seen to begin, and not to end.
+        """
+        self._running().plan.on_left(tool_calls, incomplete_ids)
+
+    def _running(self) -> Rounds:
+        if self._rounds is None:
             raise UsageError(_OUTSIDE)
-        return self._exchange
+        return self._rounds
 
 
 class AnswerText:
@@ -197,13 +232,13 @@ class _Texts(AsyncIterator[str]):
 class _Snapshots(AsyncIterator[Snapshot]):
     """The snapshot lens."""
 
-    def __init__(self, next_event: Callable[[], Awaitable[Event]], exchange: Exchange) -> None:
+    def __init__(self, next_event: Callable[[], Awaitable[Event]], rounds: Rounds) -> None:
         self._next = next_event
-        self._exchange = exchange
+        self._rounds = rounds
 
     async def __anext__(self) -> Snapshot:
         event = await self._next()
-        return Snapshot(event, self._exchange.messages, self._exchange.state)
+        return Snapshot(event, self._rounds.messages, self._rounds.state)
 
 
 async def _not_open() -> Event:

@@ -7,15 +7,27 @@ the conversation is fed in the caller's thread, event by event as they are given
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
-from ag_ui.core import RunErrorEvent, RunFinishedEvent
+from ag_ui.core import (
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    RunErrorEvent,
+    RunFinishedEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+)
 
 from agui_client._pipeline.reduce import Change
+from agui_client._surfaces.calls import CallBook, StreamedToolCall, ToolCalls
 from agui_client._surfaces.handover import Handover
 from agui_client._surfaces.stream import LEFT_EARLY, AnswerText
 from agui_client.errors import IncompleteRunError, UsageError
@@ -26,14 +38,16 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import Event, Message
+    from ag_ui.core import Event, Message, ToolCall
     from anyio.abc import TaskStatus
     from anyio.from_thread import BlockingPortal
 
     from agui_client._pipeline.reduce import Reducer
+    from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.warnings import ProtocolWarning
+    from agui_client._surfaces.exchange import Exchange
     from agui_client._surfaces.stream import AgentRun
-    from agui_client.result import RunResult
+    from agui_client.result import RunResult, ToolExecution
 
 
 T = TypeVar("T")
@@ -51,6 +65,14 @@ class _Resync:
 
 
 @dataclass(frozen=True, slots=True)
+class _Replied:
+    """A run is over, and was answered; another one may follow."""
+
+    exchange: Exchange
+    replies: Replies
+
+
+@dataclass(frozen=True, slots=True)
 class _End:
     """The run is over, and this is what it came to."""
 
@@ -58,11 +80,42 @@ class _End:
     error: BaseException | None = None
 
 
+_Item: TypeAlias = "Event | _Resync | _Replied | _End"
+"""What is handed over to the caller's thread."""
+
+
 def _escaped(error: BaseException) -> BaseException:
     """What the caller is told of an exception that ends programs, or that came out of the run's own depth."""
     if isinstance(error, asyncio.CancelledError):
         return IncompleteRunError("the agent's own code was cancelled, and the run with it", rule="TRUNC-1")
     return error
+
+
+def _unanswered(book: CallBook, reducer: Reducer) -> list[ToolCall]:
+    """The calls that were seen, and no result of them."""
+    answered = {message.tool_call_id for message in reducer.messages if isinstance(message, ToolMessage)}
+    calls = (reducer.tool_call(each) for each in book.tool_call_ids() if each not in answered)
+    return [call for call in calls if call is not None]
+
+
+def _open_before(unseen: Sequence[_Item], open_after: Sequence[str]) -> list[str]:
+    """What had begun and not ended when the caller left, told from what nobody took."""
+    still_open = dict.fromkeys(reversed(open_after))
+    for item in reversed(unseen):
+        match item.event if isinstance(item, _Resync) else item:
+            case RunFinishedEvent():
+                still_open.clear()
+            case ToolCallEndEvent(tool_call_id=item_id):
+                still_open[item_id] = None
+            case ToolCallStartEvent(tool_call_id=item_id):
+                still_open.pop(item_id, None)
+            case TextMessageEndEvent(message_id=item_id) | ReasoningMessageEndEvent(message_id=item_id):
+                still_open[item_id] = None
+            case TextMessageStartEvent(message_id=item_id) | ReasoningMessageStartEvent(message_id=item_id):
+                still_open.pop(item_id, None)
+            case _:
+                pass
+    return list(reversed(still_open))
 
 
 class SyncAgentRun:
@@ -87,10 +140,13 @@ class SyncAgentRun:
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._future: Future[None] | None = None
-        self._handover: Handover[Event | _Resync | _End] | None = None
+        self._handover: Handover[_Item] | None = None
         self._end: _End | None = None
         self._has_left = False
+        self._has_begun = False
         self._has_terminal = False
+        self._book = CallBook()
+        self._tool_calls = ToolCalls(self._book, reducer)
 
     def __enter__(self) -> Self:
         if self._future is not None:
@@ -110,8 +166,8 @@ class SyncAgentRun:
         if self._future is not None:
             self._future.cancel()
         self._stack.close()
-        if self._has_terminal and self._end is None:
-            self._run.settle()
+        if self._end is None and self._handover is not None:
+            self._keep_what_was_done(self._handover.rest())
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -128,7 +184,11 @@ class SyncAgentRun:
                 self._run.settle()
                 self._outcome()
                 raise StopIteration
+            self._has_begun = True
             self._has_terminal = isinstance(item, RunFinishedEvent | RunErrorEvent)
+            if isinstance(item, _Replied):
+                self._take_in(item)
+                continue
             if isinstance(item, _Resync):
                 self._reducer.set_messages(item.messages)
                 self._reducer.set_state(item.state)
@@ -136,6 +196,8 @@ class SyncAgentRun:
                 if item.event is not None:
                     return item.event
                 continue
+            if isinstance(item, ToolCallStartEvent | ToolCallEndEvent):
+                self._book.note(item)
             if change := self._reducer.feed(item):
                 self._on_change(change)
             return item
@@ -145,6 +207,16 @@ class SyncAgentRun:
         """The assistant's text as it arrives, subagents' left out; ends with the run."""
         answer = AnswerText()
         return (text for event in self if (text := answer.of(event)))
+
+    @property
+    def tool_call_stream(self) -> Iterator[StreamedToolCall]:
+        """After every event of a tool call that call, with its arguments as far as they came."""
+        return (call for event in self if (call := self._tool_calls.of(event)) is not None)
+
+    @property
+    def tool_calls(self) -> ToolCalls:
+        """The tool calls so far, by id, live while their arguments arrive."""
+        return self._tool_calls
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
@@ -201,9 +273,38 @@ class SyncAgentRun:
         """The run that was asked for."""
         return self._run.run_id
 
+    @property
+    def tool_executions(self) -> list[ToolExecution]:
+        """The tools that are run here, each as far as it has come."""
+        return self._in_loop(lambda: self._run.tool_executions)
+
     def cancel(self) -> None:
         """Stop the run from any thread: iteration ends, and `result()` returns with `aborted` set."""
         self._run.cancel()
+
+    def _take_in(self, replied: _Replied) -> None:
+        plan, replies = replied.exchange.plan, replied.replies
+        if replied.exchange.ended:
+            replied.exchange.settle()
+        if replies.messages:
+            self._reducer.add_results(replies.messages)
+            self._on_change(Change.MESSAGES)
+        plan.on_replies(replies)
+
+    def _keep_what_was_done(self, unseen: Sequence[_Item]) -> None:
+        """Tools may have run ahead of a caller who left early: their results belong to the calls that are held."""
+        if unseen and isinstance(unseen[0], _Replied):
+            self._take_in(unseen[0])
+        elif self._has_terminal:
+            self._run.settle()
+        else:
+            calls = _unanswered(self._book, self._reducer) if self._has_begun else None
+            self._run.leave(calls, _open_before(unseen, self._run.partial.incomplete_ids))
+        for item in unseen[1:]:
+            if isinstance(item, _Replied):
+                held = [each for each in item.replies.messages if self._reducer.tool_call(each.tool_call_id)]
+                self._reducer.add_results(held)
+                self._on_change(Change.MESSAGES)
 
     def _in_loop(self, look: Callable[[], T]) -> T:
         """Look at the run where nothing changes it meanwhile."""
@@ -222,10 +323,11 @@ class SyncAgentRun:
             raise (self._end and self._end.error) or UsageError(_OUTSIDE)
         return self._end.result
 
-    async def _pump(self, *, task_status: TaskStatus[Handover[Event | _Resync | _End]]) -> None:
+    async def _pump(self, *, task_status: TaskStatus[Handover[_Item]]) -> None:
         """Run in the portal: iterate the run to its end, then hold its block open until the caller leaves."""
-        handover: Handover[Event | _Resync | _End] = Handover()
+        handover: Handover[_Item] = Handover()
         async with self._run as run:
+            run.on_replies(partial(self._hand_over_replies, handover))
             task_status.started(handover)
             try:
                 await self._hand_over(run, handover)
@@ -240,7 +342,10 @@ class SyncAgentRun:
             handover.put(end)
             await anyio.sleep_forever()
 
-    async def _hand_over(self, run: AgentRun, handover: Handover[Event | _Resync | _End]) -> None:
+    def _hand_over_replies(self, handover: Handover[_Item], exchange: Exchange, replies: Replies) -> None:
+        handover.put(_Replied(exchange, replies))
+
+    async def _hand_over(self, run: AgentRun, handover: Handover[_Item]) -> None:
         async for event in run:
             item: Event | _Resync = event
             if run.revision != self._revision:

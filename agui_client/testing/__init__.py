@@ -7,14 +7,16 @@
     with serve(agent) as server:
         ...  # HttpAgent(server.url)
 
-`ScriptedAgent` also runs in process, without a server. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
+`ScriptedAgent` also runs in process, without a server. `serve_bytes` sends what no agent would, and `faults` makes the
+replies for it that networks, proxies and servers spoil. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
 `serve_bytes` and everything else need nothing further.
 """
 
+from agui_client.testing import faults
 from agui_client.testing.app import AgentApp, agui_app
-from agui_client.testing.byte_server import Answer, ByteServer, Reply, Request, serve_bytes
+from agui_client.testing.byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
 from agui_client.testing.demo_agent import demo_agent
-from agui_client.testing.frames import sse
+from agui_client.testing.frames import events_of, sse
 from agui_client.testing.parts import (
     interrupt,
     patch,
@@ -36,6 +38,7 @@ __all__ = [
     "Answer",
     "ByteServer",
     "Gate",
+    "Raw",
     "Reply",
     "Request",
     "ScriptedAgent",
@@ -44,6 +47,8 @@ __all__ = [
     "Turn",
     "agui_app",
     "demo_agent",
+    "events_of",
+    "faults",
     "interrupt",
     "patch",
     "pause",

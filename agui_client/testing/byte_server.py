@@ -44,12 +44,20 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Raw:
+    """Bytes of a reply that are written as they are, in no HTTP chunk: what breaks the framing, or follows its end."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What one request is answered with."""
 
-    pieces: Sequence[bytes | Pause | Gate] = ()
-    """The body: each bytes object is one write; pauses and gates wait between writes."""
-    status: int = 200
+    pieces: Sequence[bytes | Raw | Pause | Gate] = ()
+    """The body: each bytes object is one write, an empty one none; pauses and gates wait between writes."""
+    status: int | None = 200
+    """The HTTP status; None sends neither a status line nor headers, only the pieces."""
     content_type: str | None = "text/event-stream"
     """The Content-Type; None sends none."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -173,17 +181,26 @@ async def _write(connection: SocketStream, reply: Reply) -> None:
     try:
         await connection.send(_head(reply))
         for piece in reply.pieces:
-            if isinstance(piece, bytes):
-                await connection.send(b"%x\r\n%b\r\n" % (len(piece), piece) if reply.chunked else piece)
-            else:
+            if isinstance(piece, Pause | Gate):
                 await piece.wait()
+            else:
+                await connection.send(_framed(piece, chunked=reply.chunked))
         await _end(connection, reply)
     except _BROKEN:
         # The client is gone: the task that reads the connection sees it too, and says so.
         await anyio.sleep_forever()
 
 
+def _framed(piece: bytes | Raw, *, chunked: bool) -> bytes:
+    if isinstance(piece, Raw):
+        return piece.content
+    # A chunk of no bytes would be the end of the body.
+    return b"%x\r\n%b\r\n" % (len(piece), piece) if piece and chunked else piece
+
+
 def _head(reply: Reply) -> bytes:
+    if reply.status is None:
+        return b""
     fields = {"Connection": "close", **reply.headers}
     if reply.content_type is not None:
         fields["Content-Type"] = reply.content_type

@@ -6,7 +6,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ag_ui.core import RunAgentInput, RunFinishedInterruptOutcome, TokenUsage, UserMessage
+from ag_ui.core import (
+    AssistantMessage,
+    RunAgentInput,
+    RunFinishedInterruptOutcome,
+    TokenUsage,
+    Tool,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from pydantic import TypeAdapter
 
 from agui_client.testing.parts import (
@@ -33,7 +42,8 @@ _WORD_SECONDS = 0.018
 def demo_agent(*, pace: float = 1.0) -> ScriptedAgent:
     """The agent of `agui demo`: it answers every prompt with the same day in Oslo, and asks before it books.
 
-    Only a prompt with "book" in it leads to the question.
+    Only a prompt with "book" in it leads to the question. An application that offers tools named `get_weather` or
+    `buy_tickets` has its own called instead of the agent's.
 
     Args:
         pace: How slowly it speaks; 1 is lively, 0 is at once.
@@ -43,19 +53,23 @@ def demo_agent(*, pace: float = 1.0) -> ScriptedAgent:
     """
 
     async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
+        answered = _answered_call(input)
         if input.resume:
             yield _booking(input, pace, approved=_object(input.resume[0].payload).get("approved") is True)
+        elif answered is None:
+            yield _greeting(input, pace)
+        elif answered.function.name == "buy_tickets":
+            yield _bought(input, pace)
         else:
-            yield _plan(input, pace)
+            yield turn(*_plan(input, pace, input.messages[-1].content), **_ending(input))
 
     return ScriptedAgent(answer, agent_id="demo")
 
 
-def _plan(input: RunAgentInput, pace: float) -> Step:
-    is_booking = "book" in _prompt(input).casefold()
-    trip: dict[str, Any] = {"city": "Oslo", "weather": None, "plan": [], "tickets": "none"}
+def _greeting(input: RunAgentInput, pace: float) -> Step:
     asked = json.dumps(_prompt(input), ensure_ascii=False)
-    return turn(
+    trip: dict[str, Any] = {"city": "Oslo", "weather": None, "plan": [], "tickets": "none"}
+    opening = (
         reasoning(
             "I am a script, so every question gets a day in Oslo. The weather decides what to plan; ask for it first.",
             delay=pace * _WORD_SECONDS,
@@ -66,26 +80,80 @@ def _plan(input: RunAgentInput, pace: float) -> Step:
             "I look at the weather, make a plan, and ask before I book.\n",
             delay=pace * _WORD_SECONDS,
         ),
-        tool_call("get_weather", {"city": "Oslo", "day": "Saturday", "units": "celsius"}, delay=pace * 0.08),
+    )
+    if (theirs := _offered(input, "get_weather")) is not None:
+        return turn(*opening, _call(theirs, {"city": "Oslo"}, pace))
+    own = tool_call("get_weather", {"city": "Oslo", "day": "Saturday", "units": "celsius"}, delay=pace * 0.08)
+    return turn(
+        *opening,
+        own,
         pause(pace * 0.3),
         tool_result(_WEATHER),
-        patch({"op": "replace", "path": "/trip/weather", "value": _WEATHER}),
+        *_plan(input, pace, _WEATHER),
+        **_ending(input),
+    )
+
+
+def _plan(input: RunAgentInput, pace: float, weather: Any) -> list[Step]:
+    """What follows once the weather is known."""
+    return [
+        patch({"op": "replace", "path": "/trip/weather", "value": weather}),
         *(
             step
             for stop in _PLAN
             for step in (patch({"op": "add", "path": "/trip/plan/-", "value": stop}), pause(pace * 0.15))
         ),
         text(
-            "18 degrees and clear: a day for the *outdoors*.\n\n"
+            ("18 degrees and clear" if weather is _WEATHER else f"The weather: {weather}")
+            + ": a day for the *outdoors*.\n\n"
             f"1. **Morning**: {_PLAN[0]}, before the crowd\n"
             f"2. **Noon**: {_PLAN[1]}, twelve minutes from `Aker Brygge`\n"
             f"3. **Evening**: {_PLAN[2]}\n\n"
-            + ("The ferry fills up on a day like this. I can buy two tickets now.\n" if is_booking else ""),
+            + ("The ferry fills up on a day like this. I can buy two tickets now.\n" if _is_booking(input) else ""),
             delay=pace * _WORD_SECONDS,
         ),
-        outcome=_question() if is_booking else None,
-        usage=[_usage(input_tokens=412, output_tokens=168)],
-    )
+        *([] if (theirs := _ticket_tool(input)) is None else [_call(theirs, {"route": "B1", "count": 2}, pace)]),
+    ]
+
+
+def _ending(input: RunAgentInput) -> dict[str, Any]:
+    asks = _is_booking(input) and _ticket_tool(input) is None
+    return {"outcome": _question() if asks else None, "usage": [_usage(input_tokens=412, output_tokens=168)]}
+
+
+def _bought(input: RunAgentInput, pace: float) -> Step:
+    """What follows once the application's own tool has bought tickets, or has not."""
+    failed = getattr(input.messages[-1], "error", None) is not None
+    closing = "Nothing was bought. The plan stands.\n" if failed else "Done: the tickets are yours.\n"
+    return turn(text(closing, delay=pace * _WORD_SECONDS), usage=[_usage(input_tokens=590, output_tokens=41)])
+
+
+def _answered_call(input: RunAgentInput) -> ToolCall | None:
+    """The call that the application answered last, if that is what this run is for."""
+    last = input.messages[-1] if input.messages else None
+    if not isinstance(last, ToolMessage):
+        return None
+    calls = [call for each in input.messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()]
+    return next((call for call in calls if call.id == last.tool_call_id), None)
+
+
+def _ticket_tool(input: RunAgentInput) -> Tool | None:
+    return _offered(input, "buy_tickets") if _is_booking(input) else None
+
+
+def _offered(input: RunAgentInput, name: str) -> Tool | None:
+    return next((tool for tool in input.tools or () if tool.name == name), None)
+
+
+def _call(tool: Tool, arguments: dict[str, Any], pace: float) -> Step:
+    """A call of the application's tool, with those arguments that it takes."""
+    known = _object(_object(tool.parameters).get("properties"))
+    fitting = {name: value for name, value in arguments.items() if name in known}
+    return tool_call(tool.name, fitting, delay=pace * 0.08)
+
+
+def _is_booking(input: RunAgentInput) -> bool:
+    return "book" in _prompt(input).casefold()
 
 
 def _question() -> RunFinishedInterruptOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunAgentInput
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from agui_client.testing.steps import Step
 
 _encode = EventEncoder().encode
+_BLOCK = re.compile(rb".*?(?>\r\n|\n|\r){2}|.+", re.DOTALL)
+_DATA = re.compile(rb"(?<![^\r\n])data")
 
 
 def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -> bytes:
@@ -30,6 +33,22 @@ def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -
     played = [item for step in steps for item in play(step, scene)]
     frames = "".join(frame(item) for item in played if not isinstance(item, Pause | Gate))
     return frames.replace("\n", newline).encode()
+
+
+def events_of(body: bytes) -> list[bytes]:
+    """The events of an SSE body, whatever ends its lines; joined they are the body again.
+
+    Each has the comments before it and the blank line after it; what follows the last one, if anything, is an entry of
+    its own.
+    """
+    events: list[bytes] = []
+    pending = b""
+    for block in _BLOCK.findall(body):
+        pending += block
+        if _DATA.search(block):
+            events.append(pending)
+            pending = b""
+    return [*events, pending] if pending else events
 
 
 def frame(event: WireEvent) -> str:

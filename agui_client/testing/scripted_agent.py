@@ -12,11 +12,16 @@ from agui_client.testing.closing import closing
 from agui_client.testing.steps import Gate, Pause, Scene, Step, play
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, Tool
+    from ag_ui.core import Message
 
     from agui_client._pipeline import NullFields
     from agui_client._pipeline.events import WireEvent
     from agui_client._pipeline.middleware import Middleware
+    from agui_client._surfaces.abort import OnAbort
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.limits import ToolLimits
+    from agui_client._tools.offer import ToolSource
+    from agui_client.interrupts import Answerer
 
 Turn: TypeAlias = Step | Sequence[Step] | Callable[[RunAgentInput], AsyncIterator[Step]]
 """What answers one run: a step, several, or an async generator function that yields them."""
@@ -45,6 +50,10 @@ class ScriptedAgent(AbstractAgent):
         initial_messages: What was said before, in process.
         initial_state: The state both sides write, in process; `{}` if left out.
         tools: Tools of the application that the agent may call, in process.
+        approve: See `AbstractAgent`.
+        answer: See `AbstractAgent`.
+        tool_limits: See `AbstractAgent`.
+        on_abort: See `AbstractAgent`.
         middleware: Functions around each run in process, outermost first.
         null_fields: See `AbstractAgent`.
         strict: See `AbstractAgent`.
@@ -57,7 +66,11 @@ class ScriptedAgent(AbstractAgent):
         thread_id: str | None = None,
         initial_messages: Iterable[Message] = (),
         initial_state: Any = None,
-        tools: Sequence[Tool] = (),
+        tools: ToolSource = (),
+        approve: Approver | None = None,
+        answer: Answerer | None = None,
+        tool_limits: ToolLimits | None = None,
+        on_abort: OnAbort | None = None,
         middleware: Iterable[Middleware] = (),
         null_fields: NullFields = "reject",
         strict: bool = False,
@@ -69,6 +82,10 @@ class ScriptedAgent(AbstractAgent):
             initial_messages=initial_messages,
             initial_state=initial_state,
             tools=tools,
+            approve=approve,
+            answer=answer,
+            tool_limits=tool_limits,
+            on_abort=on_abort,
             middleware=middleware,
             null_fields=null_fields,
             strict=strict,

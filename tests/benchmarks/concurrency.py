@@ -17,21 +17,22 @@ from benchmarks.wire import THREAD_ID, iterate, read_bare
 _RUNS = 500
 _LIMITS = httpx.Limits(max_connections=_RUNS, max_keepalive_connections=0)
 
-_Read: TypeAlias = Callable[[httpx.AsyncClient, str], Awaitable[int]]
+_Read: TypeAlias = Callable[[], Awaitable[int]]
+_Prepare: TypeAlias = Callable[[httpx.AsyncClient, str], _Read]
 
 
 class _Crowd:
     """All runs at once, again and again, each time with one shared client.
 
     Args:
-        read: Does one run, and returns the number of its events.
+        prepare: Gives a function that does one run, and returns the number of its events.
         url: Where the agent is.
     """
 
-    def __init__(self, read: _Read, url: str) -> None:
+    def __init__(self, prepare: _Prepare, url: str) -> None:
         self.errors = 0
         self.wall = self.cpu = float("inf")
-        self._read = read
+        self._prepare = prepare
         self._url = url
 
     def measure(self) -> None:
@@ -42,15 +43,15 @@ class _Crowd:
 
     async def _run(self) -> None:
         async with httpx.AsyncClient(limits=_LIMITS, timeout=60) as client:
-            reads = (self._read(client, self._url) for _ in range(_RUNS))
-            counts = await asyncio.gather(*reads, return_exceptions=True)
+            read = self._prepare(client, self._url)
+            counts = await asyncio.gather(*(read() for _ in range(_RUNS)), return_exceptions=True)
         self.errors += sum(count != EVENTS for count in counts)
 
 
 def many_runs(repeat: int) -> list[Row]:
     """500 runs of 200 events."""
     with loopback_server() as url:
-        ours, bare = _Crowd(_iterate, url), _Crowd(read_bare, url)
+        ours, bare = _Crowd(_clones, url), _Crowd(_bare, url)
         for _ in range(min(repeat, 3)):
             ours.measure()
             bare.measure()
@@ -60,5 +61,10 @@ def many_runs(repeat: int) -> list[Row]:
     return [Row(work, ours.cpu / bare.cpu, 2, "bare httpx-sse", absolute, ours.errors + bare.errors)]
 
 
-async def _iterate(client: httpx.AsyncClient, url: str) -> int:
-    return await iterate(HttpAgent(url, thread_id=THREAD_ID, http_client=client))
+def _clones(client: httpx.AsyncClient, url: str) -> _Read:
+    agent = HttpAgent(url, thread_id=THREAD_ID, http_client=client)
+    return lambda: iterate(agent.clone())
+
+
+def _bare(client: httpx.AsyncClient, url: str) -> _Read:
+    return lambda: read_bare(client, url)

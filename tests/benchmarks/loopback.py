@@ -6,8 +6,9 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from benchmarks.measure import child_environment
 from benchmarks.wire import finished, started, text
@@ -16,11 +17,18 @@ EVENTS = 200
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
+Converse: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Answers the requests of one connection."""
+
 
 @contextmanager
-def loopback_server() -> Generator[str]:
-    """The address of such a server while the block lasts."""
-    command = [sys.executable, "-m", "benchmarks.loopback"]
+def loopback_server(program: str = "benchmarks.loopback") -> Generator[str]:
+    """The address of such a server while the block lasts.
+
+    Args:
+        program: The module to run; it calls `listen`.
+    """
+    command = [sys.executable, "-m", program]
     with subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -29,33 +37,47 @@ def loopback_server() -> Generator[str]:
             server.terminate()
 
 
-async def serve() -> None:
-    """Listen, print the port, and answer until the process is ended."""
-    pieces = [started(), *text(EVENTS - 4), finished()]
-    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+async def listen(converse: Converse) -> None:
+    """Listen, print the port, and converse with every client until the process is ended."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await _answer(reader, writer, [_HEAD, *chunks, b"0\r\n\r\n"])
+            await converse(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             return
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.start_server(attend, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pieces: Sequence[bytes]) -> None:
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    """Read one request to its end; its headers."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
     await reader.readexactly(int(length[1]) if length else 0)
-    for piece in pieces:
-        writer.write(piece)
-        await writer.drain()
-        await asyncio.sleep(0)  # Everybody gets an event before anybody gets the next.
+    return head
+
+
+def chunked(pieces: Sequence[bytes]) -> list[bytes]:
+    """Each piece as one HTTP chunk."""
+    return [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+
+
+def _recorded_run() -> Converse:
+    pieces = [_HEAD, *chunked([started(), *text(EVENTS - 4), finished()]), b"0\r\n\r\n"]
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)  # Everybody gets an event before anybody gets the next.
+
+    return converse
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    asyncio.run(listen(_recorded_run()))

@@ -68,13 +68,15 @@ def looking(repeat: int) -> list[Row]:
 
 
 def arguments(repeat: int) -> list[Row]:
-    """Arguments of a tool call, read once."""
+    """Arguments of a tool call, read once; and looked at, as far as they can be read, after every delta."""
     once, twice = Stream(tool_call(_ARGUMENTS)), Stream(tool_call(2 * _ARGUMENTS))
     words = Stream(text(_ARGUMENTS))
     double, single, spoken = best_times(repeat, _called(twice), _called(once), words.iterated())
+    long, short = best_times(repeat, _watched(twice), _watched(once))
     growth = double / (2 * single)
     return [
         _per_event_row("16 k tool argument deltas", growth, "8 k", double / 2, single, _ARGUMENTS),
+        _per_event_row("16 k looked at each", long / (2 * short), "8 k", long / 2, short, _ARGUMENTS),
         Row("8 k tool argument deltas", single / spoken, 1.2, "text deltas", per_event(single, spoken, _ARGUMENTS)),
     ]
 
@@ -121,6 +123,22 @@ def _called(stream: Stream) -> Work:
         assert isinstance(message, AssistantMessage)
         assert message.tool_calls
         assert len(message.tool_calls[0].function.arguments) > _ARGUMENTS
+
+    return work
+
+
+def _watched(stream: Stream) -> Work:
+    """Iterate, and look at what can be read of the arguments after each of their deltas."""
+
+    async def watch() -> int:
+        count = 0
+        async with stream.agent().stream(run_id=RUN_ID) as run:
+            async for call in run.tool_call_stream:
+                count += call.partial_arguments is not None
+        return count
+
+    def work() -> None:
+        assert asyncio.run(watch()) > _ARGUMENTS / 2
 
     return work
 

@@ -126,7 +126,9 @@ def tool_call(deltas: int) -> list[bytes]:
     call = {"toolCallId": "call-1"}
     return [
         frame("TOOL_CALL_START", **call, toolCallName="write_file"),
-        *(frame("TOOL_CALL_ARGS", **call, delta=f"hello {index}") for index in range(deltas)),
+        frame("TOOL_CALL_ARGS", **call, delta='{"text": "'),
+        *(frame("TOOL_CALL_ARGS", **call, delta=f"hello {index} ") for index in range(deltas)),
+        frame("TOOL_CALL_ARGS", **call, delta='"}'),
         frame("TOOL_CALL_END", **call),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import select
 import signal
 import subprocess
@@ -41,9 +42,10 @@ class Terminal:
 
     Args:
         *arguments: The command's arguments.
+        state: The folder in which the command keeps what it remembers.
     """
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, state: Path) -> None:
         # No Windows has it, and there the fixture skips.
         import fcntl
         import struct
@@ -52,9 +54,16 @@ class Terminal:
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
-            command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), start_new_session=True
+            command(*arguments),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            # This terminal does not answer when it is asked where its cursor is (CPR).
+            env={**environment(), "XDG_STATE_HOME": str(state), "PROMPT_TOOLKIT_NO_CPR": "1"},
+            start_new_session=True,
         )
         os.close(theirs)
+        self._seen = 0
         self.output = ""
         """Everything that was written so far."""
 
@@ -63,6 +72,17 @@ class Terminal:
         deadline = time.monotonic() + SECONDS
         while text not in self.output:
             assert self._read(deadline), f"{text!r} did not come; this did: {self.output[-2000:]!r}"
+
+    def await_sight(self, *sights: str) -> None:
+        """Wait until the command has written texts, each after the one before, apart from codes that place and colour.
+
+        What is written afterwards is for the next call.
+        """
+        deadline = time.monotonic() + SECONDS
+        for sight in sights:
+            while sight not in (unseen := _plain(self.output)[self._seen :]):
+                assert self._read(deadline), f"{sight!r} did not come; this did: {unseen[-2000:]!r}"
+            self._seen += unseen.index(sight) + len(sight)
 
     def send(self, text: str) -> None:
         """Type something."""
@@ -100,6 +120,11 @@ class Terminal:
             self.output += data.decode(errors="replace")
             return bool(data)
         return False
+
+
+def _plain(output: str) -> str:
+    """What was written, without codes, but for one that is not complete yet."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|[\r\b]|\x1b(\[[0-9;?]*)?$", "", output)
 
 
 @pytest.fixture
@@ -146,14 +171,14 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def on_terminal() -> Iterator[OnTerminal]:
+def on_terminal(tmp_path: Path) -> Iterator[OnTerminal]:
     """Start the command on a pseudo-terminal of 100 columns and 40 lines."""
     if sys.platform == "win32":
         pytest.skip("there are no pseudo-terminals here")
     started: list[Terminal] = []
 
     def run(*arguments: str) -> Terminal:
-        started.append(Terminal(*arguments))
+        started.append(Terminal(*arguments, state=tmp_path))
         return started[-1]
 
     yield run

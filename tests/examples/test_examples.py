@@ -19,10 +19,11 @@ from ag_ui.core import (
     SubagentErrorEvent,
     SubagentFinishedEvent,
     TextMessageContentEvent,
+    ToolMessage,
 )
 
 from agui_client import HttpAgent
-from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, turn
+from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
 
 _PROJECT = Path(__file__).parents[2]
 _EXAMPLES = _PROJECT / "examples"
@@ -176,11 +177,52 @@ def test_middleware_goes_around_the_run_from_outside_in(printed: Printed) -> Non
     assert lines[3] == "18 DEGREES AND CLEAR: A DAY FOR THE *OUTDOORS*."
 
 
-def test_interrupts_are_approved_in_one_conversation_and_cancelled_in_its_clone(printed: Printed) -> None:
+def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_answered_inline(
+    printed: Printed,
+) -> None:
     lines = printed("interrupts")
     assert lines[0] == "the agent asks: Buy two ferry tickets for 94 NOK?"
-    results = ["result: {'tickets': 'bought'}", "result: {'tickets': 'declined'}"]
+    results = ["result: {'tickets': 'bought'}", *["result: {'tickets': 'declined'}"] * 2]
     assert [line for line in lines if line.startswith("result: ")] == results
+    assert lines[-3] == "Buy two ferry tickets for 94 NOK? ['approved']: no"
+
+
+def test_tools_are_shown_while_they_are_called_and_carried_out(printed: Printed) -> None:
+    lines = printed("tools")
+    assert lines[:7] == [
+        "[get_weather is called with {}]",
+        "[get_weather is called with {'city': 'Oslo'}]",
+        "[get_weather: waiting]",
+        "[get_weather: running]",
+        "[get_weather: running, looking up Oslo]",
+        "[get_weather: succeeded, looking up Oslo]",
+        "The weather: 18 degrees: a day for the *outdoors*.",
+    ]
+    assert lines[-1] == "2 requests, ['succeeded']"
+
+
+def test_a_tool_of_an_example_tells_the_agent_what_it_does_not_know() -> None:
+    producer = ScriptedAgent(turn(tool_call("get_weather", {"city": "Rome"})), turn(text("Then not.")))
+    with serve(producer) as server:
+        lines = _lines(_start("tools", server.url))
+    assert lines[-2:] == ["Then not.", "2 requests, ['failed']"]
+    answer = producer.inputs[1].messages[-1]
+    assert isinstance(answer, ToolMessage)
+    assert answer.error == "There is no weather for 'Rome'; known are Oslo, Turin."
+
+
+def test_approval_is_given_with_one_ticket_refused_and_given_later(printed: Printed) -> None:
+    asked = "may the agent call buy_tickets with {'route': 'B1', 'count': 2}?"
+    assert [line for line in printed("approval") if line] == [
+        f"{asked} with one ticket, yes",
+        "--- bought 1 for B1",
+        "Done: the tickets are yours.",
+        f"{asked} no",
+        "Nothing was bought. The plan stands.",
+        'waiting: [\'{"route": "B1", "count": 2}\']',
+        "--- bought 2 for B1",
+        "Done: the tickets are yours.",
+    ]
 
 
 def test_the_backend_streams_both_experts_as_one_run(printed: Printed) -> None:

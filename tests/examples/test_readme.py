@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ag_ui.core import ToolCall
 
 from agui_client.testing import demo_agent, serve
 
@@ -22,15 +21,7 @@ def ask(question: str | None) -> bool:
     return True
 
 
-def call_tool(call: ToolCall) -> str:
-    return "18 degrees"
-
-
-GIVEN: dict[str, Any] = {
-    "ask": ask,
-    "call_tool": call_tool,
-    "schema": {"type": "object", "properties": {"city": {"type": "string"}}},
-}
+GIVEN: dict[str, Any] = {"ask": ask}
 """What README leaves to the reader."""
 
 

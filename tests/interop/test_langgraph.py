@@ -15,7 +15,8 @@ from ag_ui.core import CustomEvent, EventType, Interrupt, RawEvent, RunStartedEv
 from fastapi import FastAPI
 from typing_extensions import TypedDict
 
-from agui_client import HttpAgent, Resolve, RunFailedError
+from agui_client import Cancel, HttpAgent, Resolve, RunFailedError
+from agui_client.langgraph import langgraph_interrupts
 from agui_client.testing import serve
 
 _REASON = "needs LangGraph's adapter, which is not among the dev dependencies: pip install ag-ui-langgraph"
@@ -58,6 +59,13 @@ def served(node: Node, **options: Any) -> Generator[str, None, None]:
     graph.add_edge(graphs.START, "talk")
     graph.add_conditional_edges("talk", prebuilt.tools_condition)
     graph.add_edge("tools", "talk")
+    with hosted(graph, **options) as url:
+        yield url
+
+
+@contextmanager
+def hosted(graph: Any, **options: Any) -> Generator[str, None, None]:
+    """Serve a graph; gives its address."""
     compiled = graph.compile(checkpointer=memory.MemorySaver())
     app = FastAPI()
     adapter.add_langgraph_fastapi_endpoint(app, adapter.LangGraphAgent(name="talk", graph=compiled, **options))
@@ -147,6 +155,56 @@ def test_an_interrupt_in_its_older_form_is_a_custom_event() -> None:
         result = run.result()
     assert [(event.name, event.value) for event in asked] == [("on_interrupt", '{"question": "Proceed?"}')]
     assert (result.interrupts, result.warnings) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer", "heard"),
+    [
+        (True, Resolve({"approved": True}), "{'approved': True}"),
+        (True, Resolve("42"), "42"),
+        (True, Resolve(), "None"),
+        (True, Resolve({}), "{}"),
+        (False, Resolve({"approved": True}), "{'approved': True}"),
+        (False, Resolve("42"), "42"),
+        (False, Resolve(False), "False"),
+        (False, Cancel(), "{'__agui_cancelled__': True, 'interrupt_id': 'run-1/0'}"),
+    ],
+)
+def test_an_interrupt_in_its_older_form_is_answered_through_the_middleware(
+    raw: bool, answer: Resolve | Cancel, heard: str
+) -> None:
+    with served(confirm, emit_raw_events=raw) as url:
+        agent = HttpAgent(url, middleware=[langgraph_interrupts])
+        asked = agent.run_agent_sync("Hello", run_id="run-1")
+        (interrupt,) = asked.interrupts
+        done = agent.run_agent_sync(resume={interrupt.id: answer})
+    assert interrupt.metadata == {"langgraph": {"raw": {"question": "Proceed?"}}}
+    assert ("/" in interrupt.id) is not raw
+    assert done.messages[-1].content == f"You said {heard}."
+    assert (done.interrupts, asked.warnings, done.warnings) == ([], [], [])
+
+
+def test_two_interrupts_in_their_older_form_are_answered_at_once() -> None:
+    """By LangGraph's ids; the adapter of 0.0.47 itself cannot, when it is told the answers in the protocol's form."""
+
+    def asking(city: str) -> Node:
+        def ask(state: Talk) -> dict[str, Any]:
+            return {"messages": [said.AIMessage(f"{city}: {pregel.interrupt(f'To {city}?')}", id=city)]}
+
+        return ask
+
+    graph = graphs.StateGraph(Talk)
+    for city in ("Oslo", "Turin"):
+        graph.add_node(city, asking(city))
+        graph.add_edge(graphs.START, city)
+    with hosted(graph) as url:
+        agent = HttpAgent(url, middleware=[langgraph_interrupts])
+        asked = agent.run_agent_sync("Hello").interrupts
+        answers = {interrupt.id: Resolve(f"yes to {interrupt.message}") for interrupt in asked}
+        done = agent.run_agent_sync(resume=answers)
+    heard = sorted(str(message.content) for message in done.messages[1:])
+    assert heard == ["Oslo: yes to To Oslo?", "Turin: yes to To Turin?"]
+    assert done.interrupts == []
 
 
 def test_a_node_that_breaks_down_fails_the_run() -> None:

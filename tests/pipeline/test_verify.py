@@ -156,8 +156,6 @@ def test_a_finished_run_may_still_fail() -> None:
 
     verifier.finish()
 
-    assert (verifier.ended, verifier.run_open) == (True, False)
-
 
 @pytest.mark.parametrize(
     "outcome",
@@ -198,9 +196,6 @@ def test_of_many_open_items_the_message_names_five() -> None:
 @pytest.mark.parametrize("opener", [opener for opener, _, _ in _LEFT_OPEN])
 @pytest.mark.requirement("LIFE-6", "SUB-9")
 def test_a_failure_ends_everything_that_was_open(opener: Wire) -> None:
-    verifier, _ = fed(START, opener, ERROR)
-
-    assert verifier.open_message_ids == ()
     assert accepted(START, opener, ERROR, started("r2"), opener, ERROR) == []
     assert accepted(START, opener, ERROR, started("r2"), finished("r2")) == []
 
@@ -220,16 +215,17 @@ def test_ownership_lasts_as_long_as_its_run() -> None:
     assert accepted(START, *mine, FINISH, started("r2"), *yours, finished("r2")) == []
 
 
-def test_it_tells_which_messages_are_open_and_whether_a_run_is() -> None:
-    verifier, _ = fed()
-    assert (verifier.run_open, verifier.ended, verifier.open_message_ids) == (False, False, ())
+@pytest.mark.parametrize("end", [None, ERROR], ids=["cut", "failed"])
+def test_it_tells_which_messages_and_calls_the_run_left_open(end: Wire | None) -> None:
+    call = {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "look"}
+    texts = [message(f"TEXT_MESSAGE_{part}", name) for part, name in (("START", "m2"), ("START", "m1"), ("END", "m2"))]
+    verifier, _ = fed(START, *texts, call, *([] if end is None else [end]))
+    assert verifier.left_open == ["m1", "c1"]
 
-    stream = [START, message("TEXT_MESSAGE_START", "m2"), message("TEXT_MESSAGE_START", "m1")]
-    verifier, _ = fed(*stream)
-    assert (verifier.run_open, verifier.ended, verifier.open_message_ids) == (True, False, ("m2", "m1"))
 
-    verifier, _ = fed(START, FINISH)
-    assert (verifier.run_open, verifier.ended, verifier.open_message_ids) == (False, True, ())
+def test_a_run_that_finished_left_nothing_open() -> None:
+    verifier, _ = fed(START, message("TEXT_MESSAGE_START", "m1"), ERROR, started("r2"), finished("r2"))
+    assert verifier.left_open == []
 
 
 # The end of the stream

@@ -57,7 +57,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-11",
-        "A call to a tool nobody advertised is no violation; it is reported like any other.",
+        "A call to a tool nobody advertised is no violation: the agent's own, or answered with an error if it waits.",
         "events/tool-calls",
     ),
     Requirement(

@@ -297,27 +297,23 @@ WIRE = (
     ),
     Requirement(
         "SEC-1",
-        "RAW and CUSTOM payloads are given no authority.",
+        "RAW and CUSTOM payloads are given no authority; what one of them asks a person is shown as text.",
         "events/passthrough",
-        untested=_APPLICATION,
     ),
     Requirement(
         "SEC-2",
         "Tool arguments are validated against the tool's schema before the tool sees them.",
         "events/tool-calls",
-        untested="no tool is executed here yet: calls come back on the result, and the application runs them",
     ),
     Requirement(
         "SEC-3",
         "A tool that asks for approval runs only after an explicit yes; silence and time-outs are a no.",
         "events/tool-calls, index",
-        untested="no tool is executed here yet: calls come back on the result, and the application runs them",
     ),
     Requirement(
         "SEC-4",
         "A tool that was not advertised with the run is never executed.",
         "events/tool-calls",
-        untested="no tool is executed here yet: calls come back on the result, and the application runs them",
     ),
     Requirement(
         "SEC-5",
@@ -338,7 +334,7 @@ WIRE = (
     ),
     Requirement(
         "SEC-8",
-        "The command line prints streamed text as text: markup and terminal escapes in it have no effect.",
+        "The command line and the ready-made people show what is streamed as text: markup and escapes have no effect.",
         "index",
     ),
     Requirement(

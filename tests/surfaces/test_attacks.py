@@ -295,11 +295,13 @@ def test_what_the_caller_edits_during_a_sync_run_is_in_its_result() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_reported_and_not_followed(status: int) -> None:
+async def test_a_redirect_to_another_origin_is_reported_and_not_followed(status: int) -> None:
     elsewhere = {"Location": "http://elsewhere.test/agent?token=s3cr3t"}
     with serve_bytes(Reply([b""], status=status, headers=elsewhere)) as server:
         async with httpx.AsyncClient(follow_redirects=True) as client:
-            with pytest.raises(HTTPStatusError, match=r"it points to http://elsewhere\.test/agent$") as refused:
+            with pytest.raises(
+                HTTPStatusError, match=r"points to http://elsewhere\.test/agent, another origin"
+            ) as refused:
                 await HttpAgent(server.url, http_client=client).run_agent("Hi")
     assert (refused.value.status_code, len(server.requests)) == (status, 1)
     assert "s3cr3t" not in repr(vars(refused.value))

@@ -114,8 +114,8 @@ FAILURES = {
     ),
     "500": Failure(Reply([b"oops"], status=500, content_type=None), HTTPStatusError, "answered 500 Internal"),
     "404 with an event stream": Failure(Reply([WHOLE], status=404), HTTPStatusError, "answered 404 Not Found"),
-    "308": Failure(
-        Reply(status=308, headers={"Location": "/agent/"}), HTTPStatusError, "answered 308 Permanent Redirect; it"
+    "302": Failure(
+        Reply(status=302, headers={"Location": "/agent/"}), HTTPStatusError, "/agent/, but the POST would become a GET"
     ),
     "a page": Failure(
         Reply([HTML.encode()], content_type="text/html; charset=utf-8"), UnexpectedContentTypeError, "<title>Welcome",

@@ -5,29 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from agui_client.testing import ByteServer, Gate, Reply, Request, pause, serve_bytes
-
-ASK = b"POST /x HTTP/1.1\r\nHost: h\r\nA: 1\r\na:  2\r\nContent-Length: 2\r\n\r\n{}"
-
-
-@contextmanager
-def connected(server: ByteServer) -> Generator[socket.socket, None, None]:
-    address = urlsplit(server.url)
-    with closing(socket.create_connection((address.hostname, address.port), timeout=5)) as connection:
-        yield connection
-
-
-def everything(server: ByteServer, request: bytes = ASK) -> bytes:
-    with connected(server) as connection:
-        connection.sendall(request)
-        return b"".join(iter(lambda: connection.recv(65536), b""))
+from agui_client.testing import Gate, Raw, Reply, Request, pause, serve_bytes
+from support.wire import ASK, connected, everything
 
 
 def test_bytes_are_the_body_of_an_event_stream() -> None:
@@ -42,6 +27,21 @@ def test_status_headers_and_framing_are_the_replys() -> None:
     reply = Reply([b"no", b"pe"], status=499, content_type=None, headers={"X-Why": "fun"}, chunked=False)
     with serve_bytes(reply) as server:
         assert everything(server) == b"HTTP/1.1 499 \r\nConnection: close\r\nX-Why: fun\r\n\r\nnope"
+
+
+def test_an_empty_piece_writes_nothing_and_ends_nothing() -> None:
+    with serve_bytes(Reply([b"", b"one", b""], end="cut")) as server:
+        assert everything(server).partition(b"\r\n\r\n")[2] == b"3\r\none\r\n"
+
+
+def test_raw_pieces_are_written_outside_of_the_chunks() -> None:
+    with serve_bytes(Reply([b"one", Raw(b"zz\r\n"), b"two"])) as server:
+        assert everything(server).partition(b"\r\n\r\n")[2] == b"3\r\none\r\nzz\r\n3\r\ntwo\r\n0\r\n\r\n"
+
+
+def test_without_a_status_the_pieces_are_all_there_is() -> None:
+    with serve_bytes(Reply([Raw(b"SSH-2.0\r\n")], status=None, headers={"X-Why": "fun"}, end="cut")) as server:
+        assert everything(server) == b"SSH-2.0\r\n"
 
 
 def test_requests_are_recorded_as_they_arrived() -> None:

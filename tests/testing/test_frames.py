@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ag_ui.core import RunAgentInput, StateSnapshotEvent
 
-from agui_client.testing import pause, sse, text, turn
+from agui_client.testing import events_of, pause, sse, text, turn
 
 
 @pytest.mark.requirement("SSE-4")
@@ -36,3 +36,21 @@ def test_a_turn_answers_the_given_input_and_waits_leave_no_bytes() -> None:
         b'data: {"type":"RUN_FINISHED","threadId":"t","runId":"r"}\n\n'
     )
     assert sse(turn()) == sse(turn(), input=RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_body_comes_apart_into_its_events(end: bytes) -> None:
+    events = [
+        b'data: {"a": "data: 1"}\n\n',
+        b"\n: comment with data\n\nid: 7\n\ndata: {\ndata: }\n\n",
+        b"event: x\ndata:[]\nid: 8\n\n",
+        b": bye\n\ndata: cu",
+    ]
+    ended = [event.replace(b"\n", end) for event in events]
+    assert events_of(b"".join(ended)) == ended
+
+
+def test_what_follows_the_last_event_is_kept_apart() -> None:
+    assert events_of(b"data: 1\n\n: bye\n\n") == [b"data: 1\n\n", b": bye\n\n"]
+    assert events_of(b"data: 1\n\n\n") == [b"data: 1\n\n", b"\n"]
+    assert events_of(b"") == []

@@ -62,7 +62,12 @@ async def test_the_first_event_must_come_in_time(before: list[bytes]) -> None:
     agent = memory_agent(*before, wait(math.inf), timeout=Timeouts(first_event=7, idle=60))
     error, seconds = await failure_of(agent)
     assert type(error) is FirstEventTimeoutError
-    assert str(error) == "no event arrived within 7 s; raise Timeouts.first_event if the agent needs longer"
+    seen = "one keep-alive comment" if before == [b": alive\n\n"] else "no keep-alive comment"
+    assert str(error) == (
+        f"no event arrived within 7 s; {seen} had come; raise Timeouts.first_event if the agent needs longer"
+    )
+    assert (error.keep_alives, error.last_event) == (before.count(b": alive\n\n"), None)
+    assert error.silent == pytest.approx(7)
     assert seconds == pytest.approx(7)
 
 
@@ -106,8 +111,8 @@ async def test_a_silent_stream_is_given_up() -> None:
     error, seconds = await failure_of(agent)
     assert type(error) is IdleTimeoutError
     assert str(error) == (
-        "the stream was silent for 7 s, 7.0 s into the run; "
-        "raise Timeouts.idle, or let the server send comments to keep it alive"
+        "the stream was silent for 7 s, 7.0 s into the run; no keep-alive comment had come, the last event was "
+        "TEXT_MESSAGE_CONTENT; raise Timeouts.idle, or let the server send comments to keep it alive"
     )
     assert seconds == pytest.approx(7)
     assert [message.content for message in agent.messages] == ["Hi", "One "]
@@ -157,7 +162,12 @@ async def test_a_run_must_end_in_time() -> None:
     endless = [piece for _ in range(100) for piece in (wait(1), b": alive\n\n")]
     error, seconds = await failure_of(memory_agent(*FRAMES[:3], *endless, timeout=Timeouts(total=7.5)))
     assert type(error) is RunTimeoutError
-    assert str(error) == "the run took longer than 7.5 s; raise Timeouts.total to allow more"
+    assert str(error) == (
+        "the run took longer than 7.5 s, silent for the last 0.5 s; 7 keep-alive comments had come, the last event was "
+        "TEXT_MESSAGE_CONTENT; raise Timeouts.total to allow more"
+    )
+    assert error.silent == pytest.approx(0.5)
+    assert (error.keep_alives, error.last_event) == (7, "TEXT_MESSAGE_CONTENT")
     assert seconds == pytest.approx(7.5)
 
 

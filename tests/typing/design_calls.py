@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 import httpx
@@ -60,6 +60,7 @@ from agui_client import (
     ToolFailure,
     UnrecognizedEvent,
 )
+from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
 
 URL = "http://localhost:8000/agent"
 
@@ -284,7 +285,7 @@ async def answering(agent: HttpAgent) -> None:
         result = await agent.run_agent(resume=answers)
     agent.abandon_interrupts()
     await agent.run_agent("Go on", resume={"i1": Resolve(True, metadata={"by": "ada"}), "i2": Cancel()})
-    print(agent.pending_interrupts)
+    print(agent.pending_interrupts, agent.pending_tool_calls)
 
 
 def conversing(agent: HttpAgent) -> HttpAgent:
@@ -313,3 +314,34 @@ async def failing(agent: HttpAgent) -> None:
     except AGUIError as error:
         if error.partial is not None:
             print(error.thread_id, error.run_id, error.partial.text)
+
+
+def spoiling() -> list[Reply]:
+    body = sse(turn(text("Hello you")))
+    middle = len(assert_type(events_of(body), list[bytes])) // 2
+    with serve_bytes(faults.status(503, retry_after=1), faults.healthy(body)) as server:
+        print(assert_type(HttpAgent(server.url).run_agent_sync("Hi").text, str))
+    return [
+        faults.cut(body, events=middle),
+        faults.ended(body, size=100),
+        faults.reset(body, events=middle),
+        faults.stall(body, events=middle, comments=3, seconds=0.1),
+        faults.unanswered(end="reset"),
+        faults.trickle(body, seconds=0.1, size=10),
+        faults.split(body, size=1),
+        faults.burst(body, size=1_000_000),
+        faults.crlf(body),
+        faults.cr(body),
+        faults.gzipped(body, encoding="deflate", events=middle, broken=True),
+        faults.trailing_garbage(body, garbage=b"\xff"),
+        faults.late_error(body, message="overloaded", code="E7"),
+        faults.double_terminal(body),
+        faults.broken_chunk(body, size=100),
+        faults.oversized_headers(body, size=200_000),
+        faults.second_response(body, second=sse(turn(text("Not for you")))),
+        faults.html_page(status=502),
+        faults.status(401, headers={"WWW-Authenticate": "Bearer"}, body=b"no", content_type="text/plain"),
+        faults.status(429, retry_after=datetime.now(UTC)),
+        faults.redirect(URL, status=308),
+        Reply([body, Raw(b"no chunk")], end="cut"),
+    ]

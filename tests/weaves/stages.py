@@ -82,8 +82,9 @@ class _Frames(Source):
     async def __anext__(self) -> WireEvent:
         raise StopAsyncIteration
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """Nothing waits."""
+        return False
 
     async def aclose(self) -> None:
         """Nothing is held."""

@@ -2,21 +2,29 @@
 
 from agui_client._pipeline.transport.client import (
     DEFAULT_MAX_EVENT_BYTES,
+    Address,
     AuthSource,
     ClientSource,
-    HeaderSource,
     Request,
     Transport,
 )
-from agui_client._pipeline.transport.stream import HttpSource, ResponseInfo
+from agui_client._pipeline.transport.credentials import Credentials, HeaderSource, Refresh
+from agui_client._pipeline.transport.delivery import Attempt, ResponseInfo
+from agui_client._pipeline.transport.retry import RetryPolicy
+from agui_client._pipeline.transport.stream import HttpSource
 
 __all__ = [
     "DEFAULT_MAX_EVENT_BYTES",
+    "Address",
+    "Attempt",
     "AuthSource",
     "ClientSource",
+    "Credentials",
     "HeaderSource",
     "HttpSource",
+    "Refresh",
     "Request",
     "ResponseInfo",
+    "RetryPolicy",
     "Transport",
 ]

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.util import find_spec
 from typing import TypeAlias
 
 import anyio.lowlevel
 import httpx
 
 from agui_client._pipeline.limits import Timeouts
+from agui_client._pipeline.tracing import RunTrace
+from agui_client._pipeline.transport.credentials import Credentials, Headers
+from agui_client._pipeline.transport.retry import RetryPolicy
+from agui_client._pipeline.transport.unpack import ACCEPTED
 from agui_client.errors import UsageError
 
 EVENT_STREAM = "text/event-stream"
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
 _PORTS = 65536
 
-HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
-"""Request headers, or a function that gives them anew for each run."""
 ClientSource: TypeAlias = httpx.AsyncClient | Callable[[], httpx.AsyncClient]
 """An HTTP client, or a function that makes one for each run."""
+Address: TypeAlias = httpx.URL
+"""An address that was checked."""
 AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
 """Any `httpx.Auth`, or (user, password) for HTTP basic."""
 
@@ -34,12 +39,14 @@ class Request:
 
     body: bytes
     """The `RunAgentInput` as JSON."""
-    headers: HeaderSource | None = None
-    """The agent's headers."""
-    run_headers: Mapping[str, str] | None = None
+    url: Address | None = None
+    """Where to post it; None for the agent's address."""
+    headers: Headers | None = None
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long to wait."""
+    trace: RunTrace = field(default_factory=RunTrace)
+    """The run's span, in which those of its attempts nest."""
 
 
 class Transport:
@@ -51,6 +58,8 @@ class Transport:
     Args:
         url: The agent's address.
         auth: Any `httpx.Auth` or (user, password).
+        credentials: The headers of each attempt.
+        retry: What is tried again.
         http_client: A client to use instead, or a function that makes one for each run.
         max_event_bytes: The largest frame that is accepted, in bytes.
     """
@@ -60,6 +69,8 @@ class Transport:
         url: str,
         *,
         auth: AuthSource | None = None,
+        credentials: Credentials | None = None,
+        retry: RetryPolicy | None = None,
         http_client: ClientSource | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
@@ -68,7 +79,12 @@ class Transport:
             # Credentials in the address would be in httpx's log lines, too.
             auth = auth or (self.url.username, self.url.password)
             self.url = self.url.copy_with(username=None, password=None)
+        self.credentials = credentials or Credentials(None)
+        """The headers of each attempt."""
+        self.retry = retry or RetryPolicy()
+        """What is tried again."""
         self.max_event_bytes = max_event_bytes
+        """The largest frame that is accepted, in bytes."""
         if auth is not None and not isinstance(auth, httpx.Auth) and not _is_pair(auth):
             raise UsageError("auth is an httpx.Auth, or a pair of texts: user and password")
         self._auth = auth
@@ -82,16 +98,26 @@ class Transport:
         """The URL without what may be secret in it: user, password, query."""
         return address_of(self.url)
 
-    async def send(self, client: httpx.AsyncClient, request: Request) -> httpx.Response:
+    def resolve(self, address: str) -> Address:
+        """Another address of the agent's: absolute, or relative to the agent's own.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        return _checked(str(self.url.join(_checked_reference(address))))
+
+    async def send(
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
+    ) -> httpx.Response:
         """Send the POST and return as soon as the response's headers are there (SSE-2, PB-2)."""
         limits = request.timeouts
-        # Reads are timed per chunk in `HttpSource`, where a first event, an idle stream and a total can be told apart.
+        # Reads are timed one by one by the `Clock`, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        headers = _headers(request)
-        headers.update({"accept": EVENT_STREAM, "content-type": "application/json", "cache-control": "no-store"})
-        post = client.build_request("POST", self.url, content=request.body, headers=headers, timeout=timeout)
+        headers.update({"accept": EVENT_STREAM, "accept-encoding": ACCEPTED, "cache-control": "no-store"})
+        headers["content-type"] = "application/json"
+        post = client.build_request("POST", url, content=request.body, headers=headers, timeout=timeout)
         post.stream = _Body(request.body)
-        # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: it is reported.
+        # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         if self._auth is None:
             return await client.send(post, stream=True, follow_redirects=False)
         return await client.send(post, stream=True, follow_redirects=False, auth=self._auth)
@@ -104,14 +130,15 @@ class Transport:
         elif isinstance(self._given, httpx.AsyncClient):
             yield self._given
         else:
-            async with self._make_client() as client:
+            async with self._make_client(http2=_has_http2()) as client:
                 yield client
 
     def keep_client(self) -> None:
         """Keep one client, and with it its connections, for runs in this event loop, until all keepers dropped it."""
         self._keepers += 1
         if self._kept is None and not isinstance(self._given, httpx.AsyncClient):
-            self._kept, self._kept_in = self._make_client(), _running_loop()
+            # Of an HTTP/2 connection that runs share, httpcore resets no stream that is left (encode/httpcore#943).
+            self._kept, self._kept_in = self._make_client(http2=False), _running_loop()
 
     async def drop_client(self) -> None:
         """Close the kept client, if nobody else keeps it."""
@@ -120,11 +147,12 @@ class Transport:
             kept, self._kept = self._kept, None
             await kept.aclose()
 
-    def _make_client(self) -> httpx.AsyncClient:
+    def _make_client(self, *, http2: bool) -> httpx.AsyncClient:
         if callable(self._given):
             return self._given()
         refuse_all = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
-        return httpx.AsyncClient(verify=_ssl_context(is_needed=self.url.scheme == "https"), cookies=refuse_all)
+        verify = _ssl_context(is_needed=self.url.scheme == "https")
+        return httpx.AsyncClient(verify=verify, cookies=refuse_all, http2=http2)
 
 
 class _Body(httpx.AsyncByteStream):
@@ -156,6 +184,12 @@ def _ssl_context(*, is_needed: bool) -> ssl.SSLContext:
     return httpx.create_ssl_context() if is_needed else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+@lru_cache(maxsize=1)
+def _has_http2() -> bool:
+    """Whether the extra `http2` is installed; a server that speaks it is then spoken to in it."""
+    return find_spec("h2") is not None
+
+
 def _running_loop() -> object:
     """What tells one event loop from another."""
     return anyio.lowlevel.current_token().native_token
@@ -169,21 +203,15 @@ def _is_pair(value: object) -> bool:
             return False
 
 
-def _headers(request: Request) -> httpx.Headers:
+def _checked_reference(url: str) -> httpx.URL:
     try:
-        headers = httpx.Headers(request.headers() if callable(request.headers) else request.headers)
-        headers.update(request.run_headers)
-    except (TypeError, ValueError, AttributeError) as error:
-        # The exception's own text may show a header's value.
-        raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None
-    return headers
+        return httpx.URL(url)
+    except (httpx.InvalidURL, TypeError, ValueError) as error:
+        raise UsageError(f"the agent's url cannot be read: {error}") from None
 
 
 def _checked(url: str) -> httpx.URL:
-    try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError, ValueError) as error:
-        raise UsageError(f"the agent's url cannot be read: {error}") from None
+    parsed = _checked_reference(url)
     if parsed.port is not None and not 0 < parsed.port < _PORTS:
         raise UsageError(f"the agent's url names port {parsed.port}, which there cannot be")
     if parsed.scheme not in ("http", "https") or not parsed.host:

@@ -1,0 +1,187 @@
+"""A run on a terminal: what is going on is redrawn in place, what is done scrolls up and stays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import (
+    Event,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from agui_client._cli.blocks import Answer, Block, Call, Status, Tail, Thought, Work
+from agui_client._cli.output import execution_line, is_over, one_line, printable, told
+
+if TYPE_CHECKING:
+    from agui_client.result import ToolExecution
+
+_STATUS_LINES = 2
+"""Lines of the terminal that are not the blocks'."""
+
+
+class LiveRun:
+    """Draws runs.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._blocks: dict[str, Block] = {}
+        self._status = Status()
+        self._live: Live | None = None
+        self._is_running = False
+        self._is_paused = False
+        self._held: list[RenderableType] = []
+        self._is_apart = True
+        # A question pauses from its own thread, and a tool may report from one.
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Around each run: draw while it lasts."""
+        self._status, self._is_running, self._is_apart = Status(), True, True
+        self._open()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_running = False
+                for item_id in list(self._blocks):
+                    self._end(item_id)
+                self._close()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While somebody else writes to the terminal: draw nothing, and catch up afterwards."""
+        with self._lock:
+            if not self._is_apart:
+                self._keep("")
+            self._is_paused = True
+            self._close()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_paused = False
+                for renderable in self._held:
+                    self._console.print(renderable)
+                self._held.clear()
+                self._open()
+
+    def show(self, event: Event, state: Any) -> None:
+        """Draw what one event adds."""
+        with self._lock:
+            self._status.events += 1
+            self._take(event)
+            self._redraw()
+
+    def execution(self, execution: ToolExecution) -> None:
+        """Draw how far a tool has come."""
+        with self._lock:
+            item_id = f"execution {execution.tool_call_id}"
+            if is_over(execution):
+                self._blocks.pop(item_id, None)
+                self._status.doing = "waiting"
+                style = "green" if execution.status == "succeeded" else "yellow"
+                self._keep(Text(one_line(execution_line(execution)), style=style), gap=False)
+            else:
+                self._blocks[item_id] = Work(execution_line(execution))
+                self._status.doing = f"working on {execution.name}"
+                self._redraw()
+
+    def note(self, sentence: str) -> None:
+        """Print a line beside the answers."""
+        with self._lock:
+            self._keep(Text(one_line(sentence), style="dim"), gap=False)
+
+    def tell(self, text: str) -> None:
+        """Print what was asked for."""
+        with self._lock:
+            self._keep(Text(printable(text)), gap=False)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RunStartedEvent() if not self._is_apart:
+                self._keep("")
+            case ReasoningMessageStartEvent():
+                self._begin(event.message_id, Thought())
+            case TextMessageStartEvent():
+                self._begin(event.message_id, Answer())
+            case ToolCallStartEvent():
+                self._begin(event.tool_call_id, Call(event.tool_call_name))
+            case ReasoningMessageContentEvent() | TextMessageContentEvent():
+                self._blocks[event.message_id].add(event.delta)
+            case ToolCallArgsEvent():
+                self._blocks[event.tool_call_id].add(event.delta)
+            case ReasoningMessageEndEvent() | TextMessageEndEvent():
+                self._end(event.message_id)
+            case ToolCallEndEvent():
+                self._end(event.tool_call_id)
+            case ToolCallResultEvent():
+                self._keep(Text.assemble(("-> ", "dim"), (one_line(told(event.content)), "green")))
+            case _:
+                pass
+
+    def _begin(self, item_id: str, block: Block) -> None:
+        self._blocks[item_id] = block
+        self._status.doing = block.doing
+
+    def _end(self, item_id: str) -> None:
+        block = self._blocks.pop(item_id)
+        self._status.doing = block.doing_next
+        self._keep(block.done(), gap=block.gap)
+
+    def _keep(self, renderable: RenderableType, *, gap: bool = True) -> None:
+        """Print above what is redrawn, where it stays."""
+        kept, self._is_apart = Group(renderable, *(("",) if gap and renderable else ())), gap
+        if self._is_paused:
+            self._held.append(kept)
+            return
+        # Drawn at once: what is printed now would otherwise stand there twice until the next refresh.
+        self._redraw(refresh=True)
+        self._console.print(kept)
+
+    def _redraw(self, *, refresh: bool = False) -> None:
+        if self._live is not None:
+            self._live.update(self._screen(), refresh=refresh)
+
+    def _open(self) -> None:
+        if self._is_running and not self._is_paused:
+            self._live = Live(self._screen(), console=self._console, transient=True, refresh_per_second=15)
+            self._live.start()
+
+    def _close(self) -> None:
+        if self._live is not None:
+            self._redraw()
+            self._live.stop()
+            self._live = None
+
+    def _screen(self) -> RenderableType:
+        below = self._below()
+        height = self._console.height - _STATUS_LINES - self._lines_below
+        return Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status)
+
+    _lines_below = 0
+    """Lines of the terminal that `_below` takes."""
+
+    def _below(self) -> list[RenderableType]:
+        """What stands between the blocks and the status."""
+        return []

@@ -1,0 +1,109 @@
+"""`--tools MODULE:NAME` and `--tools FILE.py:NAME`: an application's tools, found on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+from ag_ui.core import RunAgentInput, Tool
+
+from agui_client._tools.function import FunctionTool
+from agui_client._tools.offer import offered
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from agui_client._tools.offer import ToolLike, ToolSource
+
+
+def load_tools(places: Sequence[str]) -> ToolSource:
+    """The tools that were named.
+
+    Args:
+        places: Each names a tool, a list of them, or a function of the `RunAgentInput` that chooses them.
+
+    Returns:
+        All of them together.
+
+    Raises:
+        click.UsageError: One is not there, cannot be loaded, or is no tool.
+    """
+    sources = [_load(place) for place in places]
+
+    def choose(asked: RunAgentInput) -> Sequence[ToolLike]:
+        return [tool for source in sources for tool in (source(asked) if callable(source) else source)]
+
+    if any(callable(source) for source in sources):
+        return choose
+    try:
+        return list(offered(choose, RunAgentInput(thread_id="", run_id="", messages=[])).values())
+    except UsageError as error:
+        raise click.UsageError(f"--tools: {error}") from error
+
+
+def _load(place: str) -> ToolSource:
+    where, colon, name = place.rpartition(":")
+    if not (where and colon and name):
+        raise click.UsageError(f"--tools {place}: write MODULE:NAME or FILE.py:NAME")
+    found: Any = _module(where, place)
+    for step in name.split("."):
+        if not hasattr(found, step):
+            raise click.UsageError(f"--tools {place}: there is no {name} in {where}")
+        found = getattr(found, step)
+    return _source(found, place)
+
+
+def _source(found: object, place: str) -> ToolSource:
+    # What is in a list, or chosen, is judged when it is offered.
+    if isinstance(found, FunctionTool | Tool):
+        return [cast("ToolLike", found)]
+    if isinstance(found, list | tuple):
+        return cast("Sequence[ToolLike]", found)
+    if callable(found):
+        return cast("ToolSource", found)
+    raise click.UsageError(
+        f"--tools {place}: this is a {type(found).__name__}; name a @tool, a list of them, or a function that chooses"
+    )
+
+
+def _module(where: str, place: str) -> ModuleType:
+    """Import what the place names, with its folder among those that modules are looked for in, as Python does."""
+    is_file = where.endswith(".py")
+    path = Path(where)
+    if is_file and not path.is_file():
+        raise click.UsageError(f"--tools {place}: there is no file {where}")
+    folder = str(path.resolve().parent if is_file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _run_file(path) if is_file else importlib.import_module(where)
+    except Exception as error:
+        raise click.UsageError(f"--tools {place}: {_told(error)}") from error
+
+
+def _run_file(path: Path) -> ModuleType:
+    # The whole path is the name, so that no other module is ever in its place.
+    name = str(path.resolve())
+    if (loaded := sys.modules.get(name)) is not None:
+        return loaded
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Type hints and dataclasses look their module up.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _told(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = "" if "importlib" in last.filename else f" ({Path(last.filename).name}, line {last.lineno})"
+    return f"{type(error).__name__}: {error}{where}"

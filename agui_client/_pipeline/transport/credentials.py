@@ -1,0 +1,107 @@
+"""Credentials: the headers each attempt carries, and how they are renewed when a server refuses them (401)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import anyio.lowlevel
+import httpx
+
+from agui_client._pipeline.threads import call_aside
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client._pipeline.transport.clock import Clock
+
+Headers: TypeAlias = Mapping[str, str]
+"""Request headers."""
+HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
+"""Request headers, or a function, sync or async, that gives them anew for each attempt."""
+Refresh: TypeAlias = Callable[[], Headers | Awaitable[Headers | None] | None]
+"""Renews credentials: returns the headers to use from now on, or None to have the header function asked again."""
+
+
+class Credentials:
+    """What an agent's requests carry besides their content.
+
+    Args:
+        headers: The agent's headers.
+        on_unauthorized: Called once in a run when the server answers 401; a plain function is called in a thread.
+    """
+
+    def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:
+        if on_unauthorized is not None and not callable(cast("object", on_unauthorized)):
+            raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
+        self._headers = headers
+        self._on_unauthorized = on_unauthorized
+        self._renewed: Headers = {}
+        self.generation = 0
+        """Counts how often they were renewed."""
+        self._lock: tuple[object, anyio.Lock] | None = None
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether there is a way to renew them."""
+        return self._on_unauthorized is not None
+
+    async def headers(self, run_headers: Headers | None, clock: Clock, *, is_renewed: bool) -> httpx.Headers:
+        """The headers of one attempt.
+
+        Args:
+            run_headers: The run's own, which stand over the agent's.
+            clock: Limits the time a header function takes.
+            is_renewed: Whether this run had them renewed: what was renewed then stands over the run's own, too.
+
+        Raises:
+            UsageError: They are no headers.
+        """
+        given = self._headers
+        own: Headers | None = await clock.wait_for_caller(_called(given)) if callable(given) else given
+        layers = (own, run_headers, self._renewed) if is_renewed else (own, self._renewed, run_headers)
+        return _merged(layers)
+
+    async def refresh(self, clock: Clock, refused: int) -> None:
+        """Renew them, for this run and all later ones, of this agent and its clones.
+
+        Args:
+            clock: Limits the time it takes.
+            refused: The generation that was refused; if it is renewed already, nothing is done.
+        """
+        await clock.wait_for_caller(self._refresh(refused))
+
+    async def _refresh(self, refused: int) -> None:
+        assert self._on_unauthorized is not None
+        # Runs that are refused at once renew once: a token for renewing is often good for one use.
+        async with self._lock_here():
+            if self.generation != refused:
+                return
+            renewed: Any = await call_aside(self._on_unauthorized, self._on_unauthorized, "on_unauthorized")
+            if renewed is not None:
+                _merged((renewed,))
+                self._renewed = renewed
+            self.generation += 1
+
+    def _lock_here(self) -> anyio.Lock:
+        """The lock of the event loop that is running: a lock cannot be shared by two."""
+        loop: object = anyio.lowlevel.current_token().native_token
+        if self._lock is None or self._lock[0] is not loop:
+            self._lock = (loop, anyio.Lock())
+        return self._lock[1]
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    given = function()
+    return await given if inspect.isawaitable(given) else given
+
+
+def _merged(layers: tuple[Headers | None, ...]) -> httpx.Headers:
+    merged = httpx.Headers()
+    try:
+        for layer in layers:
+            merged.update(httpx.Headers(layer))
+    except (TypeError, ValueError, AttributeError) as error:
+        # The exception's own text may show a header's value.
+        raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None
+    return merged

@@ -1,0 +1,126 @@
+"""What the agent sent as arguments, on its way to keyword arguments of a function (SEC-2, TOOL-2).
+
+Broken JSON, or values that do not fit, are for the agent to mend: it is told which argument is wrong, and why, in the
+words of JSON. Nothing of this ends a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from agui_client.errors import ToolError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from agui_client._tools.schema import Parameters
+
+_JSON: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
+_KINDS = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+_MISSING = ("missing", "missing_keyword_only_argument")
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_MOST_PROBLEMS = 10
+_LONGEST = 2000
+"""Characters of a complaint: what the agent sent comes back in it, and may be long."""
+
+
+def parsed(text: str) -> object:
+    """Read the JSON text of a call's arguments.
+
+    Args:
+        text: What the agent streamed; agents send nothing at all for a tool without arguments.
+
+    Raises:
+        ToolError: It is not JSON.
+    """
+    if not text.strip():
+        return {}
+    try:
+        return from_json(text.encode(), allow_inf_nan=False)
+    except ValueError as error:
+        raise ToolError(_shortened(f"the arguments are not JSON: {error}; send one JSON object")) from None
+
+
+def as_json(arguments: object) -> dict[str, Any]:
+    """Bring arguments into the form in which they are shown, compared and validated.
+
+    Args:
+        arguments: What the agent sent, or what a person made of it.
+
+    Raises:
+        ToolError: They are no JSON object.
+    """
+    try:
+        plain: _JSON = from_json(to_json(arguments, by_alias=True), allow_inf_nan=False)
+    except ValueError as error:
+        raise ToolError(_shortened(f"the arguments hold something that is not JSON: {error}")) from None
+    if isinstance(plain, dict):
+        return plain
+    raise ToolError(f"the arguments are {_KINDS[type(plain)]}; send one JSON object")
+
+
+def validated(parameters: Parameters, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Hold arguments against a function's parameters.
+
+    What fits without loss is taken, as pydantic does with JSON: models write "3" for 3 and 3.0 for 3, and refusing that
+    would cost a round and change nothing. 3.5 for an integer is refused, and so is 3 for a string.
+
+    Args:
+        parameters: What the function takes.
+        arguments: A JSON object.
+
+    Returns:
+        The function's keyword arguments.
+
+    Raises:
+        ToolError: They do not fit; each that is wrong is named.
+    """
+    try:
+        return parameters.adapter.validate_json(to_json(arguments))
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        raise ToolError(_complaint(errors, arguments, list(parameters.schema["properties"]))) from None
+
+
+def _complaint(errors: Sequence[ErrorDetails], arguments: Mapping[str, Any], known: Sequence[str]) -> str:
+    problems = [_problem(error, arguments) for error in errors[:_MOST_PROBLEMS]]
+    if more := len(errors) - len(problems):
+        problems.append(f"and {more} more")
+    complaint = "the arguments do not fit: " + "; ".join(problems)
+    if any(error["type"] in _UNKNOWN and len(error["loc"]) == 1 for error in errors):
+        complaint += f" (known: {', '.join(known) or 'none'})"
+    return _shortened(complaint)
+
+
+def _problem(error: ErrorDetails, arguments: Mapping[str, Any]) -> str:
+    where = repr(_place(error["loc"], arguments, is_missing=error["type"] in _MISSING))
+    if error["type"] in _MISSING:
+        return f"{where} is missing"
+    if error["type"] in _UNKNOWN:
+        return f"{where} is unknown"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _place(loc: Sequence[str | int], arguments: Mapping[str, Any], *, is_missing: bool) -> str:
+    """Where an error is, as `shape.points[2]`."""
+    steps = [*_steps(loc, arguments), *(loc[-1:] if is_missing else ())]
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+def _steps(loc: Sequence[str | int], arguments: Mapping[str, Any]) -> Iterator[str | int]:
+    """The keys and positions of a place; pydantic puts names of Python's types between them, for unions."""
+    here: Any = arguments
+    for step in loc:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            continue
+        yield step
+
+
+def _shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}…"

@@ -1,0 +1,179 @@
+"""LangGraph's older AG-UI adapters: a question is a custom event, an answer rides in `forwardedProps` (INT-1, INT-7).
+
+Adapters before AG-UI 1.0, and later ones unless they are told otherwise (`emit_interrupt_outcome=True`), end an
+interrupted run as if it had succeeded. `langgraph_interrupts` gives their questions and answers the protocol's form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from ag_ui.core import (
+    CustomEvent,
+    Interrupt,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+)
+
+from agui_client._pipeline.events import WireEvent
+from agui_client._pipeline.middleware import Next
+from agui_client._pipeline.schema import is_array, is_object
+from agui_client.errors import UsageError
+
+_EVENT = "on_interrupt"
+# The ids of interrupts that are answered in the older way say so themselves, so that a conversation can be saved
+# between question and answer, and an agent that speaks 1.0 is answered as usual.
+_OURS = f"{_EVENT}:"
+# LangGraph reads an object as answers by interrupt id only if all of its keys have this shape.
+_LANGGRAPH_ID = re.compile(r"[0-9a-f]{32}")
+
+
+async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterator[WireEvent]:
+    """Middleware for servers that run an older `ag-ui-langgraph`: `HttpAgent(url, middleware=[langgraph_interrupts])`.
+
+    A run with `on_interrupt` custom events ends with an interrupt outcome instead: what the graph passed to
+    `interrupt()` is in the interrupt's `metadata["langgraph"]["raw"]`; if that was text, it is the `message`, and if it
+    was an object, its `message`, `reason`, `toolCallId`, `responseSchema` and `expiresAt` are the interrupt's, as in
+    the adapter's own 1.0 form. The answers given with `resume=` are sent as `forwardedProps.command.resume`, and are
+    what `interrupt()` returns in the graph; for `Cancel()` that is `{"__agui_cancelled__": True, "interrupt_id": ...}`,
+    as from the adapter itself. Runs of servers that speak 1.0 pass unchanged.
+
+    Several interrupts at once, and answers that are nothing (None or `{}`), need the ids of LangGraph's, which the
+    adapter sends with its raw events (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
+
+    Args:
+        input: What is asked.
+        next: The rest of the chain.
+
+    Yields:
+        The run's events.
+
+    Raises:
+        UsageError: The answers cannot be told to this server; nothing was sent.
+    """
+    held: list[CustomEvent] = []
+    async for event in next(_resumed(input)):
+        if isinstance(event, CustomEvent) and event.name == _EVENT:
+            held.append(event)
+            continue
+        if held and isinstance(event, RunFinishedEvent) and event.outcome is None:
+            yield event.model_copy(update={"outcome": _outcome(event.run_id, held)})
+            held.clear()
+            continue
+        if isinstance(event, RunFinishedEvent | RunErrorEvent):
+            for question in held:
+                yield question
+            held.clear()
+        yield event
+    for question in held:
+        yield question
+
+
+# --- questions
+
+
+def _outcome(run_id: str, questions: Sequence[CustomEvent]) -> RunFinishedInterruptOutcome:
+    asked = [_interrupt(question, f"{run_id}/{index}") for index, question in enumerate(questions)]
+    # An adapter may tell of one interrupt twice; ids are unique (INT-2).
+    return RunFinishedInterruptOutcome(interrupts=list({interrupt.id: interrupt for interrupt in asked}.values()))
+
+
+def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
+    raw = _parsed(question.value)
+    told: Mapping[str, Any] = raw if is_object(raw) else {"message": raw}
+    native: Mapping[str, Any] = question.raw_event if is_object(question.raw_event) else {}
+    reason = _first(str, told, "reason")
+    return Interrupt(
+        id=_OURS + (_native_id(native) or fallback_id),
+        reason="langgraph:interrupt" if reason is None else reason,
+        message=_first(str, told, "message"),
+        tool_call_id=_first(str, told, "toolCallId", "tool_call_id"),
+        response_schema=_first(dict, told, "responseSchema", "response_schema")
+        or _first(dict, native, "response_schema"),
+        expires_at=_first(str, told, "expiresAt", "expires_at"),
+        metadata={"langgraph": {"raw": raw}},
+        subagent_run_id=question.subagent_run_id,
+    )
+
+
+def _parsed(value: Any) -> Any:
+    """What the graph asked; adapters send an object or array as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return parsed if is_object(parsed) or is_array(parsed) else value
+
+
+def _native_id(native: Mapping[str, Any]) -> str | None:
+    given = _first(str, native, "id")
+    return given if given is not None and _LANGGRAPH_ID.fullmatch(given) else None
+
+
+def _first(kind: type[Any], told: Mapping[str, Any], *names: str) -> Any:
+    """The first member of the expected kind; None if there is none."""
+    return next((told[name] for name in names if isinstance(told.get(name), kind)), None)
+
+
+# --- answers
+
+
+def _resumed(run_input: RunAgentInput) -> RunAgentInput:
+    """The input with answers where the adapter looks for them, if they are to questions that it asked in this way."""
+    entries = run_input.resume or []
+    if not entries or not all(entry.interrupt_id.startswith(_OURS) for entry in entries):
+        return run_input
+    props: Any = {} if run_input.forwarded_props is None else run_input.forwarded_props
+    if not is_object(props):
+        raise UsageError(
+            "forwarded_props carry the answers to this server, so they must be an object; nothing was sent"
+        )
+    command: Any = props.get("command")
+    told = {**(command if is_object(command) else {}), "resume": _command_resume(entries)}
+    return run_input.model_copy(update={"resume": None, "forwarded_props": {**props, "command": told}})
+
+
+def _command_resume(entries: Sequence[ResumeEntry]) -> Any:
+    answers = {entry.interrupt_id.removeprefix(_OURS): _answer(entry) for entry in entries}
+    if all(_LANGGRAPH_ID.fullmatch(interrupt_id) for interrupt_id in answers):
+        # By id every answer arrives as it is; alone, LangGraph takes nothing for no answer and the adapter parses text.
+        return answers
+    if len(answers) > 1:
+        raise UsageError(
+            f"{len(answers)} interrupts cannot be answered at once: this server does not tell their ids; "
+            "let its adapter send raw events (emit_raw_events=True), or speak AG-UI 1.0 (emit_interrupt_outcome=True); "
+            "nothing was sent"
+        )
+    return _alone(next(iter(answers.values())))
+
+
+def _answer(entry: ResumeEntry) -> Any:
+    if entry.status == "resolved":
+        return entry.payload
+    return {"__agui_cancelled__": True, "interrupt_id": entry.interrupt_id.removeprefix(_OURS)}
+
+
+def _alone(answer: Any) -> Any:
+    if answer is None or answer == {}:
+        raise UsageError(
+            "an answer of nothing cannot be told to this server, which would ask again; "
+            "give Resolve(...) a value, or Cancel(); nothing was sent"
+        )
+    return json.dumps(answer) if isinstance(answer, str) and _is_json(answer) else answer
+
+
+def _is_json(text: str) -> bool:
+    """Whether the adapter would take the text for something else."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""Tools that wait for a person: approved with other arguments, denied with a reason, or decided later and elsewhere.
+
+Only `True` and `Approve` approve. Without somebody to ask, the call comes back on the result: the conversation can be
+kept, and another process answers it. What is approved then is carried out there, before the agent goes on.
+"""
+
+import asyncio
+import sys
+
+from agui_client import ApprovalRequest, Approve, ConversationSnapshot, Deny, HttpAgent, ToolLimits, tool
+from agui_client.testing import demo_agent, serve
+
+QUESTION = "Plan my Saturday in Oslo, and book the ferry."
+
+
+def is_dear(request: ApprovalRequest) -> bool:
+    return bool(request.arguments["count"] > 1)
+
+
+@tool(approval=is_dear)  # or "always", or "never"
+async def buy_tickets(route: str, count: int) -> str:
+    """Buy ferry tickets. They cannot be returned."""
+    print(f"--- bought {count} for {route}")
+    return f"{count} tickets for {route}"
+
+
+async def approve(request: ApprovalRequest) -> Approve:
+    print(f"may the agent call {request.name} with {dict(request.arguments)}? with one ticket, yes")
+    return Approve({**request.arguments, "count": 1})  # an application asks its user here
+
+
+def deny(request: ApprovalRequest) -> Deny:  # a plain function gets a thread of its own: it may block
+    print(f"may the agent call {request.name} with {dict(request.arguments)}? no")
+    return Deny("The user would rather walk.")
+
+
+async def main(url: str) -> None:
+    limits = ToolLimits(approval=300)  # seconds; whoever has not decided by then has denied
+    for approver in (approve, deny):
+        agent = HttpAgent(url, tools=[buy_tickets], approve=approver, tool_limits=limits)
+        print((await agent.run_agent(QUESTION)).text)
+
+    # Nobody is there to ask: the call waits in the conversation ...
+    agent = HttpAgent(url, tools=[buy_tickets])
+    await agent.run_agent(QUESTION)
+    saved = agent.snapshot().model_dump_json()
+    # ... and is decided on another day, in another process.
+    agent = HttpAgent(url, tools=[buy_tickets])
+    agent.restore(ConversationSnapshot.model_validate_json(saved))
+    print(f"waiting: {[call.function.arguments for call in agent.pending_tool_calls]}")
+    result = await agent.run_agent(tool_results={call.id: Approve() for call in agent.pending_tool_calls})
+    print(result.text)
+
+
+if __name__ == "__main__":
+    with serve(demo_agent()) as server:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else server.url))

@@ -1,0 +1,59 @@
+"""Functions of the application that the agent may call: it asks, they are called, and it goes on with their results.
+
+    python examples/tools.py                               # asks the demo agent, which it starts itself
+    python examples/tools.py http://localhost:8000/agent   # asks yours
+
+A tool is a function with type hints and a docstring. Calls and their arguments are shown while they stream in; what a
+tool reports on its way reaches whoever watches the run. A `ToolError` tells the agent what went wrong, in your words.
+"""
+
+import asyncio
+import sys
+
+from ag_ui.core import EventType
+
+from agui_client import HookContext, HttpAgent, Subscriber, ToolContext, ToolError, ToolExecution, tool
+from agui_client.testing import demo_agent, serve
+
+DEGREES = {"Oslo": 18, "Turin": 31}
+
+
+@tool
+async def get_weather(ctx: ToolContext, city: str) -> str:
+    """Current weather for a city.
+
+    Args:
+        ctx: The call; the agent does not hear of it.
+        city: City name, e.g. "Oslo".
+    """
+    ctx.report(f"looking up {city}")
+    if city not in DEGREES:
+        raise ToolError(f"There is no weather for {city!r}; known are {', '.join(DEGREES)}.")
+    return f"{DEGREES[city]} degrees"
+
+
+class Progress(Subscriber):
+    """Shows the tools at work."""
+
+    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+        """Print how far a call has come."""
+        print(f"[{execution.name}: {', '.join([execution.status, *map(str, execution.progress)])}]")
+
+
+async def main(url: str) -> None:
+    agent = HttpAgent(url, tools=[get_weather])
+    agent.subscribe(Progress())
+
+    async with agent.stream("Plan my Saturday in Oslo.") as run:
+        async for event in run:
+            if event.type is EventType.TOOL_CALL_ARGS:
+                call = run.tool_calls[event.tool_call_id]
+                print(f"[{call.name} is called with {call.partial_arguments}]")
+        result = await run.result()
+    print(result.text)
+    print(f"{len(result.attempts)} requests, {[each.status for each in result.tool_executions]}")
+
+
+if __name__ == "__main__":
+    with serve(demo_agent()) as server:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else server.url))

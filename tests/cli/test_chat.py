@@ -1,0 +1,462 @@
+"""`agui chat`: a conversation on a terminal, and the same where nobody types."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import RunAgentInput, RunErrorEvent, ToolMessage, UserMessage
+
+from agui_client import ConversationSnapshot, HttpAgent
+from agui_client.testing import (
+    Gate,
+    ScriptedAgent,
+    Server,
+    Step,
+    interrupt,
+    reasoning,
+    serve,
+    state,
+    text,
+    tool_call,
+    turn,
+)
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+OnTerminal = Callable[..., Any]
+
+PROMPT = "\n>"
+"""The chat's, without the space after it, which a terminal moves over."""
+
+TOOLS = '''
+from agui_client import ToolContext, tool
+
+@tool
+def get_weather(ctx: ToolContext, city: str) -> str:
+    """Current weather for a city."""
+    ctx.report("looking outside")
+    return f"18 degrees in {city}"
+
+@tool(approval="always")
+def send_mail(to: str) -> str:
+    """Sends a mail."""
+    return f"sent to {to}"
+
+@tool
+def fail() -> str:
+    raise ValueError("no such table")
+
+tools = [send_mail, fail]
+number = 7
+twice = [send_mail, send_mail]
+
+def choose(asked):
+    return [get_weather] if asked.state.get("outside") else []
+'''
+FERRY = {
+    "type": "object",
+    "properties": {"line": {"enum": ["B1", "B2"]}, "tickets": {"type": "integer"}},
+    "required": ["line", "tickets"],
+}
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with tools."""
+    path = tmp_path / "my_tools.py"
+    path.write_text(TOOLS, "utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return str(path)
+
+
+async def secretary(input: RunAgentInput) -> AsyncIterator[Step]:
+    """Does what the last message says, with the tools of whoever asks."""
+    said = next(message.content for message in reversed(input.messages) if isinstance(message, UserMessage))
+    last = input.messages[-1]
+    if input.resume:
+        yield turn(text(f"Booked {json.dumps(input.resume[0].payload)}."), state({"booked": True}))
+    elif isinstance(last, ToolMessage):
+        yield turn(text(f"It came to: {last.content}"))
+    elif said == "mail":
+        yield turn(reasoning("A mail it is."), tool_call("send_mail", {"to": "ada"}))
+    elif said == "weather":
+        yield turn(tool_call("get_weather", {"city": "Oslo"}))
+    elif said == "fail":
+        yield turn(tool_call("fail", {}))
+    elif said == "ferry":
+        yield turn(outcome=interrupt("Which ferry?", interrupt_id="ferry", response_schema=FERRY))
+    elif said == "error":
+        yield turn(RunErrorEvent(message="overloaded"))
+    else:
+        yield turn(text(f"You said {said} ({len(input.messages)})."), state({"said": said}))
+
+
+@contextmanager
+def served() -> Generator[Server]:
+    with serve(ScriptedAgent(secretary)) as server:
+        yield server
+
+
+# --- where nobody types
+
+
+def test_each_line_is_a_prompt_of_one_conversation(agui: Agui) -> None:
+    with served() as server:
+        done = agui("chat", server.url, stdin="Hello\n\n//slash\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "You said Hello (1).\n\nYou said /slash (3).\n"
+
+
+def test_state_and_history_can_be_looked_at(agui: Agui, tools: str) -> None:
+    with served() as server:
+        lines = "/history\nmail\n/state\n/history\n/quit\nnever said\n"
+        done = agui("chat", server.url, "--tools", f"{tools}:send_mail", stdin=lines)
+    denied = "There was nobody to ask, so this tool call was not carried out."
+    assert done.returncode == 0
+    assert done.stdout == (
+        "nothing was said yet\n"
+        f"It came to: {denied}\n"
+        "{}\n"
+        "you: mail\n"
+        "thought: A mail it is.\n"
+        'call-1 = send_mail({"to": "ada"})\n'
+        f"call-1 -> {denied}\n"
+        f"agent: It came to: {denied}\n"
+    )
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_tool_that_wants_approval_is_denied_where_nobody_can_be_asked(agui: Agui, tools: str) -> None:
+    with served() as server:
+        done = agui("chat", server.url, "--tools", f"{tools}:tools", stdin="mail\n")
+    assert done.returncode == 0
+    assert done.stderr == (
+        'tool send_mail({"to": "ada"})\n'
+        "agui: the call of send_mail is denied, because there is no terminal to ask on\n"
+        "tool send_mail denied: There was nobody to ask, so this tool call was not carried out.\n"
+    )
+
+
+def test_tools_run_and_tell_how_far_they_are(agui: Agui, tools: str) -> None:
+    with served() as server:
+        done = agui("chat", server.url, "--tools", f"{tools}:get_weather", stdin="weather\n")
+    assert (done.returncode, done.stdout) == (0, "It came to: 18 degrees in Oslo\n")
+    assert done.stderr == (
+        'tool get_weather({"city": "Oslo"})\n'
+        "tool get_weather running: looking outside\n"
+        "tool get_weather -> 18 degrees in Oslo\n"
+    )
+
+
+def test_what_a_tool_raised_is_told_here_and_not_to_the_agent(agui: Agui, tools: str) -> None:
+    with served() as server:
+        done = agui("chat", server.url, "--tools", f"{tools}:fail", stdin="fail\n")
+    assert "no such table" not in done.stdout
+    assert re.search(r"^error: tool fail failed in call call-1: ValueError: no such table$", done.stderr, re.MULTILINE)
+
+
+def test_tools_may_be_chosen_by_a_function_and_come_from_several_places(agui: Agui, tools: str, tmp_path: Path) -> None:
+    start = tmp_path / "state.json"
+    start.write_text('{"outside": true}', "utf-8")
+    places = ("--tools", f"{tools}:choose", "--tools", f"{tools}:fail")
+    with served() as server:
+        inside = agui("chat", server.url, *places, stdin="weather\n")
+        outside = agui("chat", server.url, *places, "--state", str(start), stdin="weather\n")
+    assert inside.stderr == (
+        'tool get_weather({"city": "Oslo"})\n'
+        "warning: TOOL-11: a call to 'get_weather', which was not offered, is taken for the agent's own\n"
+        "nobody here can answer the call of get_weather (call-1)\n"
+    )
+    assert (inside.returncode, outside.returncode) == (4, 0)
+    assert outside.stdout == "It came to: 18 degrees in Oslo\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("{}", "write MODULE:NAME or FILE.py:NAME"),
+        ("{}:", "write MODULE:NAME or FILE.py:NAME"),
+        ("{}:nothing", "there is no nothing in {}"),
+        ("{}:number", "this is a int; name a @tool, a list of them, or a function that chooses"),
+        ("{}:twice", "two tools are named 'send_mail'"),
+        ("/no/such.py:tools", "there is no file /no/such.py"),
+        ("no_such_module:tools", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ],
+)
+def test_tools_that_are_not_there_are_told_in_a_sentence(agui: Agui, tools: str, place: str, told: str) -> None:
+    done = agui("chat", "--tools", place.replace("{}", tools))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told.replace("{}", tools) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_of_tools_that_fails_is_told_with_its_line(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "broken_tools.py"
+    path.write_text("import os\n\nos.no_such_thing\n", "utf-8")
+    done = agui("chat", "--tools", f"{path}:tools")
+    assert done.returncode == 2
+    assert "AttributeError: module 'os' has no attribute 'no_such_thing' (broken_tools.py, line 3)" in done.stderr
+
+
+def test_an_interrupt_that_nobody_can_answer_ends_the_chat(agui: Agui) -> None:
+    with served() as server:
+        done = agui("chat", server.url, stdin="ferry\nHello\n")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == "agui: 'Which ferry?' is left without an answer, because there is no terminal to ask on\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "told"),
+    [
+        ("error\nHello\n", 1, "agui: overloaded\n"),
+        ("/nothing\nHello\n", 2, "there is no /nothing; /help lists what there is"),
+        ("/retry\n", 2, "there is nothing to try again"),
+        ("/save\n", 2, "/save takes the name of a file"),
+        ("/load /no/such/file\n", 2, "cannot read /no/such/file: No such file or directory"),
+    ],
+)
+def test_the_first_line_that_fails_ends_the_chat(agui: Agui, lines: str, code: int, told: str) -> None:
+    with served() as server:
+        done = agui("chat", server.url, stdin=lines)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
+
+
+def test_an_agent_that_is_not_there_is_told_in_a_sentence(agui: Agui) -> None:
+    done = agui("chat", "http://127.0.0.1:9/", stdin="Hello\n")
+    assert done.returncode == 3
+    assert done.stderr.startswith("agui: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_conversation_is_saved_and_gone_on_with(agui: Agui, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    with served() as server:
+        first = agui("chat", server.url, "--thread-id", "t1", stdin=f"Hello\n/save {kept}\n/save {kept}\n")
+        second = agui("chat", server.url, stdin=f"/load {kept}\nAgain\n/new\n/state\nAnew\n")
+    assert first.stderr == f"saved 2 messages to {kept}\n" * 2
+    assert ConversationSnapshot.model_validate_json(kept.read_text("utf-8")).thread_id == "t1"
+    assert second.stdout == "You said Again (3).\n{}\nYou said Anew (1).\n"
+    assert second.stderr.startswith("loaded 2 messages of thread t1\na new conversation, thread ")
+
+
+def test_only_a_saved_conversation_is_written_over_or_loaded(agui: Agui, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes", "utf-8")
+    with served() as server:
+        for word in ("/save", "/load"):
+            done = agui("chat", server.url, stdin=f"Hello\n{word} {notes}\n")
+            assert (done.returncode, done.stderr) == (
+                2,
+                f"agui: {notes} is no conversation that was saved here\n",
+            )
+    assert notes.read_text("utf-8") == "my notes"
+
+
+def test_the_state_cannot_come_from_where_the_lines_come_from(agui: Agui) -> None:
+    done = agui("chat", "--state", "-")
+    assert done.returncode == 2
+    assert "--state cannot be read from stdin" in done.stderr
+
+
+# --- on a terminal
+
+
+def test_on_a_terminal_a_tool_is_approved_and_another_denied(on_terminal: OnTerminal, tools: str) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url, "--tools", f"{tools}:tools")
+        terminal.await_sight("/help lists what else can be said", PROMPT)
+        terminal.send("mail\r")
+        terminal.await_sight("The agent wants to call send_mail", '"to": "ada"', "Allow it?")
+        terminal.send("y\r")
+        terminal.await_sight("tool send_mail -> sent to ada", "It came to: sent to ada", PROMPT)
+        terminal.send("mail\r")
+        terminal.await_sight("Allow it?")
+        terminal.send("n\r")
+        terminal.await_sight("Why?")
+        terminal.send("no mails today\r")
+        terminal.await_sight("tool send_mail denied: no mails today", "It came to: no mails today", PROMPT)
+        terminal.send("/quit\r")
+        assert terminal.finish() == 0
+    assert terminal.output.count("\x1b[?25l") <= terminal.output.count("\x1b[?25h"), "the cursor is shown again"
+
+
+def test_on_a_terminal_an_interrupt_is_answered_in_a_form(on_terminal: OnTerminal) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("ferry\r")
+        terminal.await_sight("? Which ferry?", "1  B1", "line:")
+        terminal.send("2\r")
+        terminal.await_sight("tickets (whole number):")
+        terminal.send("3\r")
+        terminal.await_sight('Booked {"line": "B2", "tickets": 3}.', PROMPT)
+        terminal.send("/state\r")
+        terminal.await_sight('"booked": true', PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
+def test_a_failed_run_leaves_the_chat_open_and_can_be_tried_again(on_terminal: OnTerminal) -> None:
+    async def moody(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(text(f"Half {len(input.messages)}"), RunErrorEvent(message="overloaded"))
+
+    async def recovered(input: RunAgentInput) -> AsyncIterator[Step]:
+        users = sum(isinstance(message, UserMessage) for message in input.messages)
+        yield turn(text(f"Said {users} time."))
+
+    with serve(ScriptedAgent(moody, recovered)) as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("Hello\r")
+        terminal.await_sight("Half 1", "agui: overloaded", "/retry goes on from here", PROMPT)
+        terminal.send("/retry\r")
+        terminal.await_sight("Said 1 time.", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
+def test_ctrl_c_stops_the_run_that_is_going_on_and_leaves_where_none_is(on_terminal: OnTerminal) -> None:
+    gate = Gate()
+
+    async def slow(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(text("Once upon "), gate, text("a time"))
+
+    with serve(ScriptedAgent(slow)) as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("Tell me a story\r")
+        terminal.await_sight("Once upon")
+        terminal.press_ctrl_c()
+        terminal.await_sight("agui: stopped", "/retry goes on from here", PROMPT)
+        assert server.disconnected.wait(10)
+        terminal.send("half a prompt\x03")
+        terminal.await_sight("half a prompt", PROMPT)
+        terminal.send("\x03")
+        assert terminal.finish() == 130
+    assert terminal.output.endswith("agui: stopped\r\n")
+    assert "Traceback" not in terminal.output
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_ctrl_c_at_a_question_stops_the_run_and_the_question_comes_again(
+    on_terminal: OnTerminal, tools: str, key: bool
+) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url, "--tools", f"{tools}:tools")
+        terminal.await_sight(PROMPT)
+        terminal.send("mail\r")
+        terminal.await_sight("Allow it?")
+        if key:
+            terminal.send("\x03")
+        else:
+            terminal.press_ctrl_c()
+        terminal.await_sight("agui: stopped", "/retry goes on from here", PROMPT)
+        terminal.send("/retry\r")
+        terminal.await_sight("The agent wants to call send_mail", "Allow it?")
+        terminal.send("y\r")
+        terminal.await_sight("It came to: sent to ada", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert "Traceback" not in terminal.output
+
+
+def test_what_a_tool_had_done_before_the_run_was_stopped_is_not_done_again(
+    on_terminal: OnTerminal, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.txt"
+    path = tmp_path / "counting_tools.py"
+    path.write_text(
+        f"""
+from pathlib import Path
+from agui_client import tool
+
+@tool
+def pay() -> str:
+    with Path({str(log)!r}).open("a") as log:
+        log.write("paid once\\n")
+    return "paid"
+
+@tool(approval="always")
+def send() -> str:
+    return "sent"
+
+tools = [pay, send]
+""",
+        "utf-8",
+    )
+
+    async def agent(input: RunAgentInput) -> AsyncIterator[Step]:
+        results = sorted(str(message.content) for message in input.messages if isinstance(message, ToolMessage))
+        if results:
+            yield turn(text(f"Results: {', '.join(results)}."))
+        else:
+            yield turn(tool_call("pay", {}), tool_call("send", {}))
+
+    with serve(ScriptedAgent(agent)) as server:
+        terminal = on_terminal("chat", server.url, "--tools", f"{path}:tools")
+        terminal.await_sight(PROMPT)
+        terminal.send("Pay, and tell them\r")
+        terminal.await_sight("Allow it?")
+        terminal.send("\x03")
+        terminal.await_sight("tool pay -> paid", "agui: stopped", PROMPT)
+        terminal.send("/retry\r")
+        terminal.await_sight("The agent wants to call send", "Allow it?")
+        terminal.send("y\r")
+        terminal.await_sight("Results: paid, sent.", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert log.read_text("utf-8") == "paid once\n"
+
+
+def test_a_question_of_a_loaded_conversation_is_asked_before_anything_is_sent(
+    on_terminal: OnTerminal, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.json"
+    with served() as server:
+        agent = HttpAgent(server.url)
+        agent.run_agent_sync("ferry")
+        kept.write_text(agent.snapshot().model_dump_json(), "utf-8")
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send(f"/load {kept}\r")
+        terminal.await_sight("loaded 1 messages", "/retry goes on from here", PROMPT)
+        terminal.send("And a coffee\r")
+        terminal.await_sight("? Which ferry?", "line:")
+        terminal.send("1\r")
+        terminal.await_sight("tickets (whole number):")
+        terminal.send("1\r")
+        terminal.await_sight('Booked {"line": "B1", "tickets": 1}.', PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
+def test_what_was_typed_is_remembered_from_chat_to_chat(on_terminal: OnTerminal, tmp_path: Path) -> None:
+    with served() as server:
+        for keys, answer in (("Hello\r", "You said Hello (1)."), ("\x1b[A\r", "You said Hello (1).")):
+            terminal = on_terminal("chat", server.url)
+            terminal.await_sight(PROMPT)
+            terminal.send(keys)
+            terminal.await_sight(answer, PROMPT)
+            terminal.send("\x04")
+            assert terminal.finish() == 0
+    history = tmp_path / "agui" / "chat_history"
+    assert history.stat().st_mode & 0o077 == 0, "only its owner reads it"
+
+
+def test_without_a_url_the_demo_agent_answers(on_terminal: OnTerminal) -> None:
+    terminal = on_terminal("chat")
+    terminal.await_sight("talking with http://127.0.0.1:", PROMPT)
+    terminal.send("Please book\r")
+    terminal.await_sight("A day in Oslo", "Buy two ferry tickets for 94 NOK?", "Allow it? [y]es, [n]o:")
+    terminal.send("y\r")
+    terminal.await_sight("two tickets for the 12:10 ferry", PROMPT)
+    terminal.send("\x04")
+    assert terminal.finish() == 0

@@ -1,0 +1,234 @@
+"""What a thread that is told again comes to, onto whatever is held of it: nothing is doubled, nothing lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    ActivityMessage,
+    ActivitySnapshotEvent,
+    AssistantMessage,
+    ImagePart,
+    Message,
+    MessagesSnapshotEvent,
+    RunFinishedSuccessOutcome,
+    TextPart,
+    UrlSource,
+    UserMessage,
+)
+
+from agui_client import IncompleteRunError
+from agui_client.testing import Step, events_of, faults, patch, serve_bytes, sse, state, text, turn
+from support.thread import (
+    FIRST_RUN,
+    HELD,
+    MESSAGES,
+    STATE,
+    THREAD,
+    WEATHER,
+    agent_of,
+    finished,
+    started,
+    told,
+)
+from support.verbs import shown
+
+pytestmark = pytest.mark.anyio
+
+every_held = pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+
+
+@every_held
+@pytest.mark.requirement("LIFE-13", "LIFE-14", "PROC-1", "STATE-1")
+async def test_a_thread_told_again_is_the_same_whatever_was_held_of_it(held: list[Step]) -> None:
+    with serve_bytes(THREAD) as server:
+        agent = agent_of(server)
+        if held:
+            await told(agent, *held)
+        result = await agent.connect_agent()
+    assert shown(agent.messages) == MESSAGES
+    assert agent.state == STATE
+    assert (shown(result.messages), result.state) == (MESSAGES, STATE)
+    assert (result.text, result.outcome) == ("Tomorrow it snows.", RunFinishedSuccessOutcome())
+    assert result.warnings == []
+    assert agent.incomplete_ids == []
+    assert not agent.is_running
+
+
+@every_held
+async def test_a_message_the_server_never_saw_stays_where_it_is(held: list[Step]) -> None:
+    local = UserMessage(id="local-1", content="Never sent")
+    with serve_bytes(THREAD) as server:
+        agent = agent_of(server)
+        if held:
+            await told(agent, *held)
+        before = [message.id for message in agent.messages]
+        agent.add_message(local)
+        await agent.connect_agent()
+    ids = [message.id for message in agent.messages]
+    assert [each for each in ids[: ids.index("local-1")] if each in before] == before
+    assert [each for each in shown(agent.messages) if each["id"] != "local-1"] == MESSAGES
+
+
+async def test_telling_it_twice_changes_nothing() -> None:
+    with serve_bytes(THREAD) as server:
+        agent = agent_of(server)
+        for _ in range(3):
+            await agent.connect_agent()
+    assert (shown(agent.messages), agent.state) == (MESSAGES, STATE)
+
+
+# --- replays that are cut
+
+
+@pytest.mark.requirement("TRUNC-1", "LIFE-8")
+@every_held
+async def test_a_replay_that_is_cut_says_so_and_can_be_told_again(held: list[Step]) -> None:
+    events = len(events_of(THREAD))
+    cuts = [faults.cut(THREAD, events=count) for count in range(1, events) if count != len(events_of(sse(*FIRST_RUN)))]
+    with serve_bytes(*cuts, THREAD) as server:
+        agent = agent_of(server)
+        if held:
+            await told(agent, *held)
+        for _ in cuts:
+            with pytest.raises(IncompleteRunError):
+                await agent.connect_agent()
+        await agent.connect_agent()
+    assert (shown(agent.messages), agent.state, agent.incomplete_ids) == (MESSAGES, STATE, [])
+
+
+@pytest.mark.requirement("TRUNC-1")
+async def test_a_replay_that_is_cut_before_it_came_as_far_takes_nothing_away() -> None:
+    events = events_of(THREAD)
+    last_answer = next(at for at, event in enumerate(events) if b'TEXT_MESSAGE_END","messageId":"answer-2"' in event)
+    for count in range(1, last_answer + 1):
+        with serve_bytes(faults.ended(THREAD, events=count)) as server:
+            agent = agent_of(server)
+            await told(agent, *HELD["all"])
+            if count == len(events_of(sse(*FIRST_RUN))):
+                await agent.connect_agent()
+            else:
+                with pytest.raises(IncompleteRunError):
+                    await agent.connect_agent()
+        assert (shown(agent.messages), agent.incomplete_ids) == (MESSAGES, [])
+        if count != len(events_of(sse(*FIRST_RUN))):
+            assert agent.state == STATE
+
+
+# --- snapshots
+
+
+def snapshot(*messages: Message) -> MessagesSnapshotEvent:
+    return MessagesSnapshotEvent(messages=list(messages))
+
+
+ANSWER = AssistantMessage(id="answer-1", content="Half an")
+
+
+@pytest.mark.requirement("STATE-5", "STATE-6")
+@pytest.mark.parametrize("held", [[], [WEATHER], [WEATHER, AssistantMessage(id="answer-1", content="Half an hour.")]])
+async def test_a_snapshot_replaces_what_is_held(held: list[Message]) -> None:
+    activity = ActivityMessage(id="map-1", activity_type="MAP", content={})
+    with serve_bytes(sse(turn(snapshot(WEATHER, ANSWER), state({"a": 1}), run_id="run-9"))) as server:
+        agent = agent_of(server, initial_messages=[*held, activity])
+        result = await agent.connect_agent()
+    assert sorted(message.id for message in agent.messages) == ["answer-1", "map-1", "user-1"]
+    assert [each for each in agent.messages if each != activity] == [WEATHER, ANSWER]
+    assert (agent.state, result.text) == ({"a": 1}, "Half an")
+
+
+@pytest.mark.requirement("LIFE-13", "STREAM-5", "STATE-5")
+@pytest.mark.parametrize("held", ["", "Half", "Half an", "Half an hour."])
+async def test_what_a_snapshot_told_is_gone_on_with(held: str) -> None:
+    live = turn(snapshot(WEATHER, ANSWER), text(" hour.", message_id="answer-1"), run_id="run-9")
+    with serve_bytes(sse(live)) as server:
+        agent = agent_of(server, initial_messages=[WEATHER])
+        if held:
+            agent.add_message(AssistantMessage(id="answer-1", content=held))
+        await agent.connect_agent()
+    assert [message.content for message in agent.messages] == ["Weather?", "Half an hour."]
+
+
+@pytest.mark.requirement("LIFE-13", "LIFE-14", "STREAM-5")
+@pytest.mark.parametrize("held", ["", "Half", "Half an", "Half an hour."])
+async def test_what_the_replayed_run_was_asked_with_is_gone_on_with(held: str) -> None:
+    steps: list[Step] = [
+        started("run-9", WEATHER, ANSWER),
+        text(" hour.", message_id="answer-1"),
+        finished("run-9"),
+    ]
+    with serve_bytes(sse(*steps)) as server:
+        agent = agent_of(server, initial_messages=[WEATHER])
+        if held:
+            agent.add_message(AssistantMessage(id="answer-1", content=held))
+        await agent.connect_agent()
+    assert [message.content for message in agent.messages] == ["Weather?", "Half an hour."]
+
+
+@pytest.mark.requirement("LIFE-13")
+async def test_what_was_said_in_several_parts_is_not_told_again_in_text() -> None:
+    picture = ImagePart(source=UrlSource(value="http://host.example/a.png"))
+    asked = UserMessage(id="user-1", content=[TextPart(text="What is this?"), picture])
+    steps = [text("What is this?", message_id="user-1", role="user"), text("A cat.", message_id="answer-1")]
+    with serve_bytes(sse(turn(*steps, run_id="run-9"))) as server:
+        agent = agent_of(server, initial_messages=[asked])
+        assert (await agent.connect_agent()).warnings == []
+    assert agent.messages == [asked, AssistantMessage(id="answer-1", content="A cat.")]
+
+
+@pytest.mark.requirement("ACT-4")
+async def test_an_activity_that_is_told_again_is_not_patched_twice() -> None:
+    steps: list[Step] = [
+        ActivitySnapshotEvent(message_id="map-1", activity_type="MAP", content={"pins": []}, replace=False),
+        FIRST_RUN[7],
+    ]
+    with serve_bytes(sse(turn(*steps, run_id="run-9"))) as server:
+        agent = agent_of(server)
+        for _ in range(2):
+            await agent.connect_agent()
+            assert [message.content for message in agent.messages] == [{"pins": ["Oslo"]}]
+
+
+# --- state
+
+ADD: Step = patch({"op": "add", "path": "/days/-", "value": -3})
+
+
+@pytest.mark.requirement("STATE-1")
+async def test_a_patch_of_a_state_that_was_not_told_is_warned_about() -> None:
+    with serve_bytes(sse(turn(ADD, run_id="run-9"))) as server:
+        result = await agent_of(server, initial_state={"days": []}).connect_agent()
+    assert result.state == {"days": [-3]}
+    assert [warning.rule for warning in result.warnings] == ["STATE-1"]
+    assert "STATE_DELTA patches a state that the replay did not set" in result.warnings[0].message
+
+
+@pytest.mark.requirement("STATE-1")
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([started("run-9", state={"days": []}), ADD], {"days": [-3]}, id="as the run was asked"),
+        pytest.param([started("run-9"), ADD], {"a": 1}, id="asked without one"),
+        pytest.param([started("run-9"), state({"days": [0]}), ADD], {"days": [0, -3]}, id="as a snapshot says"),
+        pytest.param([started("run-9", state={"days": [0]}), state(None)], None, id="null"),
+        pytest.param(
+            [started("run-8", state={"days": []}), ADD, finished("run-8"), started("run-9", state={"days": [1]}), ADD],
+            {"days": [1, -3]},
+            id="as each run was asked",
+        ),
+        pytest.param(
+            [started("run-8", state={"days": []}), ADD, finished("run-8"), started("run-9"), ADD],
+            {"days": [-3, -3]},
+            id="as the run before left it",
+        ),
+    ],
+)
+async def test_a_replayed_run_patches_the_state_it_was_asked_with(steps: list[Step], expected: Any) -> None:
+    if expected == {"a": 1}:
+        steps = [steps[0], patch({"op": "add", "path": "/a", "value": 1})]
+    with serve_bytes(sse(*steps, finished("run-9"))) as server:
+        agent = agent_of(server, initial_state={"days": [-3], "old": True})
+        for _ in range(2):
+            assert (await agent.connect_agent()).warnings == []
+            assert agent.state == expected

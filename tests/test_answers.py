@@ -1,0 +1,424 @@
+"""Answers in Python: models made from a `responseSchema`, models and dataclasses as payloads, decisions (INT-7)."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from ag_ui.core import Interrupt, RunFinishedInterruptOutcome
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from agui_client import Cancel, InterruptsNotCoveredError, Resolve, UsageError
+from agui_client._tools.answer_model import answer_model
+from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client.interrupts import Answer
+from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, turn
+from support.verbs import Verb, every_verb
+
+Schema: TypeAlias = dict[str, Any]
+
+TEXT = {"type": "string"}
+FILING: Schema = {
+    "type": "object",
+    "properties": {
+        "quarter": {"type": "string", "enum": ["Q1", "Q2", "Q3", "Q4"], "description": "The quarter filed for."},
+        "year": {"type": "integer", "minimum": 2000},
+        "note": {"type": "string", "maxLength": 20},
+        "copies": {"type": "integer", "default": 1},
+    },
+    "required": ["quarter", "year"],
+}
+APPROVAL: Schema = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}, "reason": TEXT},
+    "required": ["approved"],
+}
+"""What pydantic-ai's adapter asks for."""
+
+
+def asked(schema: Schema | None = None, *, reason: str = "tool_call", expires_at: str | None = None) -> Interrupt:
+    return Interrupt(id="i1", reason=reason, response_schema=schema, expires_at=expires_at)
+
+
+def sent(question: Interrupt, answer: Answer, verb: Verb | None = None) -> Any:
+    """What an agent that asked this is resumed with: the one entry, as JSON."""
+    outcome = RunFinishedInterruptOutcome(interrupts=[question])
+    agent = ScriptedAgent(turn(outcome=outcome), turn(text("Done.")))
+    agent.run_agent_sync("Pay")
+    if verb is None:
+        agent.run_agent_sync(resume={question.id: answer})
+    else:
+        assert verb(agent, resume={question.id: answer}).error is None
+    (entry,) = agent.inputs[-1].resume or []
+    return entry.model_dump(by_alias=True, exclude_none=True)
+
+
+def payload(question: Interrupt, answer: Answer) -> Any:
+    entry = sent(question, answer)
+    assert entry["status"] == "resolved"
+    return entry.get("payload")
+
+
+def refusal(question: Interrupt, answer: Any) -> str:
+    with pytest.raises(InterruptsNotCoveredError) as refused:
+        sent(question, answer)
+    assert str(refused.value).startswith("nothing was sent: ")
+    return str(refused.value)
+
+
+def model_of(schema: Schema) -> type[BaseModel]:
+    model = answer_model(asked(schema))
+    assert model is not None
+    return model
+
+
+# --- models made from the schema
+
+
+@every_verb
+@pytest.mark.requirement("INT-7")
+def test_a_model_made_from_the_schema_is_filled_in_and_sent(verb: Verb) -> None:
+    question = asked(FILING)
+    model = answer_model(question)
+    assert model is not None
+    answer = model(quarter="Q1", year=2026)
+    assert sent(question, Resolve(answer), verb)["payload"] == {"quarter": "Q1", "year": 2026, "copies": 1}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"quarter": "Q5", "year": 2026},
+        {"quarter": "Q1", "year": 1999},
+        {"quarter": "Q1"},
+        {"quarter": "Q1", "year": "x"},
+    ],
+    ids=repr,
+)
+def test_a_model_made_from_the_schema_refuses_what_does_not_fit(answer: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        model_of(FILING).model_validate(answer)
+
+
+def test_the_fields_of_a_model_tell_a_form_what_it_needs() -> None:
+    fields = model_of(FILING).model_fields
+    assert {name: field.is_required() for name, field in fields.items()} == {
+        "quarter": True,
+        "year": True,
+        "note": False,
+        "copies": False,
+    }
+    assert (fields["quarter"].description, fields["copies"].default) == ("The quarter filed for.", 1)
+
+
+FIELDS: list[tuple[Any, Any, Any]] = [
+    ({"type": "string", "maxLength": 2}, "ab", "abc"),
+    ({"type": ["string", "null"]}, None, 7),
+    ({"type": ["integer", "null"], "default": None, "minimum": 1}, 1, 0),
+    ({"anyOf": [TEXT, {"type": "null"}]}, None, 7),
+    ({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, True, "x"),
+    ({"anyOf": [{"type": ["integer", "null"]}, {"type": "array", "items": {"type": ["string", "null"]}}]}, [None], [7]),
+    ({"enum": [1, "a", None]}, None, "b"),
+    ({"type": ["string", "null"], "enum": ["a", None]}, None, "b"),
+    ({"const": 3}, 3, 4),
+    ({"type": "array", "items": TEXT, "maxItems": 2, "uniqueItems": True}, ["b", "a"], ["a", "b", "c"]),
+    ({"type": "array", "items": {"type": "object", "properties": {"x": TEXT}}}, [{"x": "a"}], [{"x": 1}]),
+    ({"type": "object", "properties": {"x": TEXT}, "required": ["x"]}, {"x": "a", "y": 1}, {}),
+    ({"type": "object", "properties": {"x": TEXT}, "additionalProperties": False}, {"x": "a"}, {"y": 1}),
+    ({"type": "object", "additionalProperties": {"type": ["integer", "null"]}}, {"a": 1, "b": None}, {"a": "x"}),
+    ({"$ref": "#/$defs/Tree"}, {"children": [{"children": []}]}, {"children": [{"children": 1}]}),
+    ({"allOf": [{"type": "integer"}, {"minimum": 2}]}, 3, "x"),
+    ({"not": TEXT}, 1, "a"),
+    (True, {"anything": []}, None),
+    ({}, [1], None),
+    ({"type": "string", "format": "date-time"}, "2026-01-01T00:00:00Z", 1),
+    ({"type": "string", "format": "uri"}, "https://example.com", 1),
+]
+"""A field's schema, what it takes, and what it does not take; None for the last if it takes anything."""
+
+
+@pytest.mark.parametrize(("schema", "fits", "does_not"), FIELDS, ids=repr)
+def test_a_field_takes_what_its_schema_takes_and_is_sent_as_it_was_given(schema: Any, fits: Any, does_not: Any) -> None:
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
+    whole = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": {"Tree": tree}}
+    model = model_of(whole)
+    assert payload(asked(whole), Resolve(model.model_validate({"a": fits}))) == {"a": fits}
+    if does_not is not None:
+        with pytest.raises(ValidationError):
+            model.model_validate({"a": does_not})
+
+
+def test_a_field_may_have_any_name() -> None:
+    names = ["my-field", "class", "json", "copy", "model_config", "_hidden", "__base__", "ß", ""]
+    schema = {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": names}
+    given = dict.fromkeys(names, "x")
+    assert payload(asked(schema), Resolve(model_of(schema)(**given))) == given
+
+
+def test_a_schema_that_only_refers_to_an_object_has_its_model() -> None:
+    model = model_of({"$ref": "#/$defs/Filing", "$defs": {"Filing": FILING}})
+    assert list(model.model_fields) == ["quarter", "year", "note", "copies"]
+
+
+def test_what_the_model_does_not_judge_is_judged_when_it_is_sent() -> None:
+    schema = {**FILING, "dependentRequired": {"note": ["author"]}}
+    answer = model_of(schema)(quarter="Q1", year=2026, note="late")
+    assert "'author' is a dependency of 'note'" in refusal(asked(schema), Resolve(answer))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"type": "boolean"},
+        {"type": "array", "items": FILING},
+        {"type": 7},
+        {"type": "object", "properties": [1]},
+        {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema"}}},
+        {"type": "object", "properties": {"a": {"$ref": 7}}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/Nowhere"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/no(name)"}}, "$defs": {"no(name)": TEXT}},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "["}}},
+        {"type": "object", "properties": {"a": {"type": "integer", "minimum": "x"}}},
+        {"type": "object", "title": 7, "properties": {"a": TEXT}},
+    ],
+    ids=repr,
+)
+def test_where_no_model_can_be_made_there_is_none(schema: Schema | None) -> None:
+    assert answer_model(asked(schema)) is None
+
+
+def test_a_schema_without_an_end_has_no_model() -> None:
+    schema: Schema = TEXT
+    for _ in range(2_000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert answer_model(asked(schema)) is None
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("key", ["$defs", "definitions"])
+@pytest.mark.parametrize("name", ["open({!r},'w')", "__import__('pathlib').Path({!r}).touch()"])
+def test_nothing_that_an_agent_wrote_is_evaluated(name: str, key: str, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    code = name.format(str(trap)).replace("/", "~1")
+    reference = {"$ref": f"#/{key}/{code}"}
+    inner = {"type": "object", "title": code, "properties": {"a": reference, code: TEXT}, "default": code}
+    for schema in ({**inner, key: {code: inner}}, {**reference, key: {code: inner}}, inner):
+        answer_model(asked(schema))
+    assert not trap.exists()
+
+
+def test_a_model_makes_nobody_fetch_anything() -> None:
+    with serve_bytes(Reply([b'{"type": "string"}'], content_type="application/json")) as server:
+        schema = {"type": "object", "properties": {"a": {"$ref": server.url + "schema.json"}}, "$schema": server.url}
+        assert answer_model(asked(schema)) is None
+        assert server.requests == []
+
+
+def test_a_definition_named_like_a_builtin_is_only_a_name() -> None:
+    names = [name for name in dir(builtins) if name.isidentifier()]
+    schema = {
+        "type": "object",
+        "properties": {name: {"$ref": f"#/$defs/{name}"} for name in names},
+        "$defs": dict.fromkeys(names, TEXT),
+    }
+    model = model_of(schema)
+    with pytest.raises(ValidationError):
+        model(**dict.fromkeys(names, 7))
+
+
+# --- models and dataclasses as payloads
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    unit_price: float
+    colour: Colour | None = None
+
+
+class Order(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    items: list[Item]
+    shipped_at: datetime | None
+    note: str | None = None
+    tags: dict[str, str | None] = Field(default_factory=dict)
+    is_gift: bool = False
+
+
+@dataclass
+class Address:
+    street: str
+    floor: int | None = None
+    tags: list[str] = field(default_factory=list[str])
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_model_is_sent_as_json_by_alias() -> None:
+    order = Order(
+        items=[Item(unit_price=2.5, colour=Colour.RED)], shipped_at=datetime(2026, 1, 1, tzinfo=UTC), note="!"
+    )
+    assert payload(asked(), Resolve(order)) == {
+        "items": [{"unitPrice": 2.5, "colour": "red"}],
+        "shippedAt": "2026-01-01T00:00:00Z",
+        "note": "!",
+        "tags": {},
+        "isGift": False,
+    }
+
+
+def test_an_optional_field_that_nobody_filled_in_is_left_out_and_a_null_that_is_meant_is_not() -> None:
+    order = Order(items=[Item(unit_price=1)], shipped_at=None, tags={"a": None})
+    assert payload(asked(), Resolve(order)) == {
+        "items": [{"unitPrice": 1.0}],
+        "shippedAt": None,
+        "tags": {"a": None},
+        "isGift": False,
+    }
+
+
+def test_a_dataclass_is_sent_as_json() -> None:
+    assert payload(asked(), Resolve(Address("Karl Johans gate"))) == {"street": "Karl Johans gate", "tags": []}
+    assert payload(asked(), Resolve(Address("Karl Johans gate", 2)))["floor"] == 2
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_model_is_held_against_the_schema_as_the_json_it_becomes() -> None:
+    schema: Schema = {
+        "type": "object",
+        "required": ["unitPrice"],
+        "additionalProperties": False,
+        "properties": {"unitPrice": {}},
+    }
+    assert payload(asked(schema), Resolve(Item(unit_price=1))) == {"unitPrice": 1.0}
+    assert "'colour' was unexpected" in refusal(asked(schema), Resolve(Item(unit_price=1, colour=Colour.RED)))
+
+
+def test_a_model_that_json_cannot_hold_is_refused() -> None:
+    @dataclass
+    class Odd:
+        thing: object
+
+    said = refusal(asked(), Resolve(Odd(thing=object())))
+    assert "the answer to 'i1' is a Odd that JSON cannot hold" in said
+
+
+@pytest.mark.parametrize("kind", [Item, Address])
+def test_a_class_is_no_answer(kind: Any) -> None:
+    with pytest.raises(UsageError, match=r"the run input cannot be sent: .*/resume/0/payload.*; nothing was sent"):
+        sent(asked(), Resolve(kind))
+
+
+# --- decisions
+
+
+@every_verb
+@pytest.mark.requirement("INT-7")
+def test_an_approval_is_told_in_the_words_of_the_protocols_pages(verb: Verb) -> None:
+    assert sent(asked(), Approve(), verb) == {
+        "interruptId": "i1",
+        "status": "resolved",
+        "payload": {"approved": True},
+    }
+
+
+NO_REASON: Schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
+CLOSED: Schema = {**NO_REASON, "additionalProperties": False}
+AGENT_FRAMEWORK: Schema = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "accepted": {"type": "boolean"}, "editedArgs": {"type": "object"}},
+    "anyOf": [{"required": ["approved"]}, {"required": ["accepted"]}],
+    "additionalProperties": False,
+}
+SNAKES: Schema = {"type": "object", "properties": {"accepted": {}, "edited_args": {}, "message": {}}}
+INSISTING: Schema = {**APPROVAL, "if": {"properties": {"approved": {"const": False}}}, "then": {"required": ["reason"]}}
+BOOLEAN = {"type": "boolean"}
+
+
+DECISIONS: list[tuple[Schema | None, Approve | Deny, Any]] = [
+    (None, Approve({"amount": 1}), {"approved": True, "editedArgs": {"amount": 1}}),
+    (None, Deny("Too much."), {"approved": False, "reason": "Too much."}),
+    (None, Deny(), {"approved": False}),
+    ({}, Approve(), {"approved": True}),
+    ({"type": "object"}, Deny("No."), {"approved": False, "reason": "No."}),
+    (APPROVAL, Approve({}), {"approved": True, "editedArgs": {}}),
+    (APPROVAL, Deny("No."), {"approved": False, "reason": "No."}),
+    (APPROVAL, Deny(), {"approved": False}),
+    (INSISTING, Deny(), {"approved": False, "reason": DENIED}),
+    (NO_REASON, Deny("No."), {"approved": False, "reason": "No."}),
+    (CLOSED, Deny("No."), {"approved": False}),
+    (CLOSED, Approve(), {"approved": True}),
+    ({**CLOSED, "additionalProperties": {"type": "integer"}}, Deny("No."), {"approved": False}),
+    (AGENT_FRAMEWORK, Approve({"a": 1}), {"approved": True, "editedArgs": {"a": 1}}),
+    (AGENT_FRAMEWORK, Deny("No."), {"approved": False}),
+    (SNAKES, Approve({"a": 1}), {"accepted": True, "edited_args": {"a": 1}}),
+    (SNAKES, Deny("No."), {"accepted": False, "message": "No."}),
+    (BOOLEAN, Approve(), True),
+    (BOOLEAN, Deny("No."), False),
+    ({"type": 7}, Approve(), {"approved": True}),
+]
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "decision", "expected"), DECISIONS)
+def test_a_decision_is_told_in_the_words_of_the_schema(
+    schema: Schema | None, decision: Approve | Deny, expected: Any
+) -> None:
+    assert payload(asked(schema), decision) == expected
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("decision", "expected"), [(Approve(), True), (Deny("No."), False)], ids=repr)
+def test_a_confirmation_is_a_boolean_unless_its_schema_says_otherwise(decision: Approve | Deny, expected: bool) -> None:
+    assert payload(asked(reason="confirmation"), decision) is expected
+    assert payload(asked(APPROVAL, reason="confirmation"), decision)["approved"] is expected
+
+
+@pytest.mark.parametrize("schema", [NO_REASON, CLOSED, {"type": "object", "properties": {"accepted": {}}}], ids=repr)
+def test_edited_arguments_are_refused_where_the_schema_has_no_place_for_them(schema: Schema) -> None:
+    said = refusal(asked(schema), Approve({"amount": 1}))
+    assert "no place for edited arguments: its responseSchema names no editedArgs" in said
+    assert said.endswith("write the payload yourself: Resolve(...)")
+
+
+@pytest.mark.parametrize(
+    "schema", [BOOLEAN, {"type": "object", "properties": {}, "additionalProperties": False}], ids=repr
+)
+def test_edited_arguments_are_never_left_out(schema: Schema) -> None:
+    assert "the answer to 'i1' does not fit its responseSchema" in refusal(asked(schema), Approve({"amount": 1}))
+
+
+@pytest.mark.parametrize("decision", [Approve(), Deny()], ids=repr)
+def test_a_question_that_is_not_about_a_decision_is_not_decided(decision: Approve | Deny) -> None:
+    assert "no place for a decision" in refusal(asked(FILING), decision)
+    assert "is not of type 'string'" in refusal(asked(TEXT), decision)
+
+
+def test_an_expired_question_is_not_decided() -> None:
+    assert "expired" in refusal(asked(expires_at="2001-01-01T00:00:00Z"), Approve())
+
+
+def test_a_decision_about_nothing_that_was_asked_is_refused() -> None:
+    agent = ScriptedAgent(turn())
+    agent.run_agent_sync("Hi")
+    with pytest.raises(InterruptsNotCoveredError, match="'i9' is not among the pending interrupts"):
+        agent.run_agent_sync(resume={"i9": Approve()})
+
+
+@pytest.mark.parametrize("answer", [True, None, "yes", Approve, Cancel], ids=repr)
+def test_what_is_no_answer_is_refused_with_the_ways_to_answer(answer: Any) -> None:
+    assert refusal(asked(), answer).endswith("wrap it: Resolve(answer), Approve(), Deny(reason) or Cancel()")

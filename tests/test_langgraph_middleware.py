@@ -1,0 +1,352 @@
+"""LangGraph's older adapters: `on_interrupt` custom events become interrupts, answers become `command.resume`.
+
+The agents here speak as ag-ui-langgraph 0.0.47 was seen to; tests/interop/test_langgraph.py asks the adapter itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    CustomEvent,
+    Event,
+    EventType,
+    Interrupt,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    StateSnapshotEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+)
+
+from agui_client import (
+    AbstractAgent,
+    Cancel,
+    FunctionAgent,
+    IncompleteRunError,
+    InterruptsNotCoveredError,
+    Resolve,
+    RunFailedError,
+    UsageError,
+)
+from agui_client.interrupts import Answer
+from agui_client.langgraph import langgraph_interrupts
+from support.verbs import Verb, every_result_verb, every_verb
+
+A, B = "5b02c82efe18cad94db75c0f2d2d065c", "94ceda14649b123cf22f050f87185af5"
+"""Ids as LangGraph mints them."""
+
+
+def question(value: Any, native_id: str | None = None, **raw: Any) -> CustomEvent:
+    """What the adapter sends: the value as text, JSON unless it is a string, and the interrupt as it was."""
+    told = value if isinstance(value, str) else json.dumps(value)
+    native = None if native_id is None else {"value": value, "id": native_id, "response_schema": None, **raw}
+    return CustomEvent(name="on_interrupt", value=told, raw_event=native)
+
+
+class Graph:
+    """An adapter that asks these questions, and takes whatever `command.resume` holds for the answers."""
+
+    def __init__(self, *questions: Event, outcome: RunFinishedInterruptOutcome | None = None) -> None:
+        self.questions = questions
+        self.outcome = outcome
+        self.inputs: list[RunAgentInput] = []
+        self.agent = FunctionAgent(self.run, thread_id="thread-1", middleware=[langgraph_interrupts])
+
+    async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        self.inputs.append(input)
+        is_resumed = bool(input.resume) or "command" in (input.forwarded_props or {})
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield StateSnapshotEvent(snapshot={"resumed": is_resumed})
+        for event in () if is_resumed else self.questions:
+            yield event
+        outcome = None if is_resumed else self.outcome
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id, outcome=outcome)
+
+    def asked(self) -> list[Interrupt]:
+        return self.agent.run_agent_sync("Book it", run_id="run-1").interrupts
+
+    def told(self, *answers: Answer, **options: Any) -> Any:
+        """The `command.resume` that these answers, in the order of the questions, are told with."""
+        ids = [interrupt.id for interrupt in self.agent.pending_interrupts]
+        resume = dict(zip(ids, answers, strict=True))
+        result = self.agent.run_agent_sync(resume=resume, **options)
+        assert (result.state, result.interrupts) == ({"resumed": True}, [])
+        assert self.inputs[-1].resume is None
+        props: Any = self.inputs[-1].forwarded_props
+        return props["command"]["resume"]
+
+
+# --- questions
+
+
+@every_verb
+@pytest.mark.requirement("INT-1", "INT-7")
+def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
+    graph = Graph(question({"message": "Book?", "seat": 7}, A))
+    asking = verb(graph.agent, "Book it")
+    assert (asking.error, graph.agent.state) == (None, {"resumed": False})
+    assert asking.events is None or asking.types == ["RUN_STARTED", "STATE_SNAPSHOT", "RUN_FINISHED"]
+    assert graph.agent.pending_interrupts == [
+        Interrupt(
+            id=f"on_interrupt:{A}",
+            reason="langgraph:interrupt",
+            message="Book?",
+            metadata={"langgraph": {"raw": {"message": "Book?", "seat": 7}}},
+        )
+    ]
+    answering = verb(graph.agent, resume={f"on_interrupt:{A}": Resolve({"approved": True})})
+    assert (answering.error, graph.agent.state, graph.agent.pending_interrupts) == (None, {"resumed": True}, [])
+    assert graph.inputs[-1].forwarded_props == {"command": {"resume": {A: {"approved": True}}}}
+    assert graph.inputs[-1].resume is None
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    ("value", "raw", "message"),
+    [
+        ("Your age?", "Your age?", "Your age?"),
+        ('{"message": "Book?"}', {"message": "Book?"}, "Book?"),
+        ({"message": "Book?"}, {"message": "Book?"}, "Book?"),
+        ('{"question": "Book?"}', {"question": "Book?"}, None),
+        ('{"message": 7}', {"message": 7}, None),
+        ('["a", "b"]', ["a", "b"], None),
+        (["a", "b"], ["a", "b"], None),
+        ("42", "42", "42"),
+        ("null", "null", "null"),
+        ('"quoted"', '"quoted"', '"quoted"'),
+        ("{broken", "{broken", "{broken"),
+        ("[" * 100_000, "[" * 100_000, "[" * 100_000),
+        ("", "", ""),
+        (42, 42, None),
+        (None, None, None),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_whatever_a_graph_asks_is_told(value: Any, raw: Any, message: str | None) -> None:
+    (interrupt,) = Graph(CustomEvent(name="on_interrupt", value=value)).asked()
+    assert (interrupt.metadata, interrupt.message) == ({"langgraph": {"raw": raw}}, message)
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    ("tool_call_id", "response_schema", "expires_at"),
+    [("toolCallId", "responseSchema", "expiresAt"), ("tool_call_id", "response_schema", "expires_at")],
+)
+def test_a_question_in_the_protocols_words_is_told_in_full(
+    tool_call_id: str, response_schema: str, expires_at: str
+) -> None:
+    value = {"reason": "", tool_call_id: "c1", response_schema: {"type": "boolean"}, expires_at: "2999-01-01"}
+    assert Graph(question(value, A)).asked() == [
+        Interrupt(
+            id=f"on_interrupt:{A}",
+            reason="",
+            tool_call_id="c1",
+            response_schema={"type": "boolean"},
+            expires_at="2999-01-01",
+            metadata={"langgraph": {"raw": value}},
+        )
+    ]
+
+
+def test_members_of_another_kind_are_told_in_the_metadata_only() -> None:
+    value: dict[str, Any] = {"reason": 1, "message": [], "toolCallId": {}, "responseSchema": True, "expiresAt": 9}
+    assert Graph(question(value, A)).asked() == [
+        Interrupt(id=f"on_interrupt:{A}", reason="langgraph:interrupt", metadata={"langgraph": {"raw": value}})
+    ]
+
+
+@pytest.mark.requirement("INT-7")
+def test_an_answer_is_held_against_the_schema_that_langgraph_was_given() -> None:
+    graph = Graph(question("Book?", A, response_schema={"type": "boolean"}))
+    (interrupt,) = graph.asked()
+    with pytest.raises(InterruptsNotCoveredError, match="does not fit its responseSchema"):
+        graph.told(Resolve("yes"))
+    assert graph.told(Resolve(True)) == {A: True}
+    assert interrupt.response_schema == {"type": "boolean"}
+
+
+def test_a_question_of_a_subagent_names_it() -> None:
+    event = question("Book?", A).model_copy(update={"subagent_run_id": "sub-1"})
+    started = SubagentStartedEvent(subagent_run_id="sub-1", name="booking")
+    finished = SubagentFinishedEvent(subagent_run_id="sub-1")
+    (interrupt,) = Graph(started, finished, event).asked()
+    assert interrupt.subagent_run_id == "sub-1"
+
+
+@pytest.mark.requirement("INT-2")
+def test_an_interrupt_that_is_told_of_twice_is_one() -> None:
+    assert [interrupt.id for interrupt in Graph(question("1", A), question("2", B), question("1", A)).asked()] == [
+        f"on_interrupt:{A}",
+        f"on_interrupt:{B}",
+    ]
+
+
+@pytest.mark.requirement("INT-2")
+@pytest.mark.parametrize("native_id", [None, "", 7, "interrupt", A.upper(), A + "0"])
+def test_without_langgraphs_ids_a_question_has_one_of_its_run_and_place(native_id: Any) -> None:
+    ids = [interrupt.id for interrupt in Graph(question("1", native_id), question("2", native_id)).asked()]
+    assert ids == ["on_interrupt:run-1/0", "on_interrupt:run-1/1"]
+
+
+# --- what is left as it is
+
+
+def listed(agent: AbstractAgent, **options: Any) -> list[Event]:
+    with agent.stream_sync("Book it", **options) as run:
+        return list(run)
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_server_that_speaks_the_protocol_is_left_alone() -> None:
+    """As the adapter does with `emit_interrupt_outcome=True`: the event and the outcome."""
+    outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id=A, reason="langgraph:interrupt")])
+    graph = Graph(question("Book?", A), outcome=outcome)
+    events = listed(graph.agent)
+    assert events[2:] == [question("Book?", A), events[-1]]
+    assert graph.agent.pending_interrupts == outcome.interrupts
+    graph.agent.run_agent_sync(resume={A: Resolve("yes")}, forwarded_props={"a": 1})
+    assert [(entry.interrupt_id, entry.payload) for entry in graph.inputs[-1].resume or []] == [(A, "yes")]
+    assert graph.inputs[-1].forwarded_props == {"a": 1}
+
+
+def test_other_custom_events_and_runs_pass() -> None:
+    other = CustomEvent(name="on_progress", value="50 %")
+    graph = Graph(other)
+    assert listed(graph.agent)[2:-1] == [other]
+    assert graph.agent.pending_interrupts == []
+    assert graph.inputs[0].forwarded_props is None
+
+
+async def failing(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield question("Book?", A)
+    yield RunErrorEvent(message="out of seats")
+
+
+async def cut(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield question("Book?", A)
+
+
+@pytest.mark.parametrize(("function", "error"), [(failing, RunFailedError), (cut, IncompleteRunError)])
+def test_a_question_of_a_run_that_did_not_finish_stays_an_event(
+    function: Callable[[RunAgentInput], AsyncIterator[Event]], error: type[Exception]
+) -> None:
+    agent = FunctionAgent(function, middleware=[langgraph_interrupts])
+    seen: list[Event] = []
+    with pytest.raises(error), agent.stream_sync("Book it") as run:
+        seen.extend(run)
+    assert [event.type for event in seen[:2]] == [EventType.RUN_STARTED, EventType.CUSTOM]
+    assert agent.pending_interrupts == []
+
+
+# --- answers
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    "answer", [None, {}, [], "", "yes", "42", "null", 0, False, {"approved": True}, {A: 1}], ids=repr
+)
+def test_an_answer_by_langgraphs_id_is_told_as_it_is(answer: Any) -> None:
+    graph = Graph(question("Book?", A))
+    graph.asked()
+    assert graph.told(Resolve(answer)) == {A: answer}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("yes", "yes"),
+        ("", ""),
+        ("{broken", "{broken"),
+        ("42", '"42"'),
+        ("null", '"null"'),
+        ('{"a": 1}', '"{\\"a\\": 1}"'),
+        (0, 0),
+        (False, False),
+        ([], []),
+        ({"approved": True}, {"approved": True}),
+    ],
+    ids=repr,
+)
+def test_a_lone_answer_without_an_id_is_told_so_that_the_adapter_reads_it_as_it_is(answer: Any, told: Any) -> None:
+    graph = Graph(question("Book?"))
+    graph.asked()
+    assert graph.told(Resolve(answer)) == told
+    # The adapter parses a string that is JSON.
+    assert not isinstance(told, str) or told == answer or json.loads(told) == answer
+
+
+@pytest.mark.requirement("INT-3", "INT-7")
+def test_several_answers_are_told_by_langgraphs_ids() -> None:
+    graph = Graph(question("Book?", A), question("Pay?", B))
+    graph.asked()
+    assert graph.told(Resolve("yes"), Cancel()) == {
+        A: "yes",
+        B: {"__agui_cancelled__": True, "interrupt_id": B},
+    }
+
+
+@pytest.mark.requirement("INT-3")
+def test_an_abandoned_interrupt_is_told_as_the_adapter_tells_it() -> None:
+    graph = Graph(question("Book?"))
+    graph.asked()
+    graph.agent.abandon_interrupts()
+    graph.agent.run_agent_sync("Never mind")
+    assert graph.inputs[-1].forwarded_props == {
+        "command": {"resume": {"__agui_cancelled__": True, "interrupt_id": "run-1/0"}}
+    }
+
+
+def test_the_callers_own_forwarded_props_stay() -> None:
+    graph = Graph(question("Book?", A))
+    graph.asked()
+    props = {"stream_subgraphs": False, "command": {"update": {"seat": 7}}}
+    assert graph.told(Resolve("yes"), forwarded_props=props) == {A: "yes"}
+    assert graph.inputs[-1].forwarded_props == {
+        "stream_subgraphs": False,
+        "command": {"update": {"seat": 7}, "resume": {A: "yes"}},
+    }
+    assert props == {"stream_subgraphs": False, "command": {"update": {"seat": 7}}}
+
+
+def test_a_conversation_saved_with_a_question_is_answered_by_another_agent() -> None:
+    first, second = Graph(question("Book?", A)), Graph()
+    first.asked()
+    second.agent.restore(first.agent.snapshot())
+    assert second.told(Resolve("yes")) == {A: "yes"}
+
+
+@every_result_verb
+@pytest.mark.requirement("INT-3")
+@pytest.mark.parametrize(
+    ("questions", "answers", "options", "said"),
+    [
+        ([question("1"), question("2")], [Resolve(1), Resolve(2)], {}, "2 interrupts cannot be answered at once"),
+        ([question("1", A), question("2")], [Resolve(1), Resolve(2)], {}, "2 interrupts cannot be answered at once"),
+        ([question("1")], [Resolve()], {}, "an answer of nothing cannot be told"),
+        ([question("1")], [Resolve({})], {}, "an answer of nothing cannot be told"),
+        ([question("1", A)], [Resolve(1)], {"forwarded_props": [1]}, "forwarded_props carry the answers"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_before_anything_is_sent(
+    verb: Verb, questions: Sequence[CustomEvent], answers: Sequence[Answer], options: Any, said: str
+) -> None:
+    graph = Graph(*questions)
+    asked = graph.asked()
+    messages = graph.agent.messages
+    resume = {interrupt.id: answer for interrupt, answer in zip(asked, answers, strict=True)}
+    error = verb(graph.agent, "And quickly", resume=resume, **options).error
+    assert isinstance(error, UsageError)
+    assert str(error).startswith(said)
+    assert str(error).endswith("nothing was sent")
+    assert len(graph.inputs) == 1
+    assert (graph.agent.pending_interrupts, graph.agent.messages) == (asked, messages)

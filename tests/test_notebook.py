@@ -1,0 +1,233 @@
+"""People at a notebook: widgets whose buttons decide, and `input()` where there are none."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from queue import Empty
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import Interrupt, Tool
+
+from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve
+from agui_client.notebook import NotebookAnswerer, NotebookApprover
+
+REQUEST = ApprovalRequest(
+    tool_call_id="c1",
+    tool=Tool(
+        name="delete_file",
+        description="Deletes a file.",
+        parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    ),
+    arguments={"path": "/a\u202e"},
+    thread_id="t",
+    run_id="r",
+)
+FERRY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "line": {"enum": ["B1", "B2"]},
+        "tickets": {"type": "integer", "minimum": 1},
+        "return_trip": {"type": "boolean"},
+        "seats": {"type": "array", "items": {"type": "integer"}},
+    },
+    "required": ["line", "tickets", "return_trip"],
+}
+ASKED = Interrupt(id="i", reason="input_required", message="Which\x1b?", response_schema=FERRY, metadata={"a": "<b>"})
+DECISION = Interrupt(id="i", reason="confirmation", message="Really?")
+
+
+class Page:
+    """What is displayed, and how the person at the notebook uses it."""
+
+    def __init__(self) -> None:
+        self.boxes: list[Any] = []
+
+    @property
+    def fields(self) -> list[Any]:
+        """What can be filled in."""
+        return [each for each in self.boxes[-1].children[1:] if hasattr(each, "value")][:-1]
+
+    @property
+    def shown(self) -> str:
+        return str(self.boxes[-1].children[0].value)
+
+    @property
+    def problem(self) -> str:
+        return str(self.boxes[-1].children[-1].value)
+
+    @property
+    def buttons(self) -> dict[str, Any]:
+        return {button.description: button for button in self.boxes[-1].children[-2].children}
+
+    async def press(self, choice: str, *values: str) -> None:
+        """Fill in the fields from the first on, and press a button."""
+        await anyio.wait_all_tasks_blocked()
+        for field, value in zip(self.fields, values, strict=False):
+            field.value = value
+        self.buttons[choice].click()
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Page:
+    displayed = Page()
+    monkeypatch.setattr("IPython.display.display", displayed.boxes.append)
+    return displayed
+
+
+@asynccontextmanager
+async def asking(ask: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
+    """Ask a question beside the block; afterwards the list has the answer."""
+    answers: list[Any] = []
+
+    async def wait() -> None:
+        answers.append(await ask())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            yield answers
+
+
+async def decision(page: Page, *presses: Sequence[str]) -> Any:
+    async with asking(lambda: NotebookApprover(widgets=True)(REQUEST)) as answers:
+        for press in presses:
+            await page.press(*press)
+    return answers[0]
+
+
+async def answer(page: Page, interrupt: Interrupt, *presses: Sequence[str]) -> Any:
+    async with asking(lambda: NotebookAnswerer(widgets=True)(interrupt)) as answers:
+        for press in presses:
+            await page.press(*press)
+    return answers[0]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-3")
+async def test_a_click_approves_or_denies(page: Page) -> None:
+    assert await decision(page, ["Approve"]) == Approve()
+    assert page.shown == "The agent wants to call delete_file. Deletes a file."
+    assert page.fields[0].value == '{\n  "path": "/a\\u202e"\n}'
+    assert await decision(page, ["Deny"]) == Deny()
+    assert await decision(page, ["Deny", "{}", "not today"]) == Deny("not today")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-2")
+async def test_edited_arguments_are_approved_once_they_fit(page: Page) -> None:
+    assert await decision(page, ["Approve", '{"path": 1}'], ["Approve", '{"path": "/b"}']) == Approve({"path": "/b"})
+    assert page.problem == "1 is not of type 'string'"
+
+
+@pytest.mark.anyio
+async def test_a_question_that_was_answered_takes_nothing_more(page: Page) -> None:
+    await decision(page, ["Approve"])
+    assert [each.disabled for each in (*page.fields, *page.buttons.values())] == [True] * 4
+
+
+@pytest.mark.anyio
+async def test_a_question_that_nobody_waits_for_any_more_takes_nothing_more(page: Page) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(NotebookApprover(widgets=True), REQUEST)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert all(each.disabled for each in page.buttons.values())
+
+
+@pytest.mark.anyio
+async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -> None:
+    presses = [["Answer"], ["Answer", "B2", "0", "yes"], ["Answer", "B2", "2", "yes", "[1]"]]
+    assert await answer(page, ASKED, *presses) == Resolve(
+        {"line": "B2", "tickets": 2, "return_trip": True, "seats": [1]}
+    )
+    assert page.problem == "tickets: 0 is less than the minimum of 1"
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-8")
+async def test_what_the_agent_says_is_shown_in_fields_that_read_no_markup(page: Page) -> None:
+    await answer(page, ASKED, ["Go on without"])
+    assert page.shown == 'Which\\u001b?\n{\n  "a": "<b>"\n}'
+    kinds = {type(each).__name__ for each in page.boxes[-1].children}
+    assert kinds <= {"Textarea", "Text", "Select", "HBox"}
+
+
+@pytest.mark.anyio
+async def test_a_decision_is_buttons_and_a_question_without_a_schema_a_line(page: Page) -> None:
+    assert await answer(page, DECISION, ["Approve"]) == Approve()
+    assert await answer(page, DECISION, ["Deny"]) == Deny()
+    assert await answer(page, DECISION, ["Go on without"]) == Cancel()
+    line = ASKED.model_copy(update={"response_schema": None})
+    assert await answer(page, line, ["Answer", "Oslo"]) == Resolve("Oslo")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("typed", "decided"),
+    [("y\n", Approve()), ("\n\n", Deny()), ("n\nnot today\n", Deny("not today"))],
+)
+async def test_without_widgets_a_call_is_decided_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, decided: Any
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert await NotebookApprover(widgets=False)(REQUEST) == decided
+    assert '"path": "/a\\u202e"' in capsys.readouterr().out
+
+
+@pytest.mark.anyio
+async def test_without_widgets_a_form_is_filled_in_line_by_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("2\n3\nno\n\n" + "\n\n\n\n" + "y\n"))
+    answerer = NotebookAnswerer(widgets=False)
+    assert await answerer(ASKED) == Resolve({"line": "B2", "tickets": 3, "return_trip": False})
+    assert await answerer(ASKED) is None
+    assert await answerer(DECISION) == Approve()
+    assert "left without an answer: line: this cannot be left out\n" in capsys.readouterr().out
+
+
+CELL = """
+from agui_client import tool
+from agui_client.notebook import NotebookApprover
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+
+@tool(approval="always")
+def delete_file(path: str) -> str:
+    return f"{path} deleted"
+
+script = [turn(tool_call("delete_file", {"path": "/a"})), turn(text("Gone."))]
+agent = ScriptedAgent(*script, tools=[delete_file], approve=NotebookApprover())
+result = await agent.run_agent("Delete it")
+print([each.status for each in result.tool_executions], result.text)
+"""
+
+
+def test_in_a_kernel_a_click_reaches_the_cell_that_waits_for_it() -> None:
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        executed = client.execute(CELL)
+        written = ""
+        while "Gone." not in written:
+            try:
+                message = client.get_iopub_msg(timeout=30)
+            except Empty:
+                pytest.fail(f"nothing more came from the kernel; this did: {written}")
+            content = message["content"]
+            if message["msg_type"] == "comm_open" and content["data"]["state"].get("description") == "Approve":
+                click = {"comm_id": content["comm_id"], "data": {"method": "custom", "content": {"event": "click"}}}
+                client.shell_channel.send(client.session.msg("comm_msg", click))
+            elif message["msg_type"] == "stream":
+                written += content["text"]
+            elif message["msg_type"] == "error":
+                pytest.fail("\n".join(content["traceback"]))
+        assert written == "['succeeded'] Gone.\n"
+        assert executed
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

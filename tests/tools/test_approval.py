@@ -1,0 +1,470 @@
+"""Approval: tools that wait for a person, who says yes, no, or yes with other arguments; silence is a no (SEC-3)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agui_client import (
+    ApprovalRequest,
+    Approve,
+    ConversationSnapshot,
+    Deny,
+    FunctionTool,
+    HttpAgent,
+    ToolFailure,
+    ToolLimits,
+    UsageError,
+    tool,
+)
+from agui_client._tools.function import ApprovalRule
+from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
+from support.leaks import nothing_left_behind
+from support.tool_rounds import results_in, results_sent
+from support.verbs import Verb, every_result_verb, every_verb
+from support.waiting import LIMIT
+
+ROOT = Path(__file__).resolve().parents[2]
+DONE = turn(text("Done."))
+DENIED = "The user denied this tool call."
+CALL = turn(tool_call("pay", {"amount": 5}, tool_call_id="c1"))
+TWO_CALLS = turn(tool_call("pay", {"amount": 5}, tool_call_id="c1"), tool_call("pay", {"amount": 7}, tool_call_id="c2"))
+
+
+class Till:
+    """A tool that wants approval, and what it was called with."""
+
+    def __init__(self, approval: ApprovalRule = "always") -> None:
+        self.paid: list[int] = []
+
+        def pay(amount: int) -> str:
+            """Pays."""
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        self.tool: FunctionTool[..., Any] = tool(pay, approval=approval)
+
+
+def raising(request: ApprovalRequest) -> bool:
+    raise KeyError("the screen is broken")
+
+
+async def async_false(request: ApprovalRequest) -> bool:
+    await anyio.lowlevel.checkpoint()
+    return False
+
+
+async def async_true(request: ApprovalRequest) -> bool:
+    await anyio.lowlevel.checkpoint()
+    return True
+
+
+async def async_raising(request: ApprovalRequest) -> bool:
+    await anyio.lowlevel.checkpoint()
+    raise KeyError("the screen is broken")
+
+
+def returning_a_coroutine(request: ApprovalRequest) -> Awaitable[bool]:
+    return async_true(request)
+
+
+class Approver:
+    """An object that is called like a coroutine function."""
+
+    async def __call__(self, request: ApprovalRequest) -> bool:
+        """Approve."""
+        return await async_true(request)
+
+
+# --- when somebody is asked
+
+ASKS: dict[str, tuple[str | Callable[[ApprovalRequest], Any], bool]] = {
+    "never": ("never", False),
+    "always": ("always", True),
+    "a yes": (lambda request: True, True),
+    "a no": (lambda request: False, False),
+    "an async yes": (async_true, True),
+    "an async no": (async_false, False),
+    "nothing": (lambda request: None, True),
+    "zero": (lambda request: 0, True),
+    "an exception": (raising, True),
+    "an async exception": (async_raising, True),
+}
+
+
+@pytest.mark.parametrize(("rule", "asks"), ASKS.values(), ids=list(ASKS))
+@every_result_verb
+@pytest.mark.requirement("SEC-3")
+def test_a_person_is_asked_unless_the_rule_plainly_says_no(verb: Verb, rule: Any, asks: bool) -> None:
+    asked: list[ApprovalRequest] = []
+    till = Till(rule)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=asked.append)
+    assert verb(agent, "Hi").error is None
+    assert (len(asked), till.paid) == ((1, []) if asks else (0, [5]))
+
+
+@every_verb
+def test_a_rule_and_an_approver_see_the_call_and_the_conversation(verb: Verb) -> None:
+    requests: list[ApprovalRequest] = []
+
+    def note(request: ApprovalRequest) -> bool:
+        requests.append(request)
+        return True
+
+    till = Till(note)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=note, initial_state={"purse": 9})
+    assert verb(agent, "Hi", run_id="r1").error is None
+    first, second = requests
+    assert first == second
+    assert (first.tool_call_id, first.name, first.tool, first.arguments) == (
+        "c1",
+        "pay",
+        till.tool.definition,
+        {"amount": 5},
+    )
+    assert (first.thread_id, first.run_id, first.state) == (agent.thread_id, "r1", {"purse": 9})
+    assert first.messages == agent.messages[:2]
+
+
+def test_nobody_is_asked_about_arguments_that_do_not_fit() -> None:
+    asked: list[ApprovalRequest] = []
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": "much"})), DONE, tools=[Till().tool], approve=asked.append)
+    agent.run_agent_sync("Hi")
+    assert asked == []
+
+
+# --- what an answer means
+
+APPROVALS: dict[str, Callable[[ApprovalRequest], Any]] = {
+    "True": lambda request: True,
+    "Approve()": lambda request: Approve(),
+    "async True": async_true,
+    "an object's coroutine": Approver(),
+    "a plain function's coroutine": returning_a_coroutine,
+}
+DENIALS: dict[str, Callable[[ApprovalRequest], Any]] = {
+    "False": lambda request: False,
+    "None": lambda request: None,
+    "1": lambda request: 1,
+    "yes": lambda request: "yes",
+    "{'approved': True}": lambda request: {"approved": True},
+    "Approve, the class": lambda request: Approve,
+    "Deny()": lambda request: Deny(),
+    "arguments without names": lambda request: Approve(5),  # type: ignore[arg-type]
+    "an exception": raising,
+    "an async False": async_false,
+    "an async exception": async_raising,
+}
+
+
+@pytest.mark.parametrize("approve", APPROVALS.values(), ids=list(APPROVALS))
+@every_verb
+@pytest.mark.requirement("SEC-3")
+def test_only_true_and_approve_approve(verb: Verb, approve: Any) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
+    assert verb(agent, "Hi").error is None
+    assert (till.paid, results_sent(agent)[1]) == ([5], [("c1", "paid 5", None)])
+
+
+@pytest.mark.parametrize("approve", DENIALS.values(), ids=list(DENIALS))
+@every_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_anything_else_denies_and_the_agent_is_told(verb: Verb, approve: Any) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
+    assert verb(agent, "Hi").error is None
+    assert (till.paid, results_sent(agent)[1]) == ([], [("c1", DENIED, DENIED)])
+
+
+@every_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_a_denial_says_why(verb: Verb) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=lambda request: Deny("too much; ask for 3"))
+    assert verb(agent, "Hi").error is None
+    assert (till.paid, results_sent(agent)[1]) == ([], [("c1", "too much; ask for 3", "too much; ask for 3")])
+
+
+@every_result_verb
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_an_approval_may_change_the_arguments(verb: Verb) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=lambda request: Approve({"amount": 3}))
+    result = verb(agent, "Hi").result
+    assert result is not None
+    assert (till.paid, results_sent(agent)[1]) == ([3], [("c1", "paid 3", None)])
+    assert result.tool_executions[0].arguments == {"amount": 3}
+
+
+@pytest.mark.parametrize("edited", [{"amount": "much"}, {}, {"amount": 1, "tip": 1}], ids=str)
+@every_verb
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_changed_arguments_that_do_not_fit_are_not_used(verb: Verb, edited: dict[str, Any]) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=lambda request: Approve(edited))
+    assert verb(agent, "Hi").error is None
+    [(_, content, error)] = results_sent(agent)[1]
+    assert (till.paid, content) == ([], error)
+    assert str(error).startswith(
+        "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'amount'"
+        if "tip" not in edited
+        else "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'tip' is unknown"
+    )
+
+
+LATE = "Nobody approved this tool call within 0.01 seconds, so it was not carried out."
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-3")
+async def test_an_approver_who_takes_too_long_denies() -> None:
+    async def sleep(request: ApprovalRequest) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    till = Till()
+    limits = ToolLimits(approval=0.01)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, tool_limits=limits)
+    with anyio.fail_after(LIMIT):
+        async with nothing_left_behind():
+            await agent.run_agent("Hi")
+    assert (till.paid, results_sent(agent)[1]) == ([], [("c1", LATE, LATE)])
+
+
+@every_result_verb
+@pytest.mark.requirement("SEC-3")
+def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
+    may_end = threading.Event()
+
+    def wait(request: ApprovalRequest) -> bool:
+        may_end.wait()
+        return True
+
+    till = Till()
+    limits = ToolLimits(approval=0.01)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, tool_limits=limits)
+    try:
+        assert verb(agent, "Hi").error is None
+    finally:
+        may_end.set()
+    assert (till.paid, results_sent(agent)[1]) == ([], [("c1", LATE, LATE)])
+    assert "the approval of call c1 was left in its thread, where nobody waits for it any more" in caplog.messages
+
+
+@every_verb
+def test_several_calls_wait_for_approval_at_once(verb: Verb) -> None:
+    are_all_asked, asked = Gate(), set[str]()
+
+    async def approve(request: ApprovalRequest) -> bool:
+        asked.add(request.tool_call_id)
+        if len(asked) == 2:
+            are_all_asked.open()
+        await are_all_asked.wait()
+        return request.tool_call_id == "c2"
+
+    till = Till()
+    agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool], approve=approve, tool_limits=ToolLimits(at_once=1))
+    assert verb(agent, "Hi").error is None
+    assert (till.paid, results_sent(agent)[1]) == ([7], [("c1", DENIED, DENIED), ("c2", "paid 7", None)])
+
+
+# --- without an approver
+
+
+@every_result_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_without_an_approver_a_call_comes_back_pending(verb: Verb) -> None:
+    till = Till(lambda request: bool(request.arguments["amount"] > 6))
+    agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool])
+    result = verb(agent, "Hi").result
+    assert result is not None
+    assert (till.paid, len(agent.inputs)) == ([5], 1)
+    assert [call.id for call in result.pending_tool_calls] == ["c2"]
+    assert agent.pending_tool_calls == result.pending_tool_calls
+    assert agent.snapshot().pending_tool_call_ids == ["c2"]
+    assert agent.clone().pending_tool_calls == result.pending_tool_calls
+    assert [each.status for each in result.tool_executions] == ["succeeded", "waiting"]
+    assert results_in(agent.messages) == [("c1", "paid 5", None)]
+
+
+ANSWERS: dict[str, tuple[Any, tuple[str, str | None]]] = {
+    "a value": ({"paid": 4}, ('{"paid":4}', None)),
+    "a denial": (Deny("not today"), ("not today", "not today")),
+    "a failure": (ToolFailure("no money"), ("no money", "no money")),
+    "an approval": (Approve(), ("paid 5", None)),
+    "an approval with other arguments": (Approve({"amount": 2}), ("paid 2", None)),
+}
+
+
+@pytest.mark.parametrize(("answer", "told"), ANSWERS.values(), ids=list(ANSWERS))
+@every_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_it_is_answered_later(verb: Verb, answer: Any, told: tuple[str, str | None]) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool])
+    verb(agent, "Hi")
+    ending = verb(agent, "And?", tool_results={"c1": answer})
+    assert ending.error is None
+    assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "user", "assistant"]
+    assert results_sent(agent)[1] == [("c1", *told)]
+    assert till.paid == ([int(told[0][-1])] if isinstance(answer, Approve) else [])
+    if ending.result is not None:
+        assert ending.result.warnings == []
+        statuses = [(each.tool_call_id, each.status) for each in ending.result.tool_executions]
+        assert statuses == ([("c1", "succeeded")] if isinstance(answer, Approve) else [])
+
+
+@every_verb
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_of_several_some_are_approved_later_and_some_are_not(verb: Verb) -> None:
+    till = Till()
+    agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool])
+    verb(agent, "Hi")
+    assert verb(agent, tool_results={"c1": Approve({"amount": "much"}), "c2": Deny("no")}).error is None
+    assert till.paid == []
+    assert {tool_call_id: error for tool_call_id, _, error in results_sent(agent)[1]} == {
+        "c1": "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'amount': Input should "
+        "be a valid integer, unable to parse string as an integer",
+        "c2": "no",
+    }
+
+
+@every_verb
+def test_calls_approved_later_run_at_once_and_are_answered_in_the_order_of_the_approvals(verb: Verb) -> None:
+    is_first_done = Gate()
+
+    @tool(approval="always")
+    async def pay(amount: int) -> int:
+        await is_first_done.wait() if amount == 5 else is_first_done.open()
+        return amount
+
+    agent = ScriptedAgent(TWO_CALLS, DONE, tools=[pay])
+    verb(agent, "Hi")
+    assert verb(agent, tool_results={"c1": Approve(), "c2": Approve()}).error is None
+    assert agent.pending_tool_calls == []
+    assert results_sent(agent)[1] == [("c1", "5", None), ("c2", "7", None)]
+
+
+@every_verb
+def test_an_approved_call_is_not_carried_out_a_second_time(verb: Verb) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool])
+    verb(agent, "Hi")
+    verb(agent, tool_results={"c1": Approve()})
+    error = verb(agent, tool_results={"c1": Approve()}).error
+    assert isinstance(error, UsageError)
+    assert str(error) == "tool_results answers 'c1', a call that has a result already; nothing was sent"
+    assert till.paid == [5]
+
+
+@pytest.mark.parametrize("tools", [[], [Till().tool.definition]], ids=["not offered", "a definition"])
+@every_verb
+@pytest.mark.requirement("SEC-4")
+def test_a_call_without_a_function_cannot_be_approved(verb: Verb, tools: Any) -> None:
+    agent = ScriptedAgent(CALL, DONE, tools=[Till().tool])
+    verb(agent, "Hi")
+    before = agent.snapshot()
+    error = verb(agent, "And?", tools=tools, tool_results={"c1": Approve()}).error
+    assert isinstance(error, UsageError)
+    assert str(error) == (
+        "tool_results approves 'c1', but there is no function for 'pay' in tools=; give its result instead"
+    )
+    assert (agent.snapshot(), len(agent.inputs), agent.is_running) == (before, 1, False)
+
+
+# --- in another process
+
+ASKING = """
+import sys
+from agui_client import HttpAgent, tool
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    raise AssertionError("nobody approved it")
+
+agent = HttpAgent(sys.argv[1], tools=[pay])
+result = agent.run_agent_sync("Pay!")
+assert [call.id for call in result.pending_tool_calls] == ["c1"]
+print(agent.snapshot().model_dump_json())
+"""
+ANSWERING = """
+import json, sys
+from agui_client import Approve, ConversationSnapshot, Deny, HttpAgent, ToolFailure, tool
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+agent = HttpAgent(sys.argv[1], tools=[pay])
+agent.restore(ConversationSnapshot.model_validate_json(sys.stdin.read()))
+result = agent.run_agent_sync(tool_results={call.id: eval(sys.argv[2]) for call in agent.pending_tool_calls})
+assert result.warnings == [], result.warnings
+print(json.dumps([result.text, agent.snapshot().model_dump(mode="json")["pending_tool_call_ids"]]))
+"""
+
+
+def program(source: str, *arguments: str, given: str = "") -> str:
+    """What a Python program prints that takes every warning for an error."""
+    command = [sys.executable, "-W", "error", "-c", source, *arguments]
+    ended = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("Approve()", ("paid 5", None)),
+        ("Approve({'amount': 2})", ("paid 2", None)),
+        ("Deny('no')", ("no", "no")),
+        ("ToolFailure('broke')", ("broke", "broke")),
+        ("{'paid': 1}", ('{"paid":1}', None)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_it_is_answered_by_another_process_from_the_saved_conversation(
+    answer: str, told: tuple[str, str | None]
+) -> None:
+    producer = ScriptedAgent(CALL, DONE)
+    with serve(producer) as server:
+        saved = program(ASKING, server.url)
+        ended = program(ANSWERING, server.url, answer, given=saved)
+    assert json.loads(ended) == ["Done.", []]
+    assert results_sent(producer) == [[], [("c1", *told)]]
+    assert producer.inputs[0].thread_id == producer.inputs[1].thread_id
+
+
+def test_a_saved_conversation_does_not_hold_what_was_never_said() -> None:
+    agent = HttpAgent("http://localhost:9", tools=[Till().tool])
+    document = json.loads(agent.snapshot().model_dump_json())
+    agent.restore(ConversationSnapshot.model_validate(document))
+    with pytest.raises(UsageError, match="'c1', a call that was never made"):
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+
+
+@pytest.mark.anyio
+async def test_an_approver_is_asked_in_the_task_of_the_run_if_it_is_async_and_in_a_thread_otherwise() -> None:
+    threads: dict[str, bool] = {}
+
+    async def approve_here(request: ApprovalRequest) -> bool:
+        threads["async"] = threading.current_thread() is threading.main_thread()
+        return True
+
+    def approve_elsewhere(request: ApprovalRequest) -> bool:
+        threads["sync"] = threading.current_thread() is threading.main_thread()
+        return True
+
+    approvers: list[Callable[[ApprovalRequest], bool | Awaitable[bool]]] = [approve_here, approve_elsewhere]
+    for approve in approvers:
+        await ScriptedAgent(CALL, DONE, tools=[Till().tool], approve=approve).run_agent("Hi")
+    assert threads == {"async": True, "sync": False}

@@ -1,0 +1,267 @@
+"""The arguments of a call on their way to the function: what does not fit is the agent's to mend (SEC-2, TOOL-2)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, cast
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field
+
+from agui_client._tools.function import FAILED, FunctionTool, tool
+from agui_client.errors import ToolError
+
+
+class Unit(Enum):
+    CELSIUS = "c"
+    KELVIN = "k"
+
+
+@dataclass
+class Spot:
+    x: int
+    label: str = ""
+
+
+class Circle(BaseModel):
+    radius: float
+
+
+class Square(BaseModel):
+    side: float = Field(gt=0)
+
+
+@tool
+def draw(
+    name: str,
+    count: int = 1,
+    *,
+    spots: list[Spot] | None = None,
+    shape: Circle | Square | None = None,
+    unit: Unit = Unit.CELSIUS,
+    mode: Literal["fill", "line"] = "line",
+    by_day: dict[date, int] | None = None,
+) -> str:
+    return name
+
+
+def complaint(offered: FunctionTool[..., Any], text: str) -> str:
+    """What the agent is told about arguments that do not fit."""
+    with pytest.raises(ToolError) as caught:
+        offered.bind(text)
+    return caught.value.message
+
+
+@pytest.mark.requirement("SEC-2")
+def test_arguments_reach_the_function_as_its_own_types_with_its_defaults() -> None:
+    text = '{"name": "a", "spots": [{"x": 1}], "shape": {"side": 2}, "unit": "k", "by_day": {"2026-01-02": 3}}'
+    call = draw.bind(text)
+    assert call.arguments == json.loads(text)
+    assert call.values == {
+        "name": "a",
+        "count": 1,
+        "spots": [Spot(1)],
+        "shape": Square(side=2),
+        "unit": Unit.KELVIN,
+        "mode": "line",
+        "by_day": {date(2026, 1, 2): 3},
+    }
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "{}"])
+def test_no_text_is_no_arguments(text: str) -> None:
+    @tool
+    def now(zone: str = "UTC") -> str:
+        return zone
+
+    call = now.bind(text)
+    assert (call.arguments, call.values) == ({}, {"zone": "UTC"})
+
+
+@pytest.mark.requirement("TOOL-2", "SEC-2")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name": "a"', "the arguments are not JSON: EOF while parsing an object at line 1 column 12"),
+        ('{"name": NaN}', "the arguments are not JSON: "),
+        ('{"name": Infinity}', "the arguments are not JSON: "),
+        ('{"name": "\\ud83d"}', "the arguments are not JSON: "),
+        ('{"name": "\ud83d"}', "the arguments are not JSON: "),
+        ('{"name": "a"} and so on', "the arguments are not JSON: trailing characters"),
+        ("[" * 5000, "the arguments are not JSON: recursion limit"),
+        ('{"count": ' + "9" * 5000 + "}", "the arguments are not JSON: number out of range"),
+        ('{"count": 1e999}', "the arguments hold something that is not JSON: "),
+        ('["a"]', "the arguments are an array; send one JSON object"),
+        ('"a"', "the arguments are a string; send one JSON object"),
+        ("1", "the arguments are a number; send one JSON object"),
+        ("1.5", "the arguments are a number; send one JSON object"),
+        ("true", "the arguments are a boolean; send one JSON object"),
+        ("null", "the arguments are null; send one JSON object"),
+    ],
+)
+def test_what_is_no_json_object_is_the_agents_to_mend(text: str, said: str) -> None:
+    assert complaint(draw, text).startswith(said)
+
+
+@pytest.mark.requirement("SEC-2")
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("{}", "'name' is missing"),
+        ('{"name": 3}', "'name': Input should be a valid string"),
+        ('{"name": null}', "'name': Input should be a valid string"),
+        (
+            '{"name": "a", "count": 1.5}',
+            "'count': Input should be a valid integer, got a number with a fractional part",
+        ),
+        ('{"name": "a", "mode": "dots"}', "'mode': Input should be 'fill' or 'line'"),
+        ('{"name": "a", "unit": "f"}', "'unit': Input should be 'c' or 'k'"),
+        ('{"name": "a", "spots": 3}', "'spots': Input should be a valid array"),
+        ('{"name": "a", "spots": [{"x": 1}, 5]}', "'spots[1]': Input should be an object"),
+        ('{"name": "a", "spots": [{"label": ""}]}', "'spots[0].x' is missing"),
+        ('{"name": "a", "spots": [{"x": 1, "y": 2}]}', "'spots[0].y' is unknown"),
+        (
+            '{"name": "a", "shape": {"side": 0}}',
+            "'shape.radius' is missing; 'shape.side': Input should be greater than 0",
+        ),
+        (
+            '{"name": "a", "by_day": {"yesterday": 1}}',
+            "'by_day.yesterday': Input should be a valid date or datetime, input is too short",
+        ),
+        (
+            '{"count": "many", "colour": "red"}',
+            (
+                "'name' is missing; 'count': Input should be a valid integer, unable to parse string as an integer; "
+                "'colour' is unknown (known: name, count, spots, shape, unit, mode, by_day)"
+            ),
+        ),
+    ],
+)
+def test_each_wrong_argument_is_named_with_what_is_wrong(text: str, problems: str) -> None:
+    assert complaint(draw, text) == f"the arguments do not fit: {problems}"
+
+
+@pytest.mark.requirement("SEC-2")
+def test_an_argument_nobody_asked_for_is_refused() -> None:
+    @tool
+    def now() -> str:
+        return "now"
+
+    assert complaint(now, '{"a": 1}') == "the arguments do not fit: 'a' is unknown (known: none)"
+
+
+def test_numbers_written_another_way_fit_if_nothing_is_lost() -> None:
+    call = draw.bind('{"name": "a", "count": "3"}')
+    assert (call.arguments["count"], call.values["count"]) == ("3", 3)
+    assert draw.bind('{"name": "a", "count": 3.0}').values["count"] == 3
+
+
+def test_of_two_values_for_one_argument_the_same_is_shown_and_used() -> None:
+    call = draw.bind('{"name": "shown", "name": "used"}')
+    assert call.arguments["name"] == call.values["name"]
+
+
+def test_a_complaint_stays_short() -> None:
+    spots = json.dumps({"name": "a", "spots": [{}] * 100})
+    assert complaint(draw, spots).endswith("'spots[9].x' is missing; and 90 more")
+    assert len(complaint(draw, json.dumps({"name": "a", "x" * 10_000: 1}))) == 2001
+
+
+def test_a_validator_speaks_to_the_agent_in_its_own_words() -> None:
+    def even(value: int) -> int:
+        if value % 2:
+            raise ValueError("odd numbers are not taken")
+        if value == 4:
+            raise ToolError("four is taken")
+        return value // (value - 2)
+
+    @tool
+    def take(n: Annotated[int, AfterValidator(even)]) -> int:
+        return n
+
+    assert complaint(take, '{"n": 3}') == "the arguments do not fit: 'n': odd numbers are not taken"
+    assert complaint(take, '{"n": 4}') == "four is taken"
+
+
+def test_a_validator_that_breaks_is_logged_and_no_business_of_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def take(n: Annotated[int, AfterValidator(lambda n: 1 // n)]) -> int:
+        return n
+
+    assert complaint(take, '{"n": 0}') == FAILED
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (
+        logging.ERROR,
+        "tool take failed while its arguments were validated",
+    )
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+@pytest.mark.requirement("SEC-2")
+def test_arguments_that_a_person_edited_are_held_against_the_schema_too() -> None:
+    edited = draw.bind_arguments(MappingProxyType({"name": "b", "unit": Unit.KELVIN, "spots": [Spot(1)]}))
+    assert edited.arguments == {"name": "b", "unit": "k", "spots": [{"x": 1, "label": ""}]}
+    assert edited.values["spots"] == [Spot(1)]
+    with pytest.raises(ToolError, match="'name' is missing"):
+        draw.bind_arguments({})
+    with pytest.raises(ToolError, match="the arguments hold something that is not JSON"):
+        draw.bind_arguments({"name": object()})
+
+
+NAMES = st.sampled_from(["name", "count", "spots", "shape", "unit", "mode", "by_day", "x", "side", "radius", "label"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def refusal(text: str) -> ToolError | None:
+    try:
+        draw.bind(text)
+    except ToolError as error:
+        return error
+    return None
+
+
+@pytest.mark.requirement("SEC-2", "TOOL-2")
+@given(
+    st.text(st.characters())
+    | JSON.map(json.dumps)
+    | st.dictionaries(NAMES, JSON).map(json.dumps)
+    | st.binary().map(repr)
+)
+def test_no_text_does_anything_but_fit_or_raise_a_tool_error(text: str) -> None:
+    error = refusal(text)
+    assert error is None or 0 < len(error.message) <= 2001
+    for name in ("Spot", "Circle", "Square", "Unit", "Traceback", "pydantic"):
+        assert error is None or name not in error.message or name in text
+
+
+SPOTS: st.SearchStrategy[Any] = st.lists(
+    st.fixed_dictionaries({"x": st.integers()}, optional={"label": st.text()}), max_size=3
+)
+FITTING: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"name": st.text()},
+    optional={"count": st.integers(), "spots": SPOTS | st.none(), "mode": st.sampled_from(["fill", "line", "dots"])},
+)
+
+
+@pytest.mark.requirement("SEC-2")
+@given(FITTING | st.dictionaries(NAMES, JSON, max_size=3))
+def test_what_fits_the_advertised_schema_is_taken(sent: dict[str, Any]) -> None:
+    text = json.dumps(sent)
+    is_sendable = all(each not in text for each in ("NaN", "Infinity"))
+    validator: Any = jsonschema.Draft202012Validator(cast("dict[str, Any]", draw.definition.parameters))
+    fits = validator.is_valid(sent)
+    if fits and is_sendable and "by_day" not in sent:
+        assert draw.bind(text).arguments == sent

@@ -1,0 +1,196 @@
+"""Stopping a call without `await`: from another thread, by leaving its block, by disposing, and with Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ag_ui.core import EventType
+
+from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
+from support.holding import DONE, Holding, assert_aborted, assert_only_what_was_done_is_kept, every_holder
+from support.leaks import nothing_left_behind_sync
+from support.tool_rounds import Ran, results_in
+from support.waiting import LIMIT, in_thread, start_thread, until_sync
+from support.watching import Watcher
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@every_holder
+def test_a_sync_call_is_stopped_from_another_thread(made: ScriptedAgent, holding: Holding) -> None:
+    with nothing_left_behind_sync():
+        join = start_thread(lambda: made.run_agent_sync("Hi", **holding.options))
+        until_sync(holding.begun.is_set)
+        made.abort_run()
+        assert_aborted(join(LIMIT))
+        assert_only_what_was_done_is_kept(made, holding)
+        holding.may_end.set()
+        until_sync(lambda: not _left_threads())
+
+
+@every_holder
+def test_leaving_a_sync_block_stops_the_tools_that_run_ahead(made: ScriptedAgent, holding: Holding) -> None:
+    def leave() -> None:
+        with made.stream_sync("Hi", **holding.options) as run:
+            if "tool_results" not in holding.options:
+                next(event for event in run if event.type is EventType.RUN_FINISHED)
+            until_sync(holding.begun.is_set)
+
+    with nothing_left_behind_sync():
+        in_thread(leave)
+        assert_only_what_was_done_is_kept(made, holding)
+        holding.may_end.set()
+        until_sync(lambda: not _left_threads())
+
+
+def test_results_of_tools_that_ran_ahead_of_a_sync_caller_who_left_are_kept() -> None:
+    ran = Ran()
+    calls = turn(tool_call("look"), tool_call("listen"))
+    agent = ScriptedAgent(calls, turn(text("Done."), tool_call("look")), DONE, tools=ran.tools)
+
+    def leave() -> None:
+        with agent.stream_sync("Hi") as run:
+            next(event for event in run if event.type is EventType.RUN_FINISHED)
+            until_sync(lambda: len(agent.inputs) == 3)
+
+    in_thread(leave)
+    assert sorted(ran.calls) == ["listen", "look map", "look map"]
+    assert results_in(agent.messages) == [("call-1", "seen map", None), ("call-2", '{"heard":true}', None)]
+    assert agent.run_agent_sync("Go on").warnings == []
+
+
+def test_so_they_are_when_the_caller_left_in_the_middle_of_the_run() -> None:
+    ran = Ran()
+    agent = ScriptedAgent(turn(tool_call("look"), tool_call("listen")), DONE, DONE, tools=ran.tools)
+
+    def leave() -> None:
+        with agent.stream_sync("Hi") as run:
+            next(event for event in run if event.type is EventType.TOOL_CALL_END)
+            until_sync(lambda: len(agent.inputs) == 2)
+
+    in_thread(leave)
+    assert sorted(ran.calls) == ["listen", "look map"]
+    assert results_in(agent.messages) == [("call-1", "seen map", None)]
+    assert agent.run_agent_sync("Go on").warnings == []
+
+
+@every_holder
+def test_an_observable_without_a_loop_is_disposed_of(made: ScriptedAgent, holding: Holding) -> None:
+    watcher = Watcher()
+    with nothing_left_behind_sync():
+        subscription = watcher.watch(made.observe("Hi", **holding.options))
+        until_sync(holding.begun.is_set)
+        subscription.dispose()
+        until_sync(lambda: not made.is_running)
+        assert_only_what_was_done_is_kept(made, holding)
+        holding.may_end.set()
+        until_sync(lambda: not _left_threads())
+        until_sync(lambda: not [each for each in threading.enumerate() if each.name == "agui_client.observe"])
+    assert (watcher.errors, watcher.completions) == ([], 0)
+
+
+def _left_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("agui_client:")]
+
+
+# --- Ctrl-C
+
+LEFT = "tool hold was left running in its thread; it can look at ctx.is_cancelled"
+BEGINNING = """
+import sys, threading, time
+import anyio
+from agui_client import HttpAgent, tool
+
+@tool
+async def hold() -> None:
+    try:
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+    finally:
+        print("cancelled", flush=True)
+
+@tool(name="hold")
+def hold_in_thread() -> None:
+    print("ready", flush=True)
+    threading.Event().wait()
+
+agent = HttpAgent(sys.argv[1], tools=[hold_in_thread if sys.argv[2] == "sync" else hold])
+"""
+PROGRAMS = {
+    "run_agent_sync": "agent.run_agent_sync('Hi')",
+    "stream_sync": """
+with agent.stream_sync("Hi") as run:
+    for event in run:
+        pass
+""",
+    "stream, asyncio": """
+async def main():
+    async with agent.stream("Hi") as run:
+        async for event in run:
+            pass
+
+import asyncio
+asyncio.run(main())
+""",
+    "run_agent, trio": """
+import trio
+trio.run(agent.run_agent, "Hi")
+""",
+    "observe in a loop": """
+import asyncio
+
+async def main():
+    agent.observe("Hi").subscribe()
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+""",
+    "observe in a thread": """
+subscription = agent.observe("Hi").subscribe()
+try:
+    threading.Event().wait()
+finally:
+    subscription.dispose()
+""",
+}
+
+
+@contextmanager
+def program(source: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
+    """A running Python program that takes every forgotten resource for an error."""
+    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", BEGINNING + source, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
+@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize("source", PROGRAMS.values(), ids=list(PROGRAMS))
+def test_ctrl_c_in_the_middle_of_a_tool_ends_the_program(source: str, kind: str) -> None:
+    producer = ScriptedAgent(turn(tool_call("hold")), DONE)
+    with serve(producer) as server, program(source, server.url, kind) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        pressed_at = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        printed, complaints = process.communicate(timeout=LIMIT)
+        assert time.monotonic() - pressed_at < LIMIT
+    # A thread may say so after the program has said how it ended.
+    traceback, _, rest = complaints.partition(LEFT)
+    assert process.returncode == -signal.SIGINT
+    assert (traceback + rest).rstrip().endswith("KeyboardInterrupt")
+    assert (printed, LEFT in complaints) == (("cancelled\n", False) if kind == "async" else ("", True))
+    for word in ("Warning", "never awaited", "was destroyed", "Exception ignored", "never retrieved"):
+        assert word not in complaints
+    assert len(producer.inputs) == 1

@@ -1,0 +1,207 @@
+"""Where the tool loop stops: rounds, seconds, tokens, the same call again and again; and each tool's own time."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import RunAgentInput, TokenUsage
+
+from agui_client import AbstractAgent, ToolLimits, ToolRoundsExceededError, UsageError, tool
+from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
+from support.tool_rounds import Ran, results_in, results_sent
+from support.verbs import Verb, every_result_verb, every_verb
+
+
+async def _asking_anew(input: RunAgentInput) -> AsyncIterator[Step]:
+    """Looks somewhere else in every round."""
+    number = sum(message.role == "tool" for message in input.messages)
+    yield turn(
+        tool_call("look", {"at": f"place {number}"}),
+        usage=[TokenUsage(provider="p", model="m", input_tokens=30, output_tokens=10)],
+    )
+
+
+def stopped(verb: Verb, agent: AbstractAgent) -> ToolRoundsExceededError:
+    error = verb(agent, "Hi").error
+    assert isinstance(error, ToolRoundsExceededError)
+    assert error.partial is not None
+    assert (error.thread_id, error.run_id) == (agent.thread_id, error.partial.run_id)
+    return error
+
+
+@every_verb
+def test_after_so_many_rounds_the_calls_stay_pending(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(rounds=2))
+    error = stopped(verb, agent)
+    assert str(error) == (
+        "the agent still waits for answers after 2 rounds, which is ToolLimits.rounds; what was not answered is on "
+        "partial"
+    )
+    assert (error.rounds, ran.calls, len(agent.inputs)) == (2, ["look place 0", "look place 1"], 3)
+    assert error.partial is not None
+    assert [call.id for call in error.partial.pending_tool_calls] == ["call-3"]
+    assert error.partial.messages == agent.messages
+
+
+@every_result_verb
+def test_the_calls_of_a_stopped_loop_can_be_answered_by_hand(verb: Verb) -> None:
+    turns = turn(tool_call("look")), turn(tool_call("listen")), turn(text("Done."))
+    agent = ScriptedAgent(*turns, tools=Ran().tools, tool_limits=ToolLimits(rounds=1))
+    error = stopped(verb, agent)
+    assert error.partial is not None
+    (left,) = error.partial.pending_tool_calls
+    ending = verb(agent, tool_results={left.id: "nothing"})
+    assert ending.result is not None
+    assert (ending.result.text, ending.result.warnings) == ("Done.", [])
+    assert results_sent(agent)[2] == [("call-1", "seen map", None), ("call-2", "nothing", None)]
+
+
+def test_ten_rounds_are_the_limit_unless_another_is_set() -> None:
+    for limits, most in ((ToolLimits(), 10), (ToolLimits(rounds=12), 12)):
+        ran = Ran()
+        with pytest.raises(ToolRoundsExceededError):
+            ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=limits).run_agent_sync("Hi")
+        assert len(ran.calls) == most
+
+
+@every_verb
+def test_the_third_round_with_the_same_call_is_not_answered(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(turn(tool_call("look", {"at": "sea"})), tools=ran.tools)
+    error = stopped(verb, agent)
+    assert str(error).startswith("the agent made the same call 3 rounds in a row; see ToolLimits.repeats; ")
+    assert (ran.calls, error.rounds) == (["look sea"] * 2, 2)
+
+
+def test_calls_that_differ_or_are_not_in_a_row_are_no_repetition() -> None:
+    ran = Ran()
+    sea, sky = tool_call("look", {"at": "sea"}), tool_call("look", {"at": "sky"})
+    turns = [turn(sea), turn(sea), turn(sky), turn(sea), turn(sea), turn(text("Done."))]
+    assert ScriptedAgent(*turns, tools=ran.tools).run_agent_sync("Hi").text == "Done."
+    twice = ScriptedAgent(turn(sea, sea, sea), turn(text("Done.")), tools=Ran().tools)
+    assert twice.run_agent_sync("Hi").text == "Done."
+    assert len(ran.calls) == 5
+
+
+def test_without_limits_the_loop_goes_on() -> None:
+    ran = Ran()
+    turns = [turn(tool_call("look"))] * 20
+    agent = ScriptedAgent(
+        *turns, turn(text("Done.")), tools=ran.tools, tool_limits=ToolLimits(rounds=None, repeats=None)
+    )
+    assert agent.run_agent_sync("Hi").text == "Done."
+    assert len(ran.calls) == 20
+
+
+@every_verb
+def test_the_rounds_end_when_their_time_is_over(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(seconds=1e-9))
+    error = stopped(verb, agent)
+    assert str(error).startswith("the rounds took 0.0 s, and ToolLimits.seconds is 1e-09; ")
+    assert (error.rounds, ran.calls) == (0, [])
+
+
+@every_verb
+def test_the_rounds_end_when_their_tokens_are_used_up(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(tokens=80))
+    error = stopped(verb, agent)
+    assert str(error).startswith("the rounds used 80 tokens, and ToolLimits.tokens is 80; ")
+    assert (error.rounds, ran.calls) == (1, ["look place 0"])
+
+
+def test_a_reported_total_counts_as_it_is() -> None:
+    used = [TokenUsage(model="m", total_tokens=50), TokenUsage(model="n", input_tokens=30)]
+    agent = ScriptedAgent(turn(tool_call("look"), usage=used), tools=Ran().tools, tool_limits=ToolLimits(tokens=80))
+    with pytest.raises(ToolRoundsExceededError, match="used 80 tokens"):
+        agent.run_agent_sync("Hi")
+
+
+def test_a_limit_is_looked_at_before_anybody_is_asked() -> None:
+    asked: list[str] = []
+    agent = ScriptedAgent(
+        turn(outcome=interrupt("Sure?")),
+        answer=lambda question: asked.append(question.id),
+        tool_limits=ToolLimits(seconds=1e-9),
+    )
+    with pytest.raises(ToolRoundsExceededError):
+        agent.run_agent_sync("Hi")
+    assert (asked, [each.id for each in agent.pending_interrupts]) == ([], ["interrupt-1"])
+
+
+# --- the time of one tool
+
+LATE = "The tool took longer than 0.01 seconds and was given up; its effect is unknown."
+
+
+@pytest.mark.parametrize("own", [None, 0.01])
+@every_result_verb
+@pytest.mark.requirement("TOOL-10")
+def test_a_tool_that_takes_too_long_is_given_up_and_the_agent_is_told(verb: Verb, own: float | None) -> None:
+    ended: list[str] = []
+
+    @tool(timeout=own)
+    async def wait() -> str:
+        try:
+            await anyio.sleep_forever()
+            return "woken"
+        finally:
+            ended.append("cancelled")
+
+    limits = ToolLimits(timeout=0.01 if own is None else 60)
+    calls = tool_call("wait", tool_call_id="c1"), tool_call("listen", tool_call_id="c2")
+    agent = ScriptedAgent(turn(*calls), turn(text("Done.")), tools=[wait, *Ran().tools], tool_limits=limits)
+    ending = verb(agent, "Hi")
+    assert ending.result is not None
+    assert results_sent(agent)[1] == [("c1", LATE, LATE), ("c2", '{"heard":true}', None)]
+    assert [each.status for each in ending.result.tool_executions] == ["timed out", "succeeded"]
+    assert ended == ["cancelled"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-10")
+def test_a_sync_tool_that_takes_too_long_is_left_in_its_thread_with_a_warning(
+    verb: Verb, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = threading.Event()
+
+    @tool(timeout=0.01)
+    def wait() -> str:
+        may_end.wait()
+        return "too late"
+
+    agent = ScriptedAgent(turn(tool_call("wait")), turn(text("Done.")), tools=[wait])
+    try:
+        ending = verb(agent, "Hi")
+    finally:
+        may_end.set()
+    assert ending.error is None
+    assert results_in(agent.messages) == [("call-1", LATE, LATE)]
+    assert "tool wait was left running in its thread; it can look at ctx.is_cancelled" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"rounds": 0},
+        {"seconds": -1},
+        {"tokens": math.nan},
+        {"repeats": True},
+        {"at_once": None},
+        {"at_once": 1.5},
+        {"timeout": "1"},
+        {"approval": 0},
+    ],
+    ids=str,
+)
+def test_a_limit_that_is_none_is_refused(limits: dict[str, Any]) -> None:
+    (name,) = limits
+    with pytest.raises(UsageError, match=rf"^ToolLimits\.{name} is "):
+        ToolLimits(**limits)

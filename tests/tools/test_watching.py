@@ -1,0 +1,315 @@
+"""Watching tools at work: `run.tool_executions`, `on_tool_execution`, progress from threads, hooks that fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import RunFinishedEvent
+
+from agui_client import (
+    HookContext,
+    Mutation,
+    Subscriber,
+    ToolContext,
+    ToolError,
+    ToolExecution,
+    ToolLimits,
+    tool,
+)
+from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
+from support.tool_rounds import Ran, results_in, results_sent
+from support.verbs import Verb, every_result_verb, every_verb
+from support.waiting import LIMIT, start_thread, until_sync
+
+DONE = turn(text("Done."))
+CALL = turn(tool_call("work", {"pieces": 2}, tool_call_id="c1"))
+
+Told = tuple[str, tuple[Any, ...], str | None]
+"""Of an execution: the status, the progress, and the error the agent is told."""
+
+
+@tool
+async def work(ctx: ToolContext, pieces: int = 0) -> str:
+    """Reports each piece."""
+    for number in range(pieces):
+        ctx.report(number)
+    return "worked"
+
+
+@tool(name="work")
+def work_in_thread(ctx: ToolContext, pieces: int = 0) -> str:
+    """Reports each piece, from its thread."""
+    for number in range(pieces):
+        ctx.report(number)
+    return "worked"
+
+
+def brief(execution: ToolExecution) -> Told:
+    error = None if execution.message is None else execution.message.error
+    return execution.status, tuple(execution.progress), error
+
+
+class Watch(Subscriber):
+    """Notes what it is told, by call; it may take its time, and more for what comes first."""
+
+    def __init__(self, *, is_slow: bool = False) -> None:
+        self.told: defaultdict[str, list[Told]] = defaultdict(list)
+        self._is_slow = is_slow
+
+    async def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+        """Take note."""
+        if self._is_slow:
+            for _ in range(20 - 4 * len(self.told[execution.tool_call_id])):
+                await anyio.lowlevel.checkpoint()
+        self.told[execution.tool_call_id].append(brief(execution))
+
+
+@pytest.mark.parametrize("is_slow", [False, True], ids=["quick", "slow"])
+@pytest.mark.parametrize("worker", [work, work_in_thread], ids=["task", "thread"])
+@every_verb
+def test_subscribers_hear_of_every_step_in_order(verb: Verb, worker: Any, is_slow: bool) -> None:
+    watch = Watch(is_slow=is_slow)
+    agent = ScriptedAgent(CALL, DONE, tools=[worker])
+    agent.subscribe(watch)
+    assert verb(agent, "Hi").error is None
+    assert watch.told == {
+        "c1": [
+            ("waiting", (), None),
+            ("running", (), None),
+            ("running", (0,), None),
+            ("running", (0, 1), None),
+            ("succeeded", (0, 1), None),
+        ]
+    }
+
+
+@every_verb
+def test_subscribers_hear_how_calls_fail(verb: Verb) -> None:
+    @tool
+    def break_down() -> str:
+        raise ToolError("no coal")
+
+    @tool(timeout=0.01)
+    async def wait() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    @tool(approval="always")
+    def pay() -> str:
+        return "paid"
+
+    watch = Watch()
+    names = ("break_down", "wait", "pay", "work")
+    calls = [tool_call(name, '{"pieces":' if name == "work" else "{}", tool_call_id=name) for name in names]
+    agent = ScriptedAgent(turn(*calls), DONE, tools=[break_down, wait, pay, work], approve=lambda request: False)
+    agent.subscribe(watch)
+    assert verb(agent, "Hi").error is None
+    errors = {tool_call_id: error for tool_call_id, _, error in results_sent(agent)[1]}
+    assert list(errors) == list(names)
+    assert watch.told == {
+        "break_down": [("waiting", (), None), ("running", (), None), ("failed", (), "no coal")],
+        "wait": [("waiting", (), None), ("running", (), None), ("timed out", (), errors["wait"])],
+        "pay": [("waiting", (), None), ("denied", (), "The user denied this tool call.")],
+        "work": [("failed", (), errors["work"])],
+    }
+
+
+@every_result_verb
+def test_the_result_says_how_each_call_was_carried_out(verb: Verb) -> None:
+    agent = ScriptedAgent(CALL, DONE, tools=[work])
+    result = verb(agent, "Hi").result
+    assert result is not None
+    (execution,) = result.tool_executions
+    assert (execution.tool_call_id, execution.name, execution.status) == ("c1", "work", "succeeded")
+    assert (execution.arguments, execution.progress) == ({"pieces": 2}, (0, 1))
+    assert execution.message == agent.messages[2]
+    assert execution.seconds is not None
+    assert execution.seconds >= 0
+
+
+@pytest.mark.anyio
+async def test_a_run_shows_its_tools_while_they_are_at_work() -> None:
+    seen: list[list[tuple[str, str]]] = []
+    may_end, has_begun = Gate(), Gate()
+
+    @tool
+    async def hold() -> None:
+        has_begun.open()
+        await may_end.wait()
+
+    agent = ScriptedAgent(
+        turn(tool_call("hold"), tool_call("look")),
+        DONE,
+        tools=[hold, *Ran().tools],
+        tool_limits=ToolLimits(at_once=1),
+    )
+    async with agent.stream("Hi") as run, anyio.create_task_group() as tasks:
+
+        async def look() -> None:
+            await has_begun.wait()
+            seen.append([(each.name, each.status) for each in run.tool_executions])
+            may_end.open()
+
+        tasks.start_soon(look)
+        assert run.tool_executions == []
+        with anyio.fail_after(LIMIT):
+            await run.result()
+        assert [(each.name, each.status) for each in run.tool_executions] == [
+            ("hold", "succeeded"),
+            ("look", "succeeded"),
+        ]
+    ((hold_seen, look_seen),) = seen
+    assert hold_seen == ("hold", "running")
+    # Which of the two comes first is the event loop's to say.
+    assert look_seen in (("look", "waiting"), ("look", "succeeded"))
+
+
+def test_a_sync_run_shows_its_tools_while_they_are_at_work() -> None:
+    may_end = threading.Event()
+
+    @tool
+    def hold(ctx: ToolContext) -> None:
+        ctx.report("here")
+        may_end.wait()
+
+    agent = ScriptedAgent(turn(tool_call("hold")), DONE, tools=[hold])
+    with agent.stream_sync("Hi") as run:
+        while not isinstance(next(run), RunFinishedEvent):
+            pass
+        until_sync(lambda: [brief(each) for each in run.tool_executions] == [("running", ("here",), None)])
+        may_end.set()
+        list(run)
+        assert [brief(each) for each in run.tool_executions] == [("succeeded", ("here",), None)]
+        assert run.result().tool_executions == run.tool_executions
+
+
+@every_verb
+def test_progress_may_be_reported_from_any_thread(verb: Verb) -> None:
+    @tool
+    def work(ctx: ToolContext) -> None:
+        start_thread(lambda: ctx.report("elsewhere"))(LIMIT)
+
+    watch = Watch()
+    agent = ScriptedAgent(turn(tool_call("work")), DONE, tools=[work])
+    agent.subscribe(watch)
+    assert verb(agent, "Hi").error is None
+    assert watch.told["call-1"][2:] == [("running", ("elsewhere",), None), ("succeeded", ("elsewhere",), None)]
+
+
+@every_verb
+def test_what_is_reported_after_the_end_is_dropped(verb: Verb) -> None:
+    contexts: list[ToolContext] = []
+
+    @tool
+    def work(ctx: ToolContext) -> None:
+        contexts.append(ctx)
+
+    @tool
+    async def late() -> bool:
+        contexts[0].report("too late")
+        return contexts[0].is_cancelled
+
+    watch = Watch()
+    agent = ScriptedAgent(turn(tool_call("work")), turn(tool_call("late")), DONE, tools=[work, late])
+    agent.subscribe(watch)
+    assert verb(agent, "Hi").error is None
+    assert watch.told["call-1"][-1] == ("succeeded", (), None)
+    assert results_sent(agent)[2][1] == ("call-2", "true", None)
+
+
+@every_result_verb
+def test_a_tool_knows_its_call_and_the_conversation(verb: Verb) -> None:
+    known: list[Any] = []
+
+    @tool
+    def look(ctx: ToolContext, at: str) -> str:
+        known.extend([ctx.tool_call_id, ctx.name, ctx.arguments, ctx.thread_id, ctx.run_id, ctx.state])
+        known.append([message.role for message in ctx.messages])
+        return at
+
+    agent = ScriptedAgent(turn(tool_call("look", {"at": "sea"})), DONE, tools=[look], initial_state={"a": 1})
+    verb(agent, "Hi", run_id="r1")
+    roles = ["user", "assistant"]
+    assert known == ["call-1", "look", {"at": "sea"}, agent.thread_id, "r1", {"a": 1}, roles]
+
+
+@tool(name="hold")
+async def hold_on() -> None:
+    await anyio.sleep_forever()
+
+
+class HookError(Exception):
+    """The application's own."""
+
+
+class Failing(Subscriber):
+    """Fails when a tool comes to one status."""
+
+    def __init__(self, status: str) -> None:
+        self._status = status
+
+    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+        """Fail."""
+        if execution.status == self._status:
+            raise HookError(execution.status)
+
+
+@pytest.mark.parametrize("status", ["waiting", "running", "succeeded"])
+@every_verb
+def test_a_hook_that_fails_ends_the_call_and_what_was_done_is_kept(verb: Verb, status: str) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(turn(tool_call("look")), DONE, tools=ran.tools)
+    with agent.subscribe(Failing(status)):
+        error = verb(agent, "Hi").error
+    assert isinstance(error, HookError)
+    assert (len(agent.inputs), agent.is_running) == (1, False)
+    done = status == "succeeded"
+    assert ran.calls == (["look map"] if done else [])
+    assert results_in(agent.messages) == ([("call-1", "seen map", None)] if done else [])
+    # The conversation goes on: with the result that there is, or without.
+    assert verb(agent, "And?").error is None
+
+
+@pytest.mark.anyio
+async def test_what_a_failing_hook_left_undone_is_cancelled() -> None:
+    agent = ScriptedAgent(turn(tool_call("look"), tool_call("hold")), DONE, tools=[*Ran().tools, hold_on])
+    agent.subscribe(Failing("succeeded"))
+    async with agent.stream("Hi") as run:
+        with anyio.fail_after(LIMIT), pytest.raises(HookError):
+            await run.result()
+        assert [(each.name, each.status) for each in run.tool_executions] == [
+            ("look", "succeeded"),
+            ("hold", "cancelled"),
+        ]
+
+
+class Editing(Subscriber):
+    """Writes the progress of tools into the state."""
+
+    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> Mutation:
+        """Write it down."""
+        return Mutation(state={**context.state, execution.name: execution.status})
+
+
+@every_verb
+def test_a_hook_may_change_the_state_which_the_next_round_is_sent(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE, tools=Ran().tools)
+    agent.subscribe(Editing())
+    assert verb(agent, "Hi").error is None
+    assert [asked.state for asked in agent.inputs] == [{}, {"look": "succeeded"}]
+    assert agent.state == {"look": "succeeded"}
+    assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_what_became_of_a_call_is_logged_without_its_arguments(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "agui_client.tools"):
+        agent = ScriptedAgent(turn(tool_call("look", {"at": "secret"})), DONE, tools=Ran().tools)
+        agent.run_agent_sync("Hi")
+    assert [each.getMessage() for each in caplog.records if each.name == "agui_client.tools"] == [
+        "tool look succeeded (call call-1)"
+    ]
