@@ -11,13 +11,13 @@ from agui_client._pipeline.events import UnrecognizedEvent
 from agui_client._pipeline.limits import Timeouts
 from agui_client._pipeline.middleware import Middleware, Next
 from agui_client._pipeline.reduce import Change, Reducer
-from agui_client._pipeline.transport import Attempt, HeaderSource, ResponseInfo, RetryPolicy
+from agui_client._pipeline.transport import Attempt, HeaderSource, Refresh, ResponseInfo, RetryPolicy
 from agui_client._pipeline.warnings import ProtocolWarning
 from agui_client._surfaces.calls import StreamedToolCall, ToolCalls
 from agui_client._surfaces.hooks import HookContext, Mutation, Subscriber
 from agui_client._surfaces.stream import AgentRun
 from agui_client._surfaces.subscribers import Subscription
-from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
+from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Decision, Deny
 from agui_client._tools.limits import ToolLimits
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
@@ -48,16 +48,16 @@ from agui_client.errors import (
 )
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
-from agui_client.interrupts import Answerer, Cancel, Resolve
-from agui_client.messages import Prompt, ToolFailure, media_part
+from agui_client.interrupts import Answer, Answerer, Cancel, Resolve, Resume
+from agui_client.messages import MessageLike, Prompt, ToolFailure, media_part
 from agui_client.options import ConnectOptions, RunOptions
 from agui_client.result import RunResult, Snapshot, Timings, ToolExecution
 
 if TYPE_CHECKING:
+    from agui_client._answers.model import answer_model
     from agui_client._surfaces.abort import OnAbort
     from agui_client._surfaces.logs import EventLog
     from agui_client._surfaces.sync import SyncAgentRun
-    from agui_client._tools.answer_model import answer_model
     from agui_client._tools.context import ToolContext
     from agui_client._tools.function import FunctionTool, tool
     from agui_client._tools.offer import ToolSource
@@ -67,6 +67,7 @@ __all__ = [
     "AGUIError",
     "AbstractAgent",
     "AgentRun",
+    "Answer",
     "Answerer",
     "ApprovalRequest",
     "Approve",
@@ -78,6 +79,7 @@ __all__ = [
     "ConnectOptions",
     "ConnectTimeoutError",
     "ConversationSnapshot",
+    "Decision",
     "DecodeError",
     "Deny",
     "EventLog",
@@ -93,6 +95,7 @@ __all__ = [
     "IncompleteRunError",
     "InterruptsNotCoveredError",
     "InvalidEventError",
+    "MessageLike",
     "Middleware",
     "Mutation",
     "Next",
@@ -101,8 +104,10 @@ __all__ = [
     "ProtocolError",
     "ProtocolWarning",
     "Reducer",
+    "Refresh",
     "Resolve",
     "ResponseInfo",
+    "Resume",
     "RetryPolicy",
     "RunFailedError",
     "RunInProgressError",
@@ -140,7 +145,7 @@ __all__ = [
 _LATER = {
     "EventLog": "agui_client._surfaces.logs",
     "SyncAgentRun": "agui_client._surfaces.sync",
-    "answer_model": "agui_client._tools.answer_model",
+    "answer_model": "agui_client._answers.model",
     "OnAbort": "agui_client._surfaces.abort",
     "ToolContext": "agui_client._tools.context",
     "ToolSource": "agui_client._tools.offer",

@@ -49,14 +49,20 @@ class Asking:
         self.unanswered = conversation.check_results(results)
         """The pending calls that stay without an answer."""
         approvals = {key: value for key, value in results.items() if isinstance(value, Approve)}
-        self.results = tool_messages({key: value for key, value in results.items() if key not in approvals})
+        given = {key: value for key, value in results.items() if key not in approvals}
+        self.results = tool_messages(given)
         """Answers to tool calls."""
-        self._renewed = conversation.unstarted_results(results)
+        carried_out = conversation.carried_out_unheard(approvals)
+        self._renewed = conversation.unstarted_results(results.keys() - carried_out)
         self.prompts = [each for each in prompt_messages(prompt) if not conversation.is_repeated(each)]
         """What is said, apart from what was said just now to a run that never started."""
         self.input = self._first_input(conversation, options, entries)
         """What the first run asks."""
-        self.approved = {key: (self._call(conversation, key), value) for key, value in approvals.items()}
+        self.approved = {
+            key: (self._call(conversation, key, approval), approval)
+            for key, approval in approvals.items()
+            if key not in carried_out
+        }
         """The calls to carry out before the first run, with their approvals."""
         self.postponed = self.unanswered if results else []
         """The pending calls that stay pending, since others were answered and these were not."""
@@ -81,6 +87,7 @@ class Asking:
         """What makes the input of the next run out of the one before."""
 
         def ask(before: RunAgentInput, entries: Sequence[ResumeEntry]) -> RunAgentInput:
+            """Make the next input."""
             changes: dict[str, Any] = {
                 "run_id": str(uuid4()),
                 "tools": None,
@@ -121,14 +128,18 @@ class Asking:
                 "say Approve() or Deny(), or give the tool's result as text"
             )
 
-    def _call(self, conversation: Conversation, tool_call_id: str) -> ToolCall:
-        """A call that was approved, if there is a function here to carry it out."""
+    def _call(self, conversation: Conversation, tool_call_id: str, approval: Approve) -> ToolCall:
+        """A call that was approved, if it can be carried out here."""
+        refusal = f"tool_results approves {tool_call_id!r}, "
+        if tool_call_id in conversation.executed_call_ids:
+            raise UsageError(f"{refusal}whose function was called before; give its result instead")
+        if tool_call_id in conversation.incomplete_ids and approval.arguments is None:
+            raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
         call = conversation.reducer.tool_call(tool_call_id)
         assert call is not None
         if not isinstance(self.offered.get(call.function.name), FunctionTool):
             raise UsageError(
-                f"tool_results approves {tool_call_id!r}, but there is no function for {call.function.name!r} in "
-                "tools=; give its result instead"
+                f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
             )
         return call
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from agui_client._answers.form import name_of
 from agui_client._pipeline.threads import LoopThread
-from agui_client._tools.answer_form import name_of
 from agui_client._tools.sight import exact, sentence
 
 if TYPE_CHECKING:
-    from agui_client._tools.answer_form import FormField
+    from agui_client._answers.form import FormField
 
 
 class Panel:
@@ -51,6 +51,7 @@ class Panel:
         loop, over, chosen = LoopThread(), anyio.Event(), list[str]()
 
         def press(button: Any) -> None:
+            """Take the answer of the pressed button."""
             chosen.append(button.description)
             loop.call(over.set)
 

@@ -11,24 +11,25 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
 from uuid import uuid4
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import RunAgentInput
 
 from agui_client._memory import Memory
+from agui_client._participants import Participants
 from agui_client._pipeline import NullFields
 from agui_client._pipeline.reduce import Reducer
 from agui_client._pipeline.request import prepare_input
+from agui_client._pipeline.threads import LoopThread
 from agui_client._pipeline.tracing import trace_run
 from agui_client._pipeline.warnings import WarningLog
-from agui_client._settling import settle
+from agui_client._settling import leave, settle
 from agui_client._surfaces.course import Course
-from agui_client._surfaces.exchange import Exchange, Plan
-from agui_client._surfaces.hooks import Subscriber
+from agui_client._surfaces.exchange import Exchange
+from agui_client._surfaces.plan import Plan
 from agui_client._surfaces.rounds import Rounds
 from agui_client._surfaces.stream import AgentRun
-from agui_client._surfaces.subscribers import EventSubscriber, Roster, Subscription
 from agui_client._tools.limits import ToolLimits
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
@@ -46,19 +47,15 @@ if TYPE_CHECKING:
     from agui_client._pipeline.middleware import Middleware, Run
     from agui_client._pipeline.tracing import RunTrace
     from agui_client._surfaces.abort import OnAbort
+    from agui_client._surfaces.stream import Start
     from agui_client._surfaces.sync import SyncAgentRun
     from agui_client._tools.approval import Approver
-    from agui_client._tools.function import ApprovalRule, FunctionTool
     from agui_client._tools.offer import ToolSource
     from agui_client.interrupts import Answerer
     from agui_client.result import RunResult
 
-P = ParamSpec("P")
-R = TypeVar("R")
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
-
-class AbstractAgent(Memory, ABC):
+class AbstractAgent(Memory, Participants, ABC):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
@@ -81,6 +78,9 @@ class AbstractAgent(Memory, ABC):
         strict: Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise.
     """
 
+    _takes_wire_options = False
+    """Whether `headers` and `timeout` mean something to this kind of agent."""
+
     def __init__(
         self,
         *,
@@ -98,25 +98,21 @@ class AbstractAgent(Memory, ABC):
         null_fields: NullFields = "reject",
         strict: bool = False,
     ) -> None:
-        super().__init__(Conversation(thread_id, initial_messages, initial_state))
+        Memory.__init__(self, Conversation(thread_id, initial_messages, initial_state))
+        Participants.__init__(self, tools, middleware)
         self.agent_id = agent_id or str(uuid4())
         """What the application calls this agent."""
         self._agent_name = agent_id
         self.description = description
         """What it is for."""
-        self.tools: ToolSource = tools if callable(tools) else list(tools)
-        """Tools of the application that the agent may call, or what chooses them."""
         self._approve, self._answer, self._on_abort = approve, answer, on_abort
         self._limits = tool_limits or ToolLimits()
-        self._middleware: list[Middleware] = []
-        self.use(*middleware)
-        self._roster = Roster()
         if null_fields not in get_args(NullFields):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {null_fields!r}")
         self._null_fields: NullFields = null_fields
         self._strict = strict
         self._active: Exchange | None = None
-        self._active_run: AgentRun | None = None
+        self._stop: Callable[[], None] | None = None
         self._active_options: RunOptions = {}
 
     @abstractmethod
@@ -176,7 +172,7 @@ class AbstractAgent(Memory, ABC):
         Returns:
             The run, as an async context manager; nothing is sent before the first event is asked for.
         """
-        return self._plan_run(prompt, given(options), self._conversation.reducer)
+        return AgentRun(self._plan_run(prompt, given(options), self._conversation.reducer))
 
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
@@ -207,8 +203,8 @@ class AbstractAgent(Memory, ABC):
         from agui_client._surfaces.sync import SyncAgentRun
 
         ahead = Reducer()
-        run = self._plan_run(prompt, given(options), ahead)
-        return SyncAgentRun(run, ahead, self._conversation.reducer, self._conversation.notify)
+        start = self._plan_run(prompt, given(options), ahead)
+        return SyncAgentRun(start, ahead, self._conversation)
 
     def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
         """The run as a cold RxPY observable: subscribing starts it, disposing aborts it.
@@ -254,12 +250,12 @@ class AbstractAgent(Memory, ABC):
         Returns:
             The run, as an async context manager.
         """
-        return self._plan_replay(given(cast("RunOptions", options), ConnectOptions))
+        return AgentRun(self._plan_replay(given(cast("RunOptions", options), ConnectOptions)))
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
-        if (run := self._active_run) is not None:
-            run.cancel()
+        if (stop := self._stop) is not None:
+            stop()
 
     def clone(self, *, thread_id: str | None = None) -> Self:
         """A second line of thought: the same agent with a copy of the conversation.
@@ -273,113 +269,11 @@ class AbstractAgent(Memory, ABC):
             The copy.
         """
         twin = copy.copy(self)
-        twin.tools = self.tools if callable(self.tools) else list(self.tools)
+        Participants.__init__(twin, self.tools, self._middleware, self._roster.copy())
         twin._conversation = self._conversation.clone(thread_id)
-        twin._middleware = list(self._middleware)
-        twin._roster = self._roster.copy()
-        twin._active = twin._active_run = None
+        twin._active = twin._stop = None
         twin._active_options = {}
         return twin
-
-    def use(self, *middleware: Middleware) -> Self:
-        """Put functions around every run, inside those that are there already.
-
-        Args:
-            middleware: `async def function(input, next)` that yields events, usually those of `next(input)`.
-
-        Returns:
-            The agent itself.
-
-        Raises:
-            UsageError: One of them is no function.
-        """
-        for function in middleware:
-            if not callable(function):
-                raise UsageError(f"middleware is a function (input, next), not {function!r}")
-        self._middleware += middleware
-        return self
-
-    def subscribe(self, subscriber: Subscriber) -> Subscription:
-        """Let a subscriber's hooks be called, from the next event on.
-
-        Args:
-            subscriber: An instance of a `Subscriber` subclass.
-
-        Returns:
-            The subscription; leave it as a block, or call `unsubscribe()`.
-
-        Raises:
-            UsageError: It is none.
-        """
-        if not isinstance(cast("object", subscriber), Subscriber):
-            raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
-        return self._roster.add(subscriber)
-
-    @overload
-    def tool(
-        self,
-        function: Callable[P, R],
-        /,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        approval: ApprovalRule = "never",
-        timeout: float | None = None,
-    ) -> FunctionTool[P, R]: ...
-    @overload
-    def tool(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        approval: ApprovalRule = "never",
-        timeout: float | None = None,
-    ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Decorate a function to make it a tool of this agent: `@agent.tool`, or `@agent.tool(approval="always")`.
-
-        Args:
-            function: See `agui_client.tool`, also for the options.
-            options: Its name, description, approval and timeout.
-
-        Returns:
-            The tool, which can be called like the function.
-
-        Raises:
-            UsageError: It cannot be offered, or a function chooses this agent's tools.
-        """
-        from agui_client._tools.function import FunctionTool
-
-        if function is None:
-            return partial(self.tool, **options)
-        if callable(self.tools):
-            raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
-        made = FunctionTool(function, **options)
-        self.tools = [*self.tools, made]
-        return made
-
-    def on(self, event_type: type[BaseEvent]) -> Callable[[FunctionT], FunctionT]:
-        """Decorate a function, sync or async, to be called with every event of a type.
-
-        Args:
-            event_type: An event class of `ag_ui.core`; `BaseEvent` for all.
-
-        Returns:
-            The decorator; the function takes the event, and the `HookContext` after it if it wants.
-
-        Raises:
-            UsageError: The type is no class of events.
-        """
-        given: Any = event_type
-        if not (isinstance(given, type) and issubclass(given, BaseEvent)):
-            raise UsageError(f"on() takes a class of events, such as TextMessageContentEvent, not {event_type!r}")
-
-        def register(function: FunctionT) -> FunctionT:
-            self._roster.add(EventSubscriber(event_type, function))
-            return function
-
-        return register
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
@@ -388,10 +282,11 @@ class AbstractAgent(Memory, ABC):
         """The last look at an input before the agent gets it (INPUT-3)."""
         return prepare_input(run_input, warnings)
 
-    def _plan_run(self, prompt: Prompt, options: RunOptions, reducer: Reducer) -> AgentRun:
+    def _plan_run(self, prompt: Prompt, options: RunOptions, reducer: Reducer) -> Start:
         """A run that starts when its block is entered, reduced by the conversation or by a reducer ahead of it."""
 
         def begin() -> Rounds:
+            """Ask, in the run's event loop."""
             # Loaded when something is asked: importing the package should cost next to nothing.
             from agui_client._asking import Asking
             from agui_client._following import followed
@@ -401,15 +296,16 @@ class AbstractAgent(Memory, ABC):
             warnings = WarningLog()
             asking.warn(warnings)
             plan = self._plan(asking.input, reducer, warnings, self.run, asking.added)
-            following = followed(asking, reducer, self._approve, self._answer, self._limits)
+            following = followed(asking, self._conversation, reducer, self._approve, self._answer, self._limits)
             return Rounds(Exchange(plan, Course(self.messages)), following)
 
         return self._run_of(begin, options)
 
-    def _plan_replay(self, options: RunOptions) -> AgentRun:
+    def _plan_replay(self, options: RunOptions) -> Start:
         """A run that tells the thread again, through `connect`."""
 
         def begin() -> Rounds:
+            """Ask, in the run's event loop."""
             from agui_client._asking import replay_input
 
             asked, reducer = replay_input(self._conversation, options, self.tools), self._conversation.reducer
@@ -418,20 +314,20 @@ class AbstractAgent(Memory, ABC):
 
         return self._run_of(begin, options)
 
-    def _run_of(self, begin: Callable[[], Rounds], options: RunOptions) -> AgentRun:
+    def _run_of(self, begin: Callable[[], Rounds], options: RunOptions) -> Start:
         """A run that holds the conversation from entering its block to leaving it."""
         if not self._takes_wire_options and not options.keys().isdisjoint(("headers", "timeout")):
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
 
         def start(stack: ExitStack) -> Rounds:
+            """Hold the conversation, and begin."""
             stack.enter_context(self._conversation.running())
             rounds = begin()
-            self._active_options, self._active_run = options, run
+            self._active_options, self._stop = options, partial(LoopThread().call, rounds.interrupt)
             stack.callback(self._forget)
             return rounds
 
-        run = AgentRun(start)
-        return run
+        return start
 
     def _plan(
         self, asked: RunAgentInput, reducer: Reducer, warnings: WarningLog, run: Run, added: Sequence[Message]
@@ -455,14 +351,11 @@ class AbstractAgent(Memory, ABC):
             trace=self._trace,
             on_begin=self._begin,
             on_end=partial(settle, self._conversation, added),
-            on_left=partial(self._conversation.leave, added),
+            on_left=partial(leave, self._conversation, added),
             on_replies=self._conversation.keep,
             on_abort=self._on_abort,
             is_ahead=reducer is not own,
         )
-
-    _takes_wire_options = False
-    """Whether `headers` and `timeout` mean something to this kind of agent."""
 
     def _trace(self, asked: RunAgentInput, first: RunTrace | None) -> RunTrace:
         """The span of a run."""
@@ -484,5 +377,5 @@ class AbstractAgent(Memory, ABC):
         self._active = exchange
 
     def _forget(self) -> None:
-        self._active = self._active_run = None
+        self._active = self._stop = None
         self._active_options = {}

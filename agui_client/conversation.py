@@ -11,6 +11,7 @@ from uuid import uuid4
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
 
+from agui_client._pipeline.extent import DEEPEST_TEXT, nests_deeper
 from agui_client._pipeline.reduce import Change, Reducer
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.interrupts import Resume, cancel_all, cover
@@ -47,6 +48,12 @@ class ConversationSnapshot(BaseModel):
     """Answers to interrupts of that run that were given already, and go out with the rest."""
     incomplete_ids: list[str] = Field(default_factory=list[str])
     """The messages and tool calls that runs began and did not complete."""
+    executed_call_ids: list[str] = Field(default_factory=list[str])
+    """The tool calls whose functions were called; none of them is called again."""
+    unfinished_call_ids: list[str] = Field(default_factory=list[str])
+    """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
+    unheard_ids: list[str] = Field(default_factory=list[str])
+    """The messages that were said to runs which then never started; saying one again does not say it twice."""
 
 
 class Conversation:
@@ -61,7 +68,7 @@ class Conversation:
     def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
         self.thread_id = thread_id or str(uuid4())
         """The thread."""
-        self.reducer = Reducer(as_messages(messages), {} if state is None else copy.deepcopy(state))
+        self.reducer = Reducer(as_messages(messages), {} if state is None else _state_of_our_own(state))
         """Where events become messages and state."""
         self.pending_interrupts: list[Interrupt] = []
         """What the last run waits for."""
@@ -71,6 +78,10 @@ class Conversation:
         """Of those, the ones that stay pending although the conversation went on."""
         self.incomplete_ids: list[str] = []
         """The messages and tool calls that runs began and did not complete."""
+        self.executed_call_ids: dict[str, None] = {}
+        """The tool calls whose functions were called here, in order; none of them is called again."""
+        self.unfinished_call_ids: list[str] = []
+        """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
         self.unstarted: Sequence[Message] = ()
         """What was said to runs that then never started; saying it again does not say it twice."""
         self._kept: list[ResumeEntry] = []
@@ -78,6 +89,8 @@ class Conversation:
         self._is_running = False
         self.listeners: list[Listener] = []
         """Who hears of every change."""
+        self.ahead: Reducer | None = None
+        """While a run that has a reducer of its own is answered, that one; what is edited here is edited there."""
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -112,8 +125,7 @@ class Conversation:
     def add_messages(self, messages: Iterable[MessageLike]) -> None:
         """Append messages."""
         if added := as_messages(messages):
-            self.reducer.add_messages(added)
-            self.notify(Change.MESSAGES)
+            self._edit(lambda reducer: reducer.add_messages(added), Change.MESSAGES)
 
     def add_results(self, results: Sequence[ToolMessage]) -> None:
         """Put results of tool calls where they belong."""
@@ -128,13 +140,13 @@ class Conversation:
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages."""
-        self.reducer.set_messages(as_messages(messages))
-        self.notify(Change.MESSAGES)
+        held = as_messages(messages)
+        self._edit(lambda reducer: reducer.set_messages(held), Change.MESSAGES)
 
     def set_state(self, state: Any) -> None:
         """Replace the state; the value is copied, so that it stays the caller's."""
-        self.reducer.set_state(copy.deepcopy(state))
-        self.notify(Change.STATE)
+        held = _state_of_our_own(state)
+        self._edit(lambda reducer: reducer.set_state(held), Change.STATE)
 
     def answers(self, resume: Resume | None) -> list[ResumeEntry]:
         """The resume entries of the next run.
@@ -168,6 +180,11 @@ class Conversation:
         before = [item_id for item_id in self.incomplete_ids if item_id not in completed_ids]
         self.incomplete_ids = list(dict.fromkeys([*before, *incomplete_ids]))
 
+    def mark_calls(self, unfinished_ids: Iterable[str], finished_ids: Collection[str] = ()) -> None:
+        """Take note of the calls of runs that did not finish, and of those that were made by one which did."""
+        before = [each for each in self.unfinished_call_ids if each not in finished_ids]
+        self.unfinished_call_ids = list(dict.fromkeys([*before, *unfinished_ids]))
+
     def settle(self, interrupts: Sequence[Interrupt], tool_calls: Sequence[ToolCall]) -> None:
         """Replace what is pending by what a run left; calls that an interrupt is about go with the interrupt."""
         asked_about = {interrupt.tool_call_id for interrupt in interrupts}
@@ -187,32 +204,21 @@ class Conversation:
         held = {message.id for message in self.reducer.messages}
         self.unstarted = [*(message for message in self.unstarted if message.id in held), *said]
 
-    def leave(
-        self, said: Sequence[Message], tool_calls: Sequence[ToolCall] | None, incomplete_ids: Sequence[str]
-    ) -> None:
-        """Take note that a run was left of which only a part was seen.
-
-        Args:
-            said: What was said to it.
-            tool_calls: The calls without a result that were seen; None if nothing was.
-            incomplete_ids: The messages and calls that were seen to begin, and not to end.
-        """
-        if tool_calls is None:
-            self.note_unstarted(said)
-        else:
-            self.note_started()
-            self.mark(incomplete_ids)
-            self.settle((), tool_calls)
-
     def is_repeated(self, message: Message) -> bool:
         """Whether this was the last thing said, to a run that never started."""
         last = self.reducer.messages[-1:]
         return any(held.id == last[0].id and _says_the_same(held, message) for held in self.unstarted if last)
 
-    def unstarted_results(self, results: Mapping[str, object]) -> list[Message]:
+    def unstarted_results(self, tool_call_ids: Collection[str]) -> list[ToolMessage]:
         """The answers to these calls that were given to a run that never started."""
-        given = [each for each in self.unstarted if isinstance(each, ToolMessage)]
-        return [message for message in given if message.tool_call_id in results]
+        held = {message.id for message in self.reducer.messages}
+        given = [each for each in self.unstarted if isinstance(each, ToolMessage) and each.id in held]
+        return [message for message in given if message.tool_call_id in tool_call_ids]
+
+    def carried_out_unheard(self, tool_call_ids: Collection[str]) -> set[str]:
+        """Of these calls the ones that were carried out for a run that never started."""
+        answered = {message.tool_call_id for message in self.unstarted_results(tool_call_ids)}
+        return answered & self.executed_call_ids.keys()
 
     def check_results(self, results: Mapping[str, object]) -> list[str]:
         """Hold answers to tool calls against the calls (TOOL-10).
@@ -227,12 +233,11 @@ class Conversation:
             UsageError: An answer is to no call, or to one that was answered before.
         """
         messages = self.reducer.messages
-        called = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()]
-        renewable = {message.id for message in self.unstarted}
-        given = [message for message in messages if isinstance(message, ToolMessage) and message.id not in renewable]
-        answered = {message.tool_call_id for message in given}
+        called = {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()}
+        answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+        renewable = {message.tool_call_id for message in self.unstarted_results(answered)}
         for tool_call_id in results:
-            if tool_call_id not in called or tool_call_id in answered:
+            if tool_call_id not in called or tool_call_id in answered - renewable:
                 state = "has a result already" if tool_call_id in answered else "was never made"
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that {state}; nothing was sent")
         return [each for each in self.pending_tool_call_ids if each not in results and each not in answered]
@@ -249,6 +254,7 @@ class Conversation:
         self.listeners.append(listener)
 
         def stop() -> None:
+            """Hear no more."""
             with suppress(ValueError):
                 self.listeners.remove(listener)
 
@@ -258,6 +264,12 @@ class Conversation:
         """Tell the listeners."""
         for listener in tuple(self.listeners):
             listener(change)
+
+    def _edit(self, edit: Callable[[Reducer], None], change: Change) -> None:
+        edit(self.reducer)
+        if self.ahead is not None:
+            edit(self.ahead)
+        self.notify(change)
 
     def snapshot(self) -> ConversationSnapshot:
         """The conversation as a document."""
@@ -270,6 +282,9 @@ class Conversation:
             pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
             kept_answers=self._kept,
             incomplete_ids=self.incomplete_ids,
+            executed_call_ids=list(self.executed_call_ids),
+            unfinished_call_ids=self.unfinished_call_ids,
+            unheard_ids=[message.id for message in self.unstarted],
         )
 
     def restore(self, document: ConversationSnapshot) -> None:
@@ -281,13 +296,19 @@ class Conversation:
         if not isinstance(cast("object", document), ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
         with self.running():
-            self.thread_id = document.thread_id
+            # It may refuse: nothing is taken over then.
             self.reducer.set_messages(document.messages)
+            # An older document of this thread does not know what was executed since.
+            executed = self.executed_call_ids if document.thread_id == self.thread_id else {}
+            self.executed_call_ids = {**dict.fromkeys(document.executed_call_ids), **executed}
+            self.thread_id = document.thread_id
             self.reducer.set_state(copy.deepcopy(document.state))
             self.pending_interrupts = list(document.pending_interrupts)
             self.pending_tool_call_ids = list(document.pending_tool_call_ids)
             self.incomplete_ids = list(document.incomplete_ids)
-            self.unstarted = self.postponed_ids = ()
+            self.unfinished_call_ids = list(document.unfinished_call_ids)
+            self.unstarted = [message for message in document.messages if message.id in document.unheard_ids]
+            self.postponed_ids = ()
             self._kept = list(document.kept_answers)
             self._abandoned = document.abandoned
         self.notify(Change.MESSAGES | Change.STATE)
@@ -297,6 +318,13 @@ class Conversation:
         twin = Conversation(thread_id or self.thread_id)
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         return twin
+
+
+def _state_of_our_own(state: Any) -> Any:
+    """A copy of the application's state, which fits into a saved conversation and a run input as their one member."""
+    if nests_deeper(state, DEEPEST_TEXT - 1):
+        raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
+    return copy.deepcopy(state)
 
 
 def _says_the_same(held: Message, message: Message) -> bool:

@@ -56,7 +56,7 @@ def _rebuild(cls: type[AGUIError], args: tuple[object, ...], attributes: dict[st
 
 
 class UsageError(AGUIError, RuntimeError):
-    """The call cannot be carried out as written: nothing was sent."""
+    """The call cannot be carried out as written: nothing was sent, unless a run was left that had begun."""
 
 
 class RunInProgressError(UsageError):
@@ -85,7 +85,7 @@ class HTTPStatusError(TransportError):
         message: What happened, with the first characters of the body.
         status_code: The HTTP status, 300 to 599.
         body: The response body as text, at most 64 KiB of it.
-        headers: The response headers, cookies left out.
+        headers: The response headers, those that may hold secrets left out.
     """
 
     def __init__(self, message: str, *, status_code: int, body: str, headers: Mapping[str, str]) -> None:
@@ -256,5 +256,10 @@ class ToolError(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence as it can be sent: half a character, as file names may hold one, becomes a question mark."""
-        return str(self).encode(errors="replace").decode()
+        """The sentence as it can be sent."""
+        return sendable(str(self))
+
+
+def sendable(text: str) -> str:
+    """Text as UTF-8 can hold it: half a character, as file names may hold one, becomes a question mark."""
+    return text.encode(errors="replace").decode()

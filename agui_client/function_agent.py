@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agui_client.agent import AbstractAgent
@@ -68,7 +69,7 @@ class FunctionAgent(AbstractAgent):
     ) -> None:
         super().__init__(
             agent_id=agent_id or getattr(function, "__name__", None),
-            description=(function.__doc__ or "").partition("\n")[0] if description is None else description,
+            description=_first_line(function) if description is None else description,
             thread_id=thread_id,
             initial_messages=initial_messages,
             initial_state=initial_state,
@@ -95,3 +96,9 @@ class FunctionAgent(AbstractAgent):
             What the function yields.
         """
         return self._function(input)
+
+
+def _first_line(function: object) -> str:
+    """What a function's docstring says first; other objects have their class's."""
+    said = inspect.getdoc(function) if inspect.isroutine(function) else None
+    return (said or "").partition("\n")[0]

@@ -81,7 +81,7 @@ class HttpAgent(AbstractAgent):
         strict: Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise.
 
     Raises:
-        UsageError: `max_protocol_version` is no version.
+        UsageError: `max_protocol_version` is no version, an address cannot be read, or `connect_url` means `url`.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class HttpAgent(AbstractAgent):
             http_client=http_client,
             max_event_bytes=max_event_bytes,
         )
-        self._connect_url = None if connect_url is None else self._transport.resolve(connect_url)
+        self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Post one run.
@@ -174,6 +174,7 @@ class HttpAgent(AbstractAgent):
         request = Request(
             body=input.model_dump_json(by_alias=True).encode(),
             url=url,
+            may_find_nothing=url is not None,
             headers=options.get("headers"),
             timeouts=Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts,
             trace=RunTrace() if exchange is None else exchange.trace,
@@ -182,6 +183,16 @@ class HttpAgent(AbstractAgent):
         if exchange is not None:
             exchange.adopt(post)
         return post
+
+    def _elsewhere(self, connect_url: str) -> Address:
+        """Where threads are told again: what is posted to the address of runs starts one."""
+        address = self._transport.resolve(connect_url)
+        if _target(address) == _target(self._transport.url):
+            raise UsageError(
+                "connect_url is empty, or means the agent's own url, where connecting would start a run; give the "
+                "address that tells a thread again, or None if there is none"
+            )
+        return address
 
     async def aclose(self) -> None:
         """Close the connections that an `async with` block keeps."""
@@ -207,3 +218,8 @@ class HttpAgent(AbstractAgent):
 
     def _prepare(self, run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
         return prepare_input(run_input, warnings, max_protocol_version=self._max_protocol_version)
+
+
+def _target(url: Address) -> tuple[object, ...]:
+    """What a request to an address reaches; whoever asks, and for which part of the answer, makes no difference."""
+    return url.scheme, url.host, url.port, url.path, url.query

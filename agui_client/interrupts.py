@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, cast
 
 from ag_ui.core import Interrupt, ResumeEntry
 
+from agui_client._pipeline.schema import is_object
 from agui_client._tools.approval import Approve, Deny
-from agui_client.errors import InterruptsNotCoveredError
+from agui_client.errors import InterruptsNotCoveredError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class Resolve:
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """About the answer, not part of it."""
 
+    def __post_init__(self) -> None:
+        _check_metadata(self.metadata)
+
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
@@ -29,6 +33,9 @@ class Cancel:
 
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Why, for instance."""
+
+    def __post_init__(self) -> None:
+        _check_metadata(self.metadata)
 
 
 Answer: TypeAlias = Resolve | Approve | Deny | Cancel
@@ -54,10 +61,10 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None, *, now: datetime 
 
     Raises:
         InterruptsNotCoveredError: An interrupt has no answer or two, an answer names no pending interrupt, an expired
-            interrupt is resolved, or an answer does not fit the interrupt's `responseSchema`.
+            interrupt is resolved, an answer does not fit the interrupt's `responseSchema`, or JSON cannot hold it.
     """
     asked = {interrupt.id: interrupt for interrupt in pending}
-    entries = list(_entries(asked, resume))
+    entries = _sendable(_entries(asked, resume))
     problems = [*_missing(asked, entries), *_strays(asked, entries)]
     for entry in entries:
         if entry.status == "resolved" and entry.interrupt_id in asked:
@@ -72,12 +79,18 @@ def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
     return [ResumeEntry(interrupt_id=interrupt.id, status="cancelled") for interrupt in pending]
 
 
-def _entries(asked: Mapping[str, Interrupt], resume: Resume | None) -> Iterable[ResumeEntry]:
+def _check_metadata(metadata: object) -> None:
+    names: Iterable[object] = metadata if is_object(metadata) else (None,)
+    if metadata is not None and not all(isinstance(name, str) for name in names):
+        raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
+
+
+def _entries(asked: Mapping[str, Interrupt], resume: Resume | None) -> Sequence[ResumeEntry]:
     if resume is None:
         return ()
-    if not isinstance(resume, Mapping):
-        if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
-            return resume
+    if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
+        return resume
+    if not isinstance(resume, Mapping) or not all(isinstance(key, str) for key in cast("Iterable[object]", resume)):
         raise InterruptsNotCoveredError(
             f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry; nothing was sent"
         )
@@ -90,7 +103,7 @@ def _entries(asked: Mapping[str, Interrupt], resume: Resume | None) -> Iterable[
 
 def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     # Loaded when something is answered: most programs never do.
-    from agui_client._tools.answers import decision_payload, json_payload
+    from agui_client._answers.payloads import decision_payload, json_payload
 
     match answer:
         case Resolve(payload=payload, metadata=metadata):
@@ -106,6 +119,14 @@ def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
                 f"nothing was sent: the answer to interrupt {interrupt.id!r} is a {type(answer).__name__}; "
                 f"wrap it: {_ANSWERS}"
             )
+
+
+def _sendable(entries: Sequence[ResumeEntry]) -> list[ResumeEntry]:
+    if not entries:
+        return []
+    from agui_client._answers.payloads import json_entry
+
+    return [json_entry(entry) for entry in entries]
 
 
 def _missing(asked: Mapping[str, Interrupt], entries: Sequence[ResumeEntry]) -> list[str]:
@@ -138,7 +159,7 @@ def _unfit(interrupt: Interrupt, entry: ResumeEntry, now: datetime) -> list[str]
         return [f"{interrupt.id!r} expired at {interrupt.expires_at}; it can only be abandoned with Cancel()"]
     if interrupt.response_schema is None:
         return []
-    from agui_client._tools.answers import schema_errors
+    from agui_client._answers.judging import schema_errors
 
     problems = schema_errors(interrupt.response_schema, entry.payload)
     return [f"the answer to {interrupt.id!r} {problem}" for problem in problems]

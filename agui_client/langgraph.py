@@ -20,6 +20,7 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
 )
+from pydantic_core import from_json, to_json
 
 from agui_client._pipeline.events import WireEvent
 from agui_client._pipeline.middleware import Next
@@ -94,8 +95,7 @@ def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
         reason="langgraph:interrupt" if reason is None else reason,
         message=_first(str, told, "message"),
         tool_call_id=_first(str, told, "toolCallId", "tool_call_id"),
-        response_schema=_first(dict, told, "responseSchema", "response_schema")
-        or _first(dict, native, "response_schema"),
+        response_schema=_first(dict, told, "responseSchema", "response_schema") or _native_schema(native),
         expires_at=_first(str, told, "expiresAt", "expires_at"),
         metadata={"langgraph": {"raw": raw}},
         subagent_run_id=question.subagent_run_id,
@@ -103,19 +103,34 @@ def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
 
 
 def _parsed(value: Any) -> Any:
-    """What the graph asked; adapters send an object or array as JSON text."""
+    """What the graph asked; adapters send an object or array as JSON text, which stays text if no run can hold it."""
     if not isinstance(value, str):
-        return value
+        return value if _is_holdable(value) else None
     try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
+        parsed: object = from_json(value)
+    except ValueError:
         return value
-    return parsed if is_object(parsed) or is_array(parsed) else value
+    return parsed if (is_object(parsed) or is_array(parsed)) and _is_holdable(parsed) else value
+
+
+def _is_holdable(value: Any) -> bool:
+    """Whether it is JSON where an interrupt has it: a number may be out of range, or the whole nested too deeply."""
+    outcome = {"outcome": {"interrupts": [{"metadata": {"langgraph": {"raw": value}}}]}}
+    try:
+        from_json(to_json(outcome), allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _native_id(native: Mapping[str, Any]) -> str | None:
     given = _first(str, native, "id")
     return given if given is not None and _LANGGRAPH_ID.fullmatch(given) else None
+
+
+def _native_schema(native: Mapping[str, Any]) -> dict[str, Any] | None:
+    given = _first(dict, native, "response_schema")
+    return given if _is_holdable(given) else None
 
 
 def _first(kind: type[Any], told: Mapping[str, Any], *names: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_args
 from uuid import uuid4
 
@@ -22,9 +23,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from agui_client._pipeline.compat import upgraded_messages
+from agui_client._pipeline.plain import members_as_json
+from agui_client._pipeline.refusal import Refusal, summary
 from agui_client._pipeline.warnings import WarningLog
 from agui_client._tools.approval import Deny
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, sendable
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 """A message, or one as the JSON object it is on the wire; without an `id` it gets one."""
@@ -43,15 +46,17 @@ _MEDIA: Mapping[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
 _validate = TypeAdapter[Message](Message).validate_python
 
 
+@dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """Answers a tool call with an error the agent can act on (TOOL-10).
+    """Answers a tool call with an error the agent can act on (TOOL-10)."""
 
-    Args:
-        message: What went wrong, in a sentence.
-    """
+    message: str
+    """What went wrong, in a sentence."""
 
-    def __init__(self, message: str) -> None:
-        self.message = message
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.message), str):
+            raise UsageError(f"ToolFailure takes the message as text, not {self.message!r}")
+        object.__setattr__(self, "message", sendable(self.message))
 
 
 def as_messages(messages: Iterable[MessageLike]) -> list[Message]:
@@ -141,13 +146,27 @@ def content_of(value: object) -> str | list[Part]:
         Text, or content parts.
 
     Raises:
-        ValueError: It has no form in JSON, or its text holds half a character.
+        ValueError: It has no form in JSON, its text holds half a character, or a part is not what it should be.
     """
     if (parts := _as_parts([value] if isinstance(value, _PARTS) else value)) is not None:
-        return parts
+        return [_sound(part) for part in parts]
     if isinstance(value, str):
-        return value.encode().decode()
+        return str.encode(value).decode()
     return to_json(value, by_alias=True, inf_nan_mode="null").decode()
+
+
+def _sound(part: Part) -> Part:
+    """A part of its own, as it can be sent: what cannot would stand in the way of all that follows.
+
+    Raises:
+        ValueError: It cannot be sent.
+    """
+    refusals: list[Refusal] = []
+    plain = members_as_json(part, refusals)
+    if refusals:
+        raise ValueError(f"a content part {summary(refusals)}")
+    kind = next(kind for kind in _PARTS if isinstance(cast("object", part), kind))
+    return kind.model_validate(plain, by_alias=True, by_name=False, strict=True)
 
 
 def _as_parts(value: object) -> list[Part] | None:

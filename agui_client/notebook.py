@@ -2,21 +2,23 @@
 
 Buttons and fields below the cell, while the kernel's loop goes on: runs are awaited, `await agent.run_agent(...)`. From
 ipykernel 7.4 on a click reaches a cell that is still waiting. Before that, and without ipywidgets, questions are asked
-with `input()`, which stops the loop meanwhile.
+with `input()`, which stops the loop meanwhile. Where nobody can type, a call is denied and an interrupt left.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agui_client._tools.answer_form import AnswerForm, decision_form, read_arguments
+from agui_client._answers.form import AnswerForm, decision_form, read_arguments
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.sight import json_text, sentence
 from agui_client._widgets import Panel, area, field_input, widget
 from agui_client.errors import InterruptsNotCoveredError
-from agui_client.interrupts import Answer, Cancel, Resolve, cover
+from agui_client.interrupts import Answer, Cancel, Resolve, cover, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import ApprovalRequest
 
 __all__ = ["NotebookAnswerer", "NotebookApprover"]
+
+AnswerT = TypeVar("AnswerT")
+
+_NOBODY = "There was nobody to ask, so this tool call was not carried out."
+_EXPIRED = "It has expired, and cannot be answered."
 
 
 class NotebookApprover:
@@ -50,7 +57,7 @@ class NotebookApprover:
         """
         asked = f"The agent wants to call {request.name}. {request.tool.description}"
         if not self._uses_widgets:
-            return _typed_decision(f"{sentence(asked)}\n{json_text(request.arguments)}")
+            return _typed(f"{sentence(asked)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
         arguments = area(json_text(request.arguments), is_shown=False)
         reason = widget("Text", placeholder="why not, if you deny it")
         async with Panel(asked, [arguments, reason], ["Approve", "Deny"]) as panel:
@@ -84,12 +91,14 @@ class NotebookAnswerer:
         """
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
         asked = f"{sentence(interrupt.message or interrupt.reason)}{details}"
-        if decision_form(interrupt) is not None:
+        if is_expired(interrupt, datetime.now(UTC)):
+            asked, form, choices = f"{asked}\n{_EXPIRED}", None, list[str]()
+        elif decision_form(interrupt) is not None:
             form, choices = None, ["Approve", "Deny"]
         else:
             form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), ["Answer"]
         if not self._uses_widgets:
-            return _typed_decision(asked) if form is None else _typed_answer(asked, form)
+            return _typed(asked, lambda: _typed_answer(interrupt, form, choices))
         inputs = {field.name: field_input(field) for field in (form.fields if form is not None else ())}
         async with Panel(asked, list(inputs.values()), [*choices, "Go on without"]) as panel:
             while True:
@@ -108,21 +117,39 @@ def _pressed_answer(choice: str, form: AnswerForm | None, inputs: Mapping[str, A
     return decisions.get(choice, Cancel())
 
 
-def _typed_decision(asked: str) -> Approve | Deny:
+def _typed(asked: str, read: Callable[[], AnswerT]) -> AnswerT | None:
+    """Show what is asked, and read what is typed; None if nobody can type, or it will not do."""
     sys.stdout.write(f"{asked}\n")
-    if input("Allow it? [y/N] ").strip().lower() in {"y", "yes"}:
+    try:
+        return read()
+    except (EOFError, NotImplementedError):  # of IPython's, StdinNotImplementedError
+        why = "there is nobody to ask"
+    except (ValueError, InterruptsNotCoveredError) as error:
+        why = sentence(str(error))
+    sys.stdout.write(f"left without an answer: {why}\n")
+    return None
+
+
+def _typed_decision() -> Approve | Deny:
+    if _is_yes("Allow it? [y/N] "):
         return Approve()
     return Deny(input("Why not? ").strip() or Deny().reason)
 
 
-def _typed_answer(asked: str, form: AnswerForm) -> Answer | None:
-    sys.stdout.write(f"{asked}\n")
-    try:
+def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[str]) -> Answer | None:
+    if not choices:
+        return Cancel() if _is_yes("Let the agent go on without an answer? [y/N] ") else None
+    if form is None:
+        answer: Answer = _typed_decision()
+    else:
         typed = {field.name: input(f"{sentence(field.label)}: ") for field in form.fields}
-        return Resolve(form.payload(form.read(typed)))
-    except ValueError as error:
-        sys.stdout.write(f"left without an answer: {sentence(str(error))}\n")
-        return None
+        answer = Resolve(form.payload(form.read(typed)))
+    cover([interrupt], {interrupt.id: answer})
+    return answer
+
+
+def _is_yes(question: str) -> bool:
+    return input(question).strip().lower() in {"y", "yes"}
 
 
 def _clicks_arrive() -> bool:

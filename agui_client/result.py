@@ -46,6 +46,9 @@ class Timings:
     """Until the run ended."""
 
 
+MOST_REPORTS = 100
+"""How much of what a tool reports is kept."""
+
 ToolStatus = Literal["waiting", "running", "succeeded", "failed", "denied", "timed out", "cancelled"]
 """How far the execution of a tool has come; "waiting" is for approval, or for its turn."""
 
@@ -63,7 +66,7 @@ class ToolExecution:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What it was called with, held against its schema; empty if the arguments do not fit."""
     progress: Sequence[Any] = ()
-    """What it reported with `ctx.report(...)`, in order."""
+    """What it reported with `ctx.report(...)`, in order; the latest 100."""
     message: ToolMessage | None = None
     """What the agent is told; None before the end."""
     seconds: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -284,6 +285,16 @@ def test_a_function_is_an_agent(verb: Verb) -> None:
     assert (agent.agent_id, agent.description) == ("echo", "Says what it was told.")
     assert verb(agent, "Hi").error is None
     assert contents(agent) == ["Hi"]
+
+
+def test_an_agent_is_described_by_the_first_line_of_its_functions_docstring_and_by_no_other_objects() -> None:
+    async def indented(input: RunAgentInput) -> AsyncIterator[Event]:
+        for _ in ():
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    indented.__doc__ = "\n        Says nothing.\n\n        Ever.\n        "
+    assert FunctionAgent(indented).description == "Says nothing."
+    assert FunctionAgent(partial(echo)).description == ""
 
 
 @every_verb

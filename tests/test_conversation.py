@@ -14,12 +14,14 @@ from ag_ui.core import (
 
 from agui_client import (
     AbstractAgent,
+    Approve,
     ConversationSnapshot,
     FunctionAgent,
     RunInProgressError,
     UsageError,
+    tool,
 )
-from agui_client.testing import ScriptedAgent, interrupt, state, text, turn
+from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from support import scenario
 
 HELLO = turn(text("Hello."))
@@ -162,3 +164,22 @@ def test_a_conversation_is_not_replaced_in_the_middle_of_a_run() -> None:
         with pytest.raises(RunInProgressError):
             agent.restore(document)
         assert run.result().text == "Hello."
+
+
+@pytest.mark.requirement("SEC-3")
+def test_an_older_document_of_a_thread_does_not_let_its_calls_be_carried_out_again() -> None:
+    paid: list[int] = []
+
+    @tool(approval="always")
+    def pay() -> str:
+        paid.append(1)
+        return "paid"
+
+    agent = ScriptedAgent(turn(tool_call("pay", tool_call_id="c1")), turn(text("Done.")), tools=[pay])
+    agent.run_agent_sync("Hi")
+    before = agent.snapshot()
+    agent.run_agent_sync(tool_results={"c1": Approve()})
+    agent.restore(before)
+    with pytest.raises(UsageError, match="whose function was called before"):
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+    assert paid == [1]

@@ -180,9 +180,10 @@ def test_the_surfaces_import_only_the_pipeline_errors_results_and_themselves() -
     assert _lines(i for i in run_time if not _is_or_is_in(i.target, *allowed)) == []
 
 
-def test_the_tools_see_a_run_only_through_a_callable() -> None:
+@pytest.mark.parametrize("package", ["agui_client._tools", "agui_client._answers"])
+def test_tools_and_answers_see_a_run_only_through_a_callable(package: str) -> None:
     agents = ("agui_client.agent", "agui_client.http_agent", "agui_client.function_agent")
-    broken = (i for i in _own("agui_client._tools") if _is_or_is_in(i.target, *agents, "agui_client._surfaces"))
+    broken = (i for i in _own(package) if _is_or_is_in(i.target, *agents, "agui_client._surfaces"))
     assert _lines(i for i in broken if not i.typing_only) == []
 
 

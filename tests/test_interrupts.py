@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ag_ui.core import (
@@ -260,6 +260,13 @@ def test_a_date_without_a_zone_is_utc() -> None:
 # --- the schema of an answer
 
 SCHEMA = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
+
+
+def test_answers_are_by_id() -> None:
+    agent = interrupted(question("i1"))
+    with pytest.raises(InterruptsNotCoveredError, match=r"resume is \{interrupt_id: answer\}"):
+        agent.run_agent_sync(resume=cast("Any", {1: Resolve("yes")}))
+    assert agent.run_agent_sync(resume={"i1": Resolve("yes")}).text == "Done."
 
 
 @every_verb

@@ -28,6 +28,7 @@ from ag_ui.core import (
 from agui_client import (
     AbstractAgent,
     Cancel,
+    ConversationSnapshot,
     FunctionAgent,
     IncompleteRunError,
     InterruptsNotCoveredError,
@@ -122,6 +123,12 @@ def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
         ("null", "null", "null"),
         ('"quoted"', '"quoted"', '"quoted"'),
         ("{broken", "{broken", "{broken"),
+        ("[NaN]", "[NaN]", "[NaN]"),
+        ('{"up_to": Infinity}', '{"up_to": Infinity}', '{"up_to": Infinity}'),
+        ("[1e999]", "[1e999]", "[1e999]"),
+        ('["\\ud800"]', '["\\ud800"]', '["\\ud800"]'),
+        (f"[{'9' * 5000}]", f"[{'9' * 5000}]", f"[{'9' * 5000}]"),
+        ("[" * 197 + "]" * 197, "[" * 197 + "]" * 197, "[" * 197 + "]" * 197),
         ("[" * 100_000, "[" * 100_000, "[" * 100_000),
         ("", "", ""),
         (42, 42, None),
@@ -132,6 +139,23 @@ def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
 def test_whatever_a_graph_asks_is_told(value: Any, raw: Any, message: str | None) -> None:
     (interrupt,) = Graph(CustomEvent(name="on_interrupt", value=value)).asked()
     assert (interrupt.metadata, interrupt.message) == ({"langgraph": {"raw": raw}}, message)
+
+
+def test_what_no_run_can_hold_is_not_in_a_question() -> None:
+    beyond = {"minimum": float("inf")}
+    event = CustomEvent(name="on_interrupt", value=beyond, raw_event={"id": A, "response_schema": beyond})
+    assert Graph(event).asked() == [
+        Interrupt(id=f"on_interrupt:{A}", reason="langgraph:interrupt", metadata={"langgraph": {"raw": None}})
+    ]
+
+
+def test_however_deep_a_question_is_it_can_be_saved_and_answered() -> None:
+    for depth in range(185, 200):
+        graph = Graph(question("[" * depth + "]" * depth, A))
+        graph.asked()
+        saved = graph.agent.snapshot().model_dump_json()
+        graph.agent.restore(ConversationSnapshot.model_validate_json(saved))
+        assert graph.told(Resolve("yes")) == {A: "yes"}
 
 
 @pytest.mark.requirement("INT-7")

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Interrupt, Tool
+from IPython.core.error import StdinNotImplementedError
 
 from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
@@ -120,7 +121,7 @@ async def test_a_click_approves_or_denies(page: Page) -> None:
 @pytest.mark.requirement("SEC-2")
 async def test_edited_arguments_are_approved_once_they_fit(page: Page) -> None:
     assert await decision(page, ["Approve", '{"path": 1}'], ["Approve", '{"path": "/b"}']) == Approve({"path": "/b"})
-    assert page.problem == "1 is not of type 'string'"
+    assert page.problem == 'path: type is "string"'
 
 
 @pytest.mark.anyio
@@ -144,7 +145,7 @@ async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -
     assert await answer(page, ASKED, *presses) == Resolve(
         {"line": "B2", "tickets": 2, "return_trip": True, "seats": [1]}
     )
-    assert page.problem == "tickets: 0 is less than the minimum of 1"
+    assert page.problem == "tickets: minimum is 1"
 
 
 @pytest.mark.anyio
@@ -188,6 +189,37 @@ async def test_without_widgets_a_form_is_filled_in_line_by_line(
     assert await answerer(ASKED) is None
     assert await answerer(DECISION) == Approve()
     assert "left without an answer: line: this cannot be left out\n" in capsys.readouterr().out
+
+
+EXPIRED = ASKED.model_copy(update={"expires_at": "2020-01-01T00:00:00Z"})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("raised", [EOFError, StdinNotImplementedError])
+async def test_where_nobody_can_type_nothing_is_approved_or_answered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], raised: type[Exception]
+) -> None:
+    def cannot(prompt: str) -> str:
+        raise raised
+
+    monkeypatch.setattr("builtins.input", cannot)
+    assert await NotebookApprover(widgets=False)(REQUEST) == Deny(
+        "There was nobody to ask, so this tool call was not carried out."
+    )
+    for asked in (ASKED, DECISION, EXPIRED):
+        assert await NotebookAnswerer(widgets=False)(asked) is None
+    assert capsys.readouterr().out.count("left without an answer: there is nobody to ask\n") == 4
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("INT-5")
+async def test_an_expired_question_can_only_be_gone_on_without(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await answer(page, EXPIRED, ["Go on without"]) == Cancel()
+    assert (list(page.buttons), page.fields) == (["Go on without"], [])
+    assert page.shown.endswith("\nIt has expired, and cannot be answered.")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n\n"))
+    assert await NotebookAnswerer(widgets=False)(EXPIRED) == Cancel()
+    assert await NotebookAnswerer(widgets=False)(EXPIRED) is None
 
 
 CELL = """

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from ag_ui.core import (
     AssistantMessage,
+    Event,
+    RunAgentInput,
     RunFinishedSuccessOutcome,
+    RunStartedEvent,
     TextPart,
     ToolMessage,
 )
 from pydantic import BaseModel
 
-from agui_client import AbstractAgent, ConversationSnapshot, ToolFailure, UsageError
+from agui_client import AbstractAgent, Approve, ConversationSnapshot, Deny, ToolFailure, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
 from support.verbs import Verb, every_result_verb, every_verb
 
@@ -196,3 +201,104 @@ def test_a_call_that_an_interrupt_is_about_is_answered_by_the_interrupt() -> Non
     assert [call.id for call in result.pending_tool_calls] == ["call-1"]
     agent.abandon_interrupts()
     assert agent.run_agent_sync("Never mind").warnings == []
+
+
+# --- said again, and what cannot be said
+
+
+async def _unreachable(input: RunAgentInput) -> AsyncIterator[Event]:
+    if input.thread_id:
+        raise ConnectionResetError
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+@every_verb
+def test_an_approval_that_is_said_again_after_a_failure_is_carried_out_once(verb: Verb) -> None:
+    looked: list[str] = []
+
+    @tool(approval="always")
+    def look(at: str) -> str:
+        looked.append(at)
+        return f"seen {at}"
+
+    asking = turn(tool_call("look", {"at": "map"}, tool_call_id="c1"))
+    agent = ScriptedAgent(asking, _unreachable, _unreachable, DONE, tools=[look])
+    assert verb(agent, "Hi").error is None
+    for _ in range(2):
+        assert isinstance(verb(agent, "Now", tool_results={"c1": Approve()}).error, ConnectionResetError)
+    assert verb(agent, "Now", tool_results={"c1": Approve()}).error is None
+    assert (looked, [each.content for each in answers(agent)]) == (["map"], ["seen map"])
+    assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "user", "assistant"]
+
+
+DEEP = json.loads("[" * 300 + "]" * 300)
+BROKEN_PART = TextPart(text="fine")
+BROKEN_PART.metadata = {"a": object()}
+UNSENDABLE: dict[str, Any] = {
+    "half a character": "\ud800",
+    "a part with half a character": TextPart(text="\ud800"),
+    "a part that is none": [TextPart.model_construct(text=5)],
+    "a part with odd metadata": BROKEN_PART,
+    "a part with a date": TextPart(text="fine", metadata={"at": datetime(2026, 1, 2)}),
+    "a part with no number": TextPart(text="fine", metadata={"share": float("nan")}),
+    "a part that is too deep": TextPart(text="fine", metadata={"deep": DEEP}),
+    "an object": object(),
+}
+
+
+@pytest.mark.parametrize("value", UNSENDABLE.values(), ids=list(UNSENDABLE))
+@every_verb
+@pytest.mark.requirement("TOOL-6")
+def test_a_result_that_cannot_be_sent_is_refused_and_the_call_stays_pending(verb: Verb, value: Any) -> None:
+    agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE)
+    assert verb(agent, "Hi").error is None
+    error = verb(agent, tool_results={"c1": value}).error
+    assert isinstance(error, UsageError)
+    assert "the result of tool call 'c1' is not JSON" in str(error)
+    assert verb(agent, tool_results={"c1": "seen"}).error is None
+
+
+@pytest.mark.parametrize("value", UNSENDABLE.values(), ids=list(UNSENDABLE))
+@every_verb
+@pytest.mark.requirement("TOOL-10")
+def test_a_tool_that_returns_what_cannot_be_sent_has_failed(verb: Verb, value: Any) -> None:
+    @tool
+    def look() -> Any:
+        return value
+
+    agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE, DONE, tools=[look])
+    assert verb(agent, "Hi").error is None
+    assert [each.error for each in answers(agent)] == [
+        "The tool failed because of an internal error of the application."
+    ]
+    assert verb(agent, "Again").error is None
+
+
+@pytest.mark.parametrize("said", [Deny("no \ud800"), ToolFailure("no \ud800")], ids=["Deny", "ToolFailure"])
+@every_verb
+def test_half_a_character_in_a_denial_becomes_a_question_mark(verb: Verb, said: Any) -> None:
+    agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE)
+    assert verb(agent, "Hi").error is None
+    assert verb(agent, tool_results={"c1": said}).error is None
+    assert [each.error for each in answers(agent)] == ["no ?"]
+
+
+def test_a_failure_is_told_in_text() -> None:
+    with pytest.raises(UsageError, match="ToolFailure takes the message as text"):
+        ToolFailure(5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+@every_verb
+@pytest.mark.requirement("TOOL-6")
+def test_a_part_that_is_changed_after_it_was_returned_is_sent_as_it_was(verb: Verb) -> None:
+    shared = TextPart(text="fine")
+
+    @tool
+    def look() -> TextPart:
+        return shared
+
+    agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE, DONE, tools=[look])
+    assert verb(agent, "Hi").error is None
+    shared.text = "\ud800"
+    assert verb(agent, "Again").error is None
+    assert [each.content for each in answers(agent)] == [[TextPart(text="fine")]]

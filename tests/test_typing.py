@@ -12,15 +12,20 @@ import agui_client
 
 _FILES = sorted((Path(__file__).parent / "typing").glob("*.py"))
 _MET_BUT_NOT_WRITTEN = {
+    "Answer",
     "Answerer",
     "Approver",
     "Change",
     "ConnectOptions",
+    "Decision",
     "HeaderSource",
+    "MessageLike",
     "Middleware",
     "OnAbort",
     "Reducer",
+    "Refresh",
     "ResponseInfo",
+    "Resume",
     "RunOptions",
     "Subscription",
     "Timings",

@@ -10,10 +10,27 @@ from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agui_client._cli.output import one_line
+from agui_client._cli.output import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+
+class Shown:
+    """Whatever an agent had a part in, as a screen may have it: all that is drawn goes through here (SEC-8).
+
+    What is drawn is looked at, not what was written: Markdown, for one, makes characters of `&#x202e;`.
+
+    Args:
+        content: What to draw.
+    """
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._content, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 class Block:
@@ -65,12 +82,12 @@ class Thought(Block):
 
 
 class Answer(Block):
-    """A text message, as Markdown."""
+    """A text message, as Markdown; where a link leads is told."""
 
     doing = "answering"
 
     def __rich__(self) -> RenderableType:
-        return Markdown(self.content)
+        return Markdown(self.content, hyperlinks=False)
 
 
 class Call(Block):
@@ -84,9 +101,9 @@ class Call(Block):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.doing = f"calling {name}"
-        self.doing_next = f"waiting for {name}"
-        self._name = name
+        self._name = one_line(name)
+        self.doing = f"calling {self._name}"
+        self.doing_next = f"waiting for {self._name}"
 
     def __rich__(self) -> RenderableType:
         return Text.assemble(("tool ", "dim"), (self._name, "bold cyan"), f" {one_line(self.content)}")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunFinishedCancelledOutcome
-from rich.console import Console
 
 from agui_client._cli.demo import demo_server
 from agui_client._cli.exits import ExitCode, code_of, drive
@@ -19,11 +18,11 @@ from agui_client._cli.output import WarningLines, usage_line
 from agui_client._cli.people import TerminalAnswerer, TerminalApprover
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.remarks import REMARKS, remark
+from agui_client._cli.watching import drawing_board, watch
 from agui_client._surfaces.hooks import HookContext, Subscriber
 
 if TYPE_CHECKING:
-    from agui_client._cli.asking import Address
-    from agui_client._surfaces.stream import AgentRun
+    from agui_client._cli.peers import Peer
     from agui_client._tools.offer import ToolSource
     from agui_client.agent import AbstractAgent
     from agui_client.conversation import ConversationSnapshot
@@ -33,40 +32,39 @@ if TYPE_CHECKING:
     Lines = TypedLines | GivenLines
 
 
-def chat_with_demo(address: Callable[[str], Address], tools: ToolSource) -> int:
+def chat_with_demo(peer: Callable[[str], Peer], tools: ToolSource) -> int:
     """Serve the demo agent, and talk with it.
 
     Args:
-        address: Says how, given where it is.
+        peer: Says how, given where it is.
         tools: What it may call.
 
     Returns:
         The exit code.
     """
     with demo_server(0) as server:
-        return chat_with(address(server.url), tools)
+        return chat_with(peer(server.url), tools)
 
 
-def chat_with(address: Address, tools: ToolSource) -> int:
+def chat_with(peer: Peer, tools: ToolSource) -> int:
     """Talk with an agent until somebody has said everything.
 
     Args:
-        address: Where it is.
+        peer: Where it is, and how it is reached.
         tools: What it may call.
 
     Returns:
         The exit code.
     """
-    console = Console()
-    is_drawable = console.is_terminal and not console.is_dumb_terminal
-    view: View = LiveRun(console) if is_drawable else PlainRun(answers=sys.stdout, notes=sys.stderr)
+    console = drawing_board()
+    view: View = PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
     WarningLines(view.note).install()
     lines: Lines = TypedLines(REMARKS) if sys.stdin.isatty() else GivenLines()
     approve = TerminalApprover(around=view.paused)
     answer = TerminalAnswerer(around=view.paused, messages=lambda: agent.messages)
-    agent = address.agent(tools=tools, approve=approve, answer=answer)
+    agent = peer.agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
-        view.note(f"talking with {agent.url}; /help lists what else can be said")
+        view.note(f"talking with {peer.place}; /help lists what else can be said")
     with asyncio.Runner() as runner:
         return Chat(agent, view, Leftovers(agent, approve, answer), runner).talk(lines)
 
@@ -114,7 +112,7 @@ class Chat(Subscriber):
             code = self._take(line.strip())
             if code and (not lines.is_typed or code == ExitCode.BROKEN_PIPE):
                 return code
-            if not self.is_settled and lines.is_typed:
+            if lines.is_typed and not (self.is_settled or self.is_over):
                 self.view.note("/retry goes on from here")
         return ExitCode.SUCCESS
 
@@ -143,7 +141,7 @@ class Chat(Subscriber):
         if not line:
             return ExitCode.SUCCESS
         if line.startswith("/") and not line.startswith("//"):
-            return remark(self, line)
+            return drive(lambda: remark(self, line))
         return self.say(line.removeprefix("/") if line.startswith("//") else line)
 
     def _run(self) -> int:
@@ -153,20 +151,13 @@ class Chat(Subscriber):
             return ExitCode.UNFINISHED
         held = len(self.agent.messages)
         try:
-            result = self._runner.run(self._watch(self.agent.stream(self._unsaid, **options)))
+            result = self._runner.run(watch(self.agent.stream(self._unsaid, **options), self.view))
         finally:
             # A prompt that could not be sent is not in the conversation.
             if len(self.agent.messages) > held:
                 self._unsaid = None
         self._conclude(result)
         return code_of(result)
-
-    async def _watch(self, run: AgentRun) -> RunResult:
-        with self.view.running():
-            async with run:
-                async for event in run:
-                    self.view.show(event, run.state)
-                return await run.result()
 
     def _conclude(self, result: RunResult) -> None:
         """Say what is left to say after a run."""

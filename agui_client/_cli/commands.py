@@ -12,13 +12,13 @@ import click
 from ag_ui.core import PROTOCOL_VERSION
 from pydantic_core import to_jsonable_python
 
-from agui_client._cli.asking import address, asks, question, talks
 from agui_client._cli.exits import ExitCode, code_of, complain, drive
-from agui_client._cli.output import Transcript, WarningLines
+from agui_client._cli.output import Transcript, WarningLines, shown_json
+from agui_client._cli.peers import asks, peer, question, talks
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
-    from agui_client._cli.asking import Question
+    from agui_client._cli.peers import Question
     from agui_client.result import RunResult
 
 
@@ -34,7 +34,7 @@ Exit codes:
   0    the run succeeded
   1    the agent reported an error
   2    wrong usage; nothing was sent
-  3    no usable response, or a broken stream
+  3    no usable response, a broken stream, or a failure here
   4    the agent waits for an answer or a tool's result, or cancelled the run
   130  stopped with Ctrl-C
 """
@@ -86,7 +86,7 @@ def events(**asked: Any) -> int:
     "places",
     multiple=True,
     metavar="MODULE:NAME",
-    help="A @tool, a list of them, or a function that chooses, in a module or FILE.py; may be repeated.",
+    help="A @tool, a list of them, or a function of a RunAgentInput that chooses; FILE.py:NAME, too; may be repeated.",
 )
 def chat(places: tuple[str, ...], url: str | None, **asked: Any) -> int:
     """Talk with the agent at URL, or with the demo agent.
@@ -94,14 +94,14 @@ def chat(places: tuple[str, ...], url: str | None, **asked: Any) -> int:
     It may call the tools you give it, and asks you before those that want approval. /help lists what else can be said.
     Where nobody types, each line of stdin is a prompt, and the first that fails ends the chat.
     """
-    # Only the chat needs prompt_toolkit.
+    # Loaded here: `agui run` needs neither prompt_toolkit nor rich.
     from agui_client._cli.chat import chat_with, chat_with_demo
     from agui_client._cli.toolbox import load_tools
 
     tools = load_tools(places)
     if url is None:
-        return drive(lambda: chat_with_demo(lambda served: address(url=served, **asked), tools))
-    whom = address(url=url, **asked)
+        return drive(lambda: chat_with_demo(lambda served: peer(url=served, **asked), tools))
+    whom = peer(url=url, **asked)
     return drive(lambda: chat_with(whom, tools))
 
 
@@ -118,7 +118,7 @@ def demo(port: int | None, only_serve: bool) -> int:
     It thinks, calls a tool, writes shared state, streams Markdown, and asks before it acts. Without a terminal the
     demo prints plain lines and answers the question itself.
     """
-    # Only the demo needs rich and uvicorn.
+    # Loaded here: `agui run` needs neither uvicorn nor rich.
     from agui_client._cli.demo import serve_demo, show_demo
 
     return drive(lambda: serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0))
@@ -147,7 +147,7 @@ async def _run(asked: Question, *, verbose: bool, as_json: bool) -> int:
 async def _events(asked: Question) -> int:
     async with asked.stream() as stream:
         async for event in stream:
-            click.echo(event.model_dump_json(by_alias=True))
+            click.echo(shown_json(event.model_dump_json(by_alias=True), sys.stdout))
         return code_of(await stream.result())
 
 
@@ -155,4 +155,4 @@ def _print_json(result: RunResult | None, error: AGUIError | None = None) -> Non
     document: dict[str, Any] = to_jsonable_python(result, by_alias=True) if result is not None else {}
     if error is not None:
         document["error"] = {"type": type(error).__name__, "message": str(error), "code": getattr(error, "code", None)}
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    click.echo(shown_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))

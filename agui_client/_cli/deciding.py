@@ -14,9 +14,9 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
-from agui_client._cli.sight import beginning, json_lines
+from agui_client._answers.form import read_arguments
+from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.terminal import LeftError
-from agui_client._tools.answer_form import read_arguments
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.sight import json_text, sentence
 

@@ -11,19 +11,17 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from agui_client._cli.exits import ExitCode
 from agui_client._cli.live_view import LiveView
 from agui_client._cli.plain_view import PlainView
+from agui_client._cli.watching import drawing_board, watch
 from agui_client.http_agent import HttpAgent
 from agui_client.interrupts import Resolve
 from agui_client.testing import Server, demo_agent, serve
 
 if TYPE_CHECKING:
-    from agui_client._surfaces.stream import AgentRun
     from agui_client.interrupts import Answer
-    from agui_client.result import RunResult
 
     View = LiveView | PlainView
 
@@ -45,20 +43,19 @@ def serve_demo(port: int) -> int:
 
 def show_demo(port: int) -> int:
     """Ask the demo agent over HTTP, show what happens, answer what it asks."""
-    console = Console()
-    is_drawable = console.is_terminal and not console.is_dumb_terminal
-    view: View = LiveView(console, can_ask=sys.stdin.isatty()) if is_drawable else PlainView(sys.stdout)
+    console = drawing_board()
+    view: View = PlainView(sys.stdout) if console is None else LiveView(console, can_ask=sys.stdin.isatty())
     with demo_server(port) as server, asyncio.Runner() as runner:
         view.begin(server.url, PROMPT)
         agent = HttpAgent(server.url)
-        results = [runner.run(_watch(agent.stream(PROMPT), view))]
+        results = [runner.run(watch(agent.stream(PROMPT), view))]
         while interrupts := results[-1].interrupts:
             # Asked between the runs of the loop: inside, Ctrl-C would wait for the answer.
             answers: dict[str, Answer] = {
                 interrupt.id: Resolve({"approved": view.ask(interrupt.message or interrupt.reason)})
                 for interrupt in interrupts
             }
-            results.append(runner.run(_watch(agent.stream(resume=answers), view)))
+            results.append(runner.run(watch(agent.stream(resume=answers), view)))
         view.finish(results)
     return ExitCode.SUCCESS
 
@@ -77,11 +74,3 @@ def demo_server(port: int) -> Generator[Server]:
             reason = os.strerror(error.errno or 0)
             raise click.UsageError(f"cannot serve on port {port}: {reason}; name another with --port") from error
         yield server
-
-
-async def _watch(run: AgentRun, view: View) -> RunResult:
-    with view.running():
-        async with run:
-            async for event in run:
-                view.show(event, run.state)
-            return await run.result()

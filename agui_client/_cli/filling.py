@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from agui_client._answers.form import MISSING, name_of
 from agui_client._cli.terminal import LeftError
-from agui_client._tools.answer_form import MISSING, name_of
 from agui_client._tools.sight import exact, json_text, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from agui_client._answers.form import AnswerForm, FormField
     from agui_client._cli.terminal import Keyboard
-    from agui_client._tools.answer_form import AnswerForm, FormField
 
 
 class Filling:

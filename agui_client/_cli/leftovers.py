@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, RunAgentInput
+from ag_ui.core import RunAgentInput
 
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.function import FunctionTool
@@ -13,9 +13,9 @@ from agui_client._tools.offer import offered
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from ag_ui.core import ToolCall
+    from ag_ui.core import Interrupt, ToolCall
 
     from agui_client._cli.people import TerminalAnswerer, TerminalApprover
     from agui_client.agent import AbstractAgent
@@ -44,12 +44,12 @@ class Leftovers:
             What the next run has to say about them; None if a question stays open, so that there can be no next run.
         """
         answers: dict[str, Answer] = {}
-        for interrupt in self._agent.pending_interrupts:
+        for interrupt in self._asked():
             answer = await self._answer(interrupt)
             if answer is None:
                 return None
             answers[interrupt.id] = answer
-        results = {call.id: result for call in self._calls() if (result := await self._decision(call)) is not None}
+        results = await self._decisions(self._agent.pending_tool_calls)
         options: RunOptions = {}
         if answers:
             options["resume"] = answers
@@ -57,23 +57,26 @@ class Leftovers:
             options["tool_results"] = results
         return options
 
-    def _calls(self) -> Iterator[ToolCall]:
-        pending = self._agent.snapshot().pending_tool_call_ids
-        for message in self._agent.messages:
-            if isinstance(message, AssistantMessage):
-                yield from (call for call in message.tool_calls or () if call.id in pending)
+    def _asked(self) -> Sequence[Interrupt]:
+        """What still wants an answer: what was abandoned goes out as cancelled by itself."""
+        pending = self._agent.pending_interrupts
+        return () if pending and self._agent.snapshot().abandoned else pending
 
-    async def _decision(self, call: ToolCall) -> Approve | Deny | None:
-        """What is decided about a call, also one that would not want approval: nobody knows how far it came."""
+    async def _decisions(self, calls: Sequence[ToolCall]) -> dict[str, Approve | Deny]:
+        """What is decided about calls, also those that would not want approval: nobody knows how far they came."""
+        if not calls:
+            return {}
         asked = RunAgentInput(
             thread_id=self._agent.thread_id,
             run_id=str(uuid4()),
             messages=self._agent.messages,
             state=self._agent.state,
         )
-        tool = offered(self._agent.tools, asked).get(call.function.name)
-        if not isinstance(tool, FunctionTool):
-            return None
+        tools = offered(self._agent.tools, asked)
+        ours = [(call, tool) for call in calls if isinstance(tool := tools.get(call.function.name), FunctionTool)]
+        return {call.id: await self._decision(call, tool, asked) for call, tool in ours}
+
+    async def _decision(self, call: ToolCall, tool: FunctionTool[..., Any], asked: RunAgentInput) -> Approve | Deny:
         try:
             arguments = tool.bind(call.function.arguments).arguments
         except ToolError:

@@ -16,6 +16,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import PromptSession
 
 from agui_client._cli.terminal import screen
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,20 +66,44 @@ class GivenLines:
     """Whether somebody sits there."""
 
     def next(self) -> str | None:
-        """The next line; None when there is none any more."""
-        line = sys.stdin.readline()
+        """The next line; None when there is none any more.
+
+        Raises:
+            UsageError: It is not text.
+        """
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"a line of stdin cannot be read: {error}") from error
         return line.removesuffix("\n") if line else None
 
 
-def _history() -> History:
+class _KeptHistory(FileHistory):
     """What was typed before, in a file that only its owner reads; just for now where there can be none."""
-    path = _state_folder() / "chat_history"
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        if os.access(path, os.R_OK | os.W_OK):
-            return FileHistory(path)
-    return InMemoryHistory()
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The lines that were kept, the latest first."""
+        with suppress(OSError):
+            return list(super().load_history_strings())
+        return ()
+
+    def store_string(self, string: str) -> None:
+        """Keep a line, if there is still a file to keep it in."""
+        with suppress(OSError, UnicodeError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600)
+            super().store_string(string)
+
+
+def _history() -> History:
+    try:
+        return _KeptHistory(_state_folder() / "chat_history")
+    except RuntimeError:  # nobody's home
+        return InMemoryHistory()
 
 
 def _state_folder() -> Path:

@@ -25,8 +25,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from agui_client._cli.blocks import Answer, Block, Call, Status, Tail, Thought, Work
-from agui_client._cli.output import execution_line, is_over, one_line, printable, told
+from agui_client._cli.blocks import Answer, Block, Call, Shown, Status, Tail, Thought, Work
+from agui_client._cli.output import execution_line, is_over, one_line, told
 
 if TYPE_CHECKING:
     from agui_client.result import ToolExecution
@@ -82,7 +82,7 @@ class LiveRun:
             with self._lock:
                 self._is_paused = False
                 for renderable in self._held:
-                    self._console.print(renderable)
+                    self._print(renderable)
                 self._held.clear()
                 self._open()
 
@@ -104,7 +104,7 @@ class LiveRun:
                 self._keep(Text(one_line(execution_line(execution)), style=style), gap=False)
             else:
                 self._blocks[item_id] = Work(execution_line(execution))
-                self._status.doing = f"working on {execution.name}"
+                self._status.doing = f"working on {one_line(execution.name)}"
                 self._redraw()
 
     def note(self, sentence: str) -> None:
@@ -115,7 +115,7 @@ class LiveRun:
     def tell(self, text: str) -> None:
         """Print what was asked for."""
         with self._lock:
-            self._keep(Text(printable(text)), gap=False)
+            self._keep(Text(text), gap=False)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -157,7 +157,10 @@ class LiveRun:
             return
         # Drawn at once: what is printed now would otherwise stand there twice until the next refresh.
         self._redraw(refresh=True)
-        self._console.print(kept)
+        self._print(kept)
+
+    def _print(self, renderable: RenderableType) -> None:
+        self._console.print(Shown(renderable))
 
     def _redraw(self, *, refresh: bool = False) -> None:
         if self._live is not None:
@@ -177,7 +180,7 @@ class LiveRun:
     def _screen(self) -> RenderableType:
         below = self._below()
         height = self._console.height - _STATUS_LINES - self._lines_below
-        return Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status)
+        return Shown(Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status))
 
     _lines_below = 0
     """Lines of the terminal that `_below` takes."""

@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import summary
+from agui_client._cli.output import printable, summary
 
 if TYPE_CHECKING:
     from agui_client.result import RunResult
@@ -37,15 +37,15 @@ class LiveView(LiveRun):
 
     def begin(self, url: str, prompt: str) -> None:
         """Say what is going to happen."""
-        self._console.print(Text(f"The demo agent answers at {url}", style="dim"))
-        self._console.print(Text(f"> {prompt}", style="bold"), end="\n\n")
+        self._print(Text(f"The demo agent answers at {url}", style="dim"))
+        self._print(Text(f"> {prompt}\n", style="bold"))
 
     @contextmanager
     def running(self) -> Generator[None]:
         """Around each run: draw while it lasts."""
         with super().running():
             yield
-        self._console.print(self._state_panel())
+        self._print(self._state_panel())
 
     def show(self, event: Event, state: Any) -> None:
         """Draw what one event adds."""
@@ -58,9 +58,9 @@ class LiveView(LiveRun):
 
     def ask(self, question: str) -> bool:
         """Put the agent's question to whoever sits there; only "y" and "yes" approve."""
-        asked = Text.assemble(("? ", "bold yellow"), (question, "bold"), (" [y/N] ", "dim"))
+        asked = Text.assemble(("? ", "bold yellow"), (printable(question), "bold"), (" [y/N] ", "dim"))
         if not self._can_ask:
-            self._console.print(asked.append("yes (nobody can type here, so the demo answers itself)"), end="\n\n")
+            self._print(asked.append("yes (nobody can type here, so the demo answers itself)\n"))
             return True
         try:
             reply = self._console.input(asked)
@@ -72,8 +72,8 @@ class LiveView(LiveRun):
     def finish(self, results: Sequence[RunResult]) -> None:
         """Tell what the runs took."""
         for line in summary(results):
-            self._console.print(Text(line, style="dim"))
-        self._console.print(Text("Try it with a program of yours: agui demo --serve", style="dim"))
+            self._print(Text(line, style="dim"))
+        self._print(Text("Try it with a program of yours: agui demo --serve", style="dim"))
 
     def _below(self) -> list[RenderableType]:
         return [self._state_panel()]

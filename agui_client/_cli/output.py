@@ -12,6 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
+from unicodedata import category
 
 from ag_ui.core import (
     Event,
@@ -29,6 +30,7 @@ from ag_ui.core import (
 )
 
 from agui_client._surfaces.stream import AnswerText
+from agui_client._tools.sight import exact, sentence
 
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
@@ -36,21 +38,40 @@ if TYPE_CHECKING:
     from agui_client.messages import Part
     from agui_client.result import RunResult, Timings, ToolExecution
 
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""What makes a terminal show text in another order than it has."""
-_CONTROLS = {code: None for code in (*range(32), *range(127, 160), *_TURNING) if chr(code) not in "\n\t"}
 _LONGEST_LINE = 400
 
 
+class _Shown(dict[int, str | None]):
+    """What is shown for each character, found out when it is first met."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        shown: str | None = " " if category(character).startswith("Z") else None
+        if character in "\n\t" or sentence(character) == character or category(character) in _UNKNOWN:
+            shown = character
+        self[code] = shown
+        return shown
+
+
+_UNKNOWN = ("Cn", "Co")
+"""Characters that are newer than this Python, or nobody's: at worst a terminal has no glyph for one."""
+_SHOWN = _Shown()
+
+
 def printable(text: str) -> str:
-    """The text without control characters other than newline and tab, those of text direction included."""
-    return text.translate(_CONTROLS)
+    """Prose without what a screen would obey, hide or turn round, which `_tools/sight.py` defines; tabs stay."""
+    return text if text.isprintable() else text.translate(_SHOWN)
 
 
-def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
-    """The text as one printable line of at most `limit` characters."""
+def one_line(text: str) -> str:
+    """The text as one printable line, cut if it is long."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
+
+
+def shown_json(text: str, out: TextIO) -> str:
+    """JSON as a stream may have it: for a terminal, what it would obey or hide is escaped, as JSON allows."""
+    return exact(text) if out.isatty() else text
 
 
 def usage_line(usage: list[TokenUsage]) -> str:
@@ -194,12 +215,12 @@ class Transcript:
             self._detail(f"usage: {usage_line(result.usage)}")
         self._detail(f"timings: {timings_line(result.timings)}")
 
-    def note(self, sentence: str) -> None:
+    def note(self, line: str) -> None:
         """Write one line beside the answer."""
         if self._shares_screen:
             self.end_line()
             self._needs_gap = False
-        self._notes.write(f"{one_line(sentence)}\n")
+        self._notes.write(f"{one_line(line)}\n")
         self._notes.flush()
 
     def execution(self, execution: ToolExecution) -> None:
@@ -218,9 +239,9 @@ class Transcript:
         if self._is_mid_line:
             self._write("\n")
 
-    def _detail(self, sentence: str) -> None:
+    def _detail(self, line: str) -> None:
         if self._verbose:
-            self.note(sentence)
+            self.note(line)
 
     def _answer(self, text: str) -> None:
         if self._is_new_message and self._needs_gap:

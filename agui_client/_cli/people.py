@@ -17,12 +17,12 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from agui_client._answers.form import AnswerForm, decision_form
 from agui_client._cli.deciding import Decidable, Deciding
+from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.filling import Filling
-from agui_client._cli.sight import beginning, json_lines
 from agui_client._cli.terminal import LeftError, Terminal, WithdrawnError
 from agui_client._pipeline.schema import is_object
-from agui_client._tools.answer_form import AnswerForm, decision_form
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.sight import sentence
 from agui_client.errors import InterruptsNotCoveredError
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message, ToolCall
     from rich.console import Console, RenderableType
 
+    from agui_client._answers.form import DecisionForm
     from agui_client._cli.terminal import Around, Keyboard
-    from agui_client._tools.answer_form import DecisionForm
     from agui_client._tools.approval import ApprovalRequest
 
 _NOBODY = "There was nobody to ask, so this tool call was not carried out."
@@ -166,7 +166,7 @@ def _free(typed: str) -> Any:
     if typed.lstrip()[0] in "{[":
         try:
             return json.loads(typed)
-        except ValueError:
+        except (ValueError, RecursionError):
             return typed
     return typed
 
@@ -180,7 +180,7 @@ def _arguments(call: ToolCall | None) -> Mapping[str, Any] | None:
         return None
     try:
         arguments = json.loads(call.function.arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return arguments if is_object(arguments) else None
 

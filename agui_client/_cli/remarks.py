@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
@@ -25,6 +27,15 @@ class RemarkError(Exception):
     """What was said makes no sense; the message says why."""
 
 
+class Remark(NamedTuple):
+    """Something that can be said."""
+
+    what: str
+    """What comes of it."""
+    do: Callable[[Chat, str], int]
+    """Takes what stands after the word; returns what the exit code would be."""
+
+
 def remark(chat: Chat, line: str) -> int:
     """Do what a line says.
 
@@ -40,14 +51,14 @@ def remark(chat: Chat, line: str) -> int:
         complain(f"there is no {word}; /help lists what there is, and a prompt that begins with a slash takes two")
         return ExitCode.USAGE
     try:
-        return _DOING[word](chat, rest.strip())
+        return REMARKS[word].do(chat, rest.strip())
     except RemarkError as error:
         complain(str(error))
         return ExitCode.USAGE
 
 
 def _help(chat: Chat, rest: str) -> int:
-    chat.view.tell("\n".join(f"{word:<9}{what}" for word, what in REMARKS.items()))
+    chat.view.tell("\n".join(f"{word:<9}{remark.what}" for word, remark in REMARKS.items()))
     chat.view.tell("Ctrl-C stops the run that is going on, and leaves where none is; Ctrl-D leaves, too")
     return ExitCode.SUCCESS
 
@@ -65,13 +76,11 @@ def _history(chat: Chat, rest: str) -> int:
 
 def _save(chat: Chat, rest: str) -> int:
     path = _path(rest, "/save")
-    if path.exists():
-        # What is there may be anything but a conversation.
-        _read(path)
-    try:
-        path.write_text(chat.agent.snapshot().model_dump_json(), "utf-8")
-    except OSError as error:
-        raise RemarkError(f"cannot write {path}: {error.strerror}") from error
+    with _told(f"cannot write {path}"):
+        if path.exists():
+            # What is there may be anything but a conversation.
+            _read(path)
+        _replace(path.resolve(), chat.agent.snapshot().model_dump_json())
     chat.view.note(f"saved {len(chat.agent.messages)} messages to {path}")
     return ExitCode.SUCCESS
 
@@ -103,16 +112,41 @@ def _quit(chat: Chat, rest: str) -> int:
 def _path(rest: str, word: str) -> Path:
     if not rest:
         raise RemarkError(f"{word} takes the name of a file")
-    return Path(rest).expanduser()
+    with _told(f"{rest} names no file"):
+        return Path(rest).expanduser()
 
 
 def _read(path: Path) -> ConversationSnapshot:
+    with _told(f"cannot read {path}"):
+        # A device or pipe may have no end.
+        text = path.read_bytes() if path.is_file() or not path.exists() else b""
     try:
-        return ConversationSnapshot.model_validate_json(path.read_text("utf-8"))
-    except OSError as error:
-        raise RemarkError(f"cannot read {path}: {error.strerror}") from error
-    except (ValidationError, UnicodeDecodeError) as error:
+        return ConversationSnapshot.model_validate_json(text)
+    except ValidationError as error:
         raise RemarkError(f"{path} is no conversation that was saved here") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that only its owner reads; what was there stays if that fails."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".agui-", delete=False) as draft:
+        try:
+            draft.write(text)
+            draft.close()
+            Path(draft.name).replace(path)
+        except BaseException:
+            Path(draft.name).unlink()
+            raise
+
+
+@contextmanager
+def _told(what: str) -> Generator[None]:
+    """Say in a sentence why a file cannot be used: also a name may be impossible, or a home nobody's."""
+    try:
+        yield
+    except OSError as error:
+        raise RemarkError(f"{what}: {error.strerror}") from error
+    except (ValueError, RuntimeError) as error:
+        raise RemarkError(f"{what}: {error}") from error
 
 
 def _lines(message: Message) -> Iterator[str]:
@@ -131,25 +165,14 @@ def _lines(message: Message) -> Iterator[str]:
         yield f"{who}: {told(message.content)}"
 
 
-REMARKS: Mapping[str, str] = {
-    "/help": "what can be said besides prompts",
-    "/state": "the state, as JSON",
-    "/history": "what was said so far",
-    "/save": "FILE  keep the conversation",
-    "/load": "FILE  go on with one that was kept",
-    "/retry": "try again what was stopped or failed, without saying it twice",
-    "/new": "begin a new conversation",
-    "/quit": "leave",
+REMARKS: Mapping[str, Remark] = {
+    "/help": Remark("what can be said besides prompts", _help),
+    "/state": Remark("the state, as JSON", _state),
+    "/history": Remark("what was said so far", _history),
+    "/save": Remark("FILE  keep the conversation", _save),
+    "/load": Remark("FILE  go on with one that was kept", _load),
+    "/retry": Remark("try again what was stopped or failed, without saying it twice", _retry),
+    "/new": Remark("begin a new conversation", _new),
+    "/quit": Remark("leave", _quit),
 }
-"""The words, with what they do."""
-
-_DOING: Mapping[str, Callable[[Chat, str], int]] = {
-    "/help": _help,
-    "/state": _state,
-    "/history": _history,
-    "/save": _save,
-    "/load": _load,
-    "/retry": _retry,
-    "/new": _new,
-    "/quit": _quit,
-}
+"""What can be said, by its first word."""

@@ -138,6 +138,7 @@ class Terminal:
         loop, over, outcome = LoopThread(), anyio.Event(), Future[T]()
 
         def hold() -> None:
+            """Hold the dialogue, in its thread."""
             try:
                 with _turn_of(keyboard), self._around():
                     _forget_what_was_typed()

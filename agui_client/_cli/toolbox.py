@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from ag_ui.core import RunAgentInput, Tool
 
+from agui_client._cli.exits import reason_of
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.offer import offered
 from agui_client.errors import UsageError
@@ -38,6 +39,7 @@ def load_tools(places: Sequence[str]) -> ToolSource:
     sources = [_load(place) for place in places]
 
     def choose(asked: RunAgentInput) -> Sequence[ToolLike]:
+        """The tools of one run."""
         return [tool for source in sources for tool in (source(asked) if callable(source) else source)]
 
     if any(callable(source) for source in sources):
@@ -67,10 +69,46 @@ def _source(found: object, place: str) -> ToolSource:
     if isinstance(found, list | tuple):
         return cast("Sequence[ToolLike]", found)
     if callable(found):
-        return cast("ToolSource", found)
+        return _chooser(found, place)
     raise click.UsageError(
         f"--tools {place}: this is a {type(found).__name__}; name a @tool, a list of them, or a function that chooses"
     )
+
+
+def _chooser(function: Callable[..., object], place: str) -> ToolSource:
+    """A function that chooses, which is called with every run; one that says nothing of it must not be (SEC-2)."""
+    if not _takes_what_is_asked(function):
+        raise click.UsageError(
+            f"--tools {place}: did you forget @tool? A function that chooses tools takes one RunAgentInput, "
+            "annotated so, and is not async"
+        )
+
+    def choose(asked: RunAgentInput) -> Sequence[ToolLike]:
+        """The tools of one run."""
+        try:
+            chosen = function(asked)
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"--tools {place}: no tools were chosen: {reason_of(error)}") from error
+        if not isinstance(chosen, list | tuple):
+            raise UsageError(f"--tools {place}: it chose no list of tools, but a {type(chosen).__name__}")
+        return cast("Sequence[ToolLike]", chosen)
+
+    return choose
+
+
+def _takes_what_is_asked(function: Callable[..., object]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # some of C's have no signature
+        return False
+    required = [each.annotation for each in parameters if each.default is each.empty]
+    return len(required) == 1 and _is_run_input(required[0]) and not inspect.iscoroutinefunction(function)
+
+
+def _is_run_input(annotation: object) -> bool:
+    """Whether it is the class, or its name where annotations are not evaluated."""
+    named = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
+    return annotation is RunAgentInput or named == RunAgentInput.__name__
 
 
 def _module(where: str, place: str) -> ModuleType:
@@ -84,8 +122,8 @@ def _module(where: str, place: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         return _run_file(path) if is_file else importlib.import_module(where)
-    except Exception as error:
-        raise click.UsageError(f"--tools {place}: {_told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(f"--tools {place}: {reason_of(error)}") from error
 
 
 def _run_file(path: Path) -> ModuleType:
@@ -101,9 +139,3 @@ def _run_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _told(error: Exception) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = "" if "importlib" in last.filename else f" ({Path(last.filename).name}, line {last.lineno})"
-    return f"{type(error).__name__}: {error}{where}"

@@ -115,6 +115,7 @@ def upgraded_messages(owner: Any, warnings: WarningLog, *, path: str = "", event
     """
 
     def upgrade(part: Any, part_path: str) -> Any:
+        """Put what replaced a retired part in its place."""
         if not is_object(part):
             return part
         if part.get("type") in _MEDIA:

@@ -7,12 +7,14 @@ enforcement would take out. Whatever is not plainly that leaves as an `Unrecogni
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from ag_ui.core import BaseEvent, Event
 from pydantic import ValidationError
 
 from agui_client._pipeline.events import VALIDATOR, UnrecognizedEvent, WireEvent
+from agui_client._pipeline.extent import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
 from agui_client._pipeline.halves import HalfCharacters
 from agui_client._pipeline.schema import OPTIONAL_FIELDS, SHALLOW
 from agui_client._pipeline.warnings import WarningLog
@@ -26,6 +28,12 @@ _LOOSE_FIELDS = {
 """Per event class that validation nearly judges alone, the fields in which it lets pass what is not conforming."""
 _OPEN_FIELDS = {model: loose - {"timestamp", "subagent_run_id"} for model, loose in _LOOSE_FIELDS.items()}
 """Those of them that may hold numbers of any depth."""
+_LIFTED_FIELDS = frozenset({"metadata", "content"})
+"""What comes to lie deeper in a message than it did in its event; named alike in Python and on the wire."""
+_SHALLOW_TEXT = 2 * DEEPEST_VALUE
+"""Characters that can hold nothing too deep."""
+
+_TOO_DEEP = "nests deeper than any event should"
 
 _validate = VALIDATOR.validate_json
 
@@ -66,7 +74,7 @@ class Decoder:
                     return event
         # Outside of the handler: what is raised from here on must not drag along an error that quotes the frame.
         if is_too_deep:
-            self._reject("nests deeper than any event should")
+            self._reject(_TOO_DEEP)
         return self._unrecognized(data)
 
     def finish(self, tail: str) -> WireEvent:
@@ -100,6 +108,8 @@ class Decoder:
         if not isinstance(event_type, str):
             self._reject("has no `type` that is a string")
         event = cast("dict[str, Any]", value)
+        if nests_deeper(event, DEEPEST_TEXT) or _is_lifted_too_deep(event):
+            self._reject(_TOO_DEEP)
         if not self._halves.mend(event, data):
             self._reject("holds half of a character (a lone surrogate)")
         return UnrecognizedEvent(event_type, event)
@@ -113,12 +123,18 @@ class Decoder:
 
 
 def _is_suspicious(event: BaseEvent, given: frozenset[str], data: str) -> bool:
-    """Whether it may hold what validation lets pass: null for an optional field, or a number JSON does not have."""
+    """Whether it may hold what validation lets pass: null for an optional field, no JSON number, or too many levels."""
     fields, optional = event.__dict__, OPTIONAL_FIELDS[type(event)]
     for name in given:
         if fields[name] is None and name in optional:
             return True
+    if len(data) > _SHALLOW_TEXT and not _LIFTED_FIELDS.isdisjoint(given) and _is_lifted_too_deep(fields):
+        return True
     return not _OPEN_FIELDS[type(event)].isdisjoint(given) and ("NaN" in data or "Infinity" in data)
+
+
+def _is_lifted_too_deep(fields: Mapping[str, Any]) -> bool:
+    return any(nests_deeper(fields.get(name), DEEPEST_VALUE) for name in _LIFTED_FIELDS)
 
 
 def _is_too_deep(error: ValidationError) -> bool:

@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn
 
-from ag_ui.core import BaseEvent, Event, RunFinishedEvent, RunFinishedInterruptOutcome
+from ag_ui.core import (
+    ActivitySnapshotEvent,
+    BaseEvent,
+    Event,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    StateSnapshotEvent,
+)
 from ag_ui.core.types import ConfiguredBaseModel
 
 from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
+from agui_client._pipeline.extent import DEEPEST_TEXT, nests_deeper
 from agui_client._pipeline.plain import members_as_json
 from agui_client._pipeline.refusal import Refusal, sentences, shortened, summary
 from agui_client._pipeline.schema import EVENT_MODELS, SHALLOW, Items, record
@@ -23,8 +31,24 @@ from agui_client.errors import InvalidEventError
 _LONGEST_TYPE = 60
 _RECORDS = {event_type: record(model) for event_type, model in EVENT_MODELS.items()}
 
+
+def _flatly(model: type[BaseEvent]) -> Callable[..., bool]:
+    """Strict validation of a class, which does not see how deep what it leaves open is."""
+    is_valid: Callable[..., bool] = model.__pydantic_validator__.isinstance_python
+    held = _HELD.get(model)
+    if held is None:
+        return is_valid
+
+    def is_valid_and_shallow(fields: dict[str, Any], **how: bool) -> bool:
+        return is_valid(fields, **how) and not nests_deeper(fields[held], DEEPEST_TEXT - 1)
+
+    return is_valid_and_shallow
+
+
+_HELD: dict[type[BaseEvent], str] = {StateSnapshotEvent: "snapshot", ActivitySnapshotEvent: "content"}
+"""The open fields that are held afterwards, whatever comes."""
 _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
-    model: model.__pydantic_validator__.isinstance_python
+    model: _flatly(model)
     for model in SHALLOW
     if not any(isinstance(slot.shape, Items) for slot in record(model).slots.values())
 }

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from ag_ui.core.types import ConfiguredBaseModel
 from pydantic import BaseModel
 
+from agui_client._pipeline.extent import DEEPEST_TEXT, nests_deeper
 from agui_client._pipeline.refusal import Refusal, pointer
 from agui_client._pipeline.schema import is_object
 
@@ -32,7 +33,10 @@ def members_as_json(model: ConfiguredBaseModel, refusals: list[Refusal]) -> dict
     for name, value in _members(model):
         try:
             plain[name] = _as_json(value, pointer("", name), refusals)
+            is_too_deep = nests_deeper(plain[name], DEEPEST_TEXT - 1)
         except RecursionError:
+            is_too_deep = True
+        if is_too_deep:
             refusals.append(Refusal(pointer("", name), "contains itself, or is nested too deeply"))
     return plain
 

@@ -15,6 +15,7 @@ from ag_ui.core import (
     MessagesSnapshotEvent,
     ReasoningMessageEndEvent,
     RunErrorEvent,
+    RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunFinishedOutcome,
@@ -44,7 +45,7 @@ class Settlement:
         """The assistant messages it streamed into that belong to no subagent, in order."""
         self.restated_ids: set[str] = set()
         """The messages it gave in snapshots."""
-        self.tool_call_ids: list[str] = []
+        self.tool_call_ids: dict[str, None] = {}
         """The tool calls it started, in order."""
         self.ended_tool_call_ids: set[str] = set()
         """Those of them that have ended."""
@@ -67,6 +68,7 @@ class Settlement:
             MessagesSnapshotEvent: self._restate,
         }
         """What to call with an event, by its class; whoever feeds events asks here, as most settle nothing."""
+        self._unfinished_before: list[str] = []
 
     @property
     def outcome(self) -> RunFinishedOutcome | None:
@@ -74,6 +76,14 @@ class Settlement:
         if self.finished is None:
             return None
         return self.finished.outcome or RunFinishedSuccessOutcome()
+
+    @property
+    def unfinished_call_ids(self) -> list[str]:
+        """The calls of the stream's runs that failed, were cancelled or cut off, unless a later run finished them."""
+        has_finished = self.finished is not None and not isinstance(self.outcome, RunFinishedCancelledOutcome)
+        if has_finished:
+            return [each for each in self._unfinished_before if each not in self.tool_call_ids]
+        return [*self._unfinished_before, *self.tool_call_ids]
 
     @property
     def interrupts(self) -> list[Interrupt]:
@@ -96,10 +106,11 @@ class Settlement:
 
     def _start(self, event: RunStartedEvent) -> None:
         self._note_first()
+        self._unfinished_before = self.unfinished_call_ids
         self.started, self.finished, self.error = event, None, None
         self.text_message_ids = []
         self.restated_ids = set()
-        self.tool_call_ids = []
+        self.tool_call_ids = {}
         self.ended_tool_call_ids = set()
 
     def _finish(self, event: RunFinishedEvent) -> None:
@@ -119,7 +130,7 @@ class Settlement:
             del self.handlers[TextMessageContentEvent]
 
     def _tool_call(self, event: ToolCallStartEvent) -> None:
-        self.tool_call_ids.append(event.tool_call_id)
+        self.tool_call_ids[event.tool_call_id] = None
         self.ended_tool_call_ids.discard(event.tool_call_id)
 
     def _tool_call_end(self, event: ToolCallEndEvent) -> None:

@@ -21,13 +21,14 @@ from ag_ui.core import (
 )
 
 from agui_client._pipeline.copies import copied
+from agui_client._pipeline.ownership import quoted
 from agui_client._pipeline.patch import PatchFailed, apply_patch
 from agui_client._pipeline.thread import MESSAGES, NONE, STATE, Change, Thread, adopt
 
 if TYPE_CHECKING:
     from agui_client._pipeline.slots import MessageSlot
 
-_CLIENT_ONLY = ("activity", "reasoning")
+CLIENT_ONLY = ("activity", "reasoning")
 
 
 def state_snapshot(thread: Thread, event: StateSnapshotEvent) -> Change:
@@ -62,7 +63,7 @@ def _reconciled(held: list[Message], incoming: dict[str, Message]) -> list[Messa
     then it has all of them (STATE-6, STATE-7).
     """
     declared = {message.role for message in incoming.values()}
-    kept = {role for role in _CLIENT_ONLY if role not in declared}
+    kept = {role for role in CLIENT_ONLY if role not in declared}
     merged = [incoming.pop(old.id, old) for old in held if old.id in incoming or old.role in kept]
     return [*merged, *incoming.values()]
 
@@ -87,7 +88,7 @@ def activity_snapshot(thread: Thread, event: ActivitySnapshotEvent) -> Change:
     held = thread.message(slot)
     if not isinstance(held, ActivityMessage):
         # The pages are silent about an id of another kind of message; the reference replaces that one, too.
-        thread.warn("ACT-3", event, f"replaces {held.role} message {event.message_id}")
+        thread.warn("ACT-3", event, f"replaces {held.role} message {quoted(event.message_id)}")
     metadata = held.metadata if isinstance(held, ActivityMessage) else None
     thread.replace(slot, adopt(_activity(event, metadata), event))
     return MESSAGES
@@ -104,19 +105,20 @@ def _stand(thread: Thread, slot: MessageSlot, event: ActivitySnapshotEvent) -> C
     """Content, type and owner stay when the snapshot asks not to replace them (ACT-4)."""
     if isinstance(slot.message, ActivityMessage):
         return thread.merge(slot, event)
-    return thread.warn("ACT-4", event, f"skipped: {event.message_id} is no activity message")
+    return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
 
 
 def activity_delta(thread: Thread, event: ActivityDeltaEvent) -> Change:
     """Patch an activity message and set its type (ACT-5, ACT-6); metadata merges even when the patch fails (ACT-7)."""
     slot = thread.slots.get(event.message_id)
     if slot is None or not isinstance(slot.message, ActivityMessage):
-        return thread.warn("ACT-6", event, f"skipped: there is no activity message {event.message_id}")
+        return thread.warn("ACT-6", event, f"skipped: there is no activity message {quoted(event.message_id)}")
     try:
         content = apply_patch(slot.changes.get("content", slot.message.content), event.patch)
         _require_object(content, event)
     except PatchFailed as failure:
-        _patch_failed(thread, event, f"activity patch to {event.message_id}: {failure}", f"/patch/{failure.index}")
+        what = f"activity patch to {quoted(event.message_id)}: {failure}"
+        _patch_failed(thread, event, what, f"/patch/{failure.index}")
         return thread.merge(slot, event)
     return thread.change(slot, event, {"activity_type": event.activity_type, "content": content})
 

@@ -33,6 +33,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._pipeline.thread import MESSAGES, NONE, Change, Thread
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ def tool_call_result(thread: Thread, event: ToolCallResultEvent) -> Change:
             # The id was ours to give (TOOL-3), and the producer gives it to the result: our message takes another.
             thread.rename(held, str(uuid5(NAMESPACE_OID, event.tool_call_id)))
         else:
-            thread.warn("TOOL-5", event, f"has the id of {held.message.role} message {event.message_id}; both are kept")
+            twin = f"{held.message.role} message {quoted(event.message_id)}"
+            thread.warn("TOOL-5", event, f"has the id of {twin}; both are kept")
     message = ToolMessage(id=event.message_id, tool_call_id=event.tool_call_id, content=event.content)
     return thread.hold(message, event, thread.place_of_result(event.tool_call_id))
 
@@ -145,7 +147,8 @@ def encrypted_value(thread: Thread, event: ReasoningEncryptedValueEvent) -> Chan
     store = _encrypt_call if event.subtype == "tool-call" else _encrypt_message
     if store(thread, event):
         return MESSAGES
-    return thread.warn("REASON-7", event, f"skipped: there is no {event.subtype} {event.entity_id} to keep it on")
+    missing = f"{event.subtype} {quoted(event.entity_id)}"
+    return thread.warn("REASON-7", event, f"skipped: there is no {missing} to keep it on")
 
 
 def _encrypt_call(thread: Thread, event: ReasoningEncryptedValueEvent) -> bool:
@@ -171,14 +174,18 @@ def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
     if slot.text is None:
         return _skip_text(thread, slot, event)
     if isinstance(slot.message, ReasoningMessage) != isinstance(event, ReasoningMessageStartEvent):
-        thread.warn("STREAM-5", event, f"goes on with {slot.message.role} message {event.message_id}; its role stands")
+        thread.warn(
+            "STREAM-5", event, f"goes on with {slot.message.role} message {quoted(event.message_id)}; its role stands"
+        )
     return thread.merge(slot, event)
 
 
 def _skip_text(thread: Thread, slot: MessageSlot | None, event: _TextStart | _TextContent | _TextEnd) -> Change:
     if slot is None:
-        return thread.warn("STREAM-1", event, f"skipped: there is no message {event.message_id}")
-    return thread.warn("STREAM-5", event, f"skipped: {slot.message.role} message {event.message_id} takes no text")
+        return thread.warn("STREAM-1", event, f"skipped: there is no message {quoted(event.message_id)}")
+    return thread.warn(
+        "STREAM-5", event, f"skipped: {slot.message.role} message {quoted(event.message_id)} takes no text"
+    )
 
 
 def _owner(thread: Thread, event: ToolCallStartEvent) -> MessageSlot:
@@ -218,4 +225,4 @@ def _touch(thread: Thread, call: CallSlot) -> Change:
 
 
 def _skip_call(thread: Thread, event: ToolCallArgsEvent | ToolCallEndEvent) -> Change:
-    return thread.warn("STREAM-1", event, f"skipped: there is no tool call {event.tool_call_id}")
+    return thread.warn("STREAM-1", event, f"skipped: there is no tool call {quoted(event.tool_call_id)}")

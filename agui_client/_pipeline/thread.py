@@ -138,9 +138,23 @@ class Thread:
         return place
 
     def insert_results(self, results: Iterable[ToolMessage]) -> None:
-        """Put results of tool calls where they belong (TOOL-5)."""
+        """Put results of tool calls where they belong, in the order of the calls (TOOL-5)."""
         for result in results:
-            self.insert(self.place_of_result(result.tool_call_id), result)
+            self.insert(self._place_among_results(result.tool_call_id), result)
+
+    def _place_among_results(self, tool_call_id: str) -> int:
+        """After the results that are there already, but before those of later calls of the same message."""
+        place = self.place_of_result(tool_call_id)
+        call = self.calls.get(tool_call_id)
+        if call is None:
+            return place
+        later = {each.call.id for each in call.owner.calls[call.owner.calls.index(call) + 1 :]}
+        results = range(call.owner.index + 1, place)
+        return next((index for index in results if self._answers(index) in later), place)
+
+    def _answers(self, index: int) -> str | None:
+        message = self._order[index].message
+        return message.tool_call_id if isinstance(message, ToolMessage) else None
 
     def hold(self, message: Message, event: Opener, index: int | None = None) -> Change:
         """Put a message an event made at its place, the end by default."""

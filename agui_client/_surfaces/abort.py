@@ -48,7 +48,7 @@ async def tell_abort(on_abort: OnAbort, context: HookContext) -> None:
     """
     with anyio.move_on_after(_SECONDS, shield=True) as scope:
         try:
-            await call_aside(on_abort, partial(on_abort, context), "on_abort")
+            await call_aside(partial(on_abort, context), "on_abort")
         except Exception:
             _logger.exception("on_abort of run %s failed", context.run_id)
     if scope.cancelled_caught:

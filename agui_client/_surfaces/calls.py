@@ -103,6 +103,10 @@ class Book(Protocol):
         """The calls, in the order they were begun."""
         ...
 
+    def has_begun(self, tool_call_id: str) -> bool:
+        """Whether a call was made."""
+        ...
+
     def has_ended(self, tool_call_id: str) -> bool:
         """Whether a call is complete."""
         ...
@@ -121,6 +125,10 @@ class CallBook:
     def tool_call_ids(self) -> list[str]:
         """The calls, in the order they were begun."""
         return list(self._ended)
+
+    def has_begun(self, tool_call_id: str) -> bool:
+        """Whether a call was made."""
+        return tool_call_id in self._ended
 
     def has_ended(self, tool_call_id: str) -> bool:
         """Whether a call is complete."""
@@ -142,7 +150,7 @@ class ToolCalls(Mapping[str, StreamedToolCall]):
 
     def __getitem__(self, tool_call_id: str) -> StreamedToolCall:
         if tool_call_id not in self._made:
-            if tool_call_id not in self._book.tool_call_ids():
+            if not self._book.has_begun(tool_call_id):
                 raise KeyError(tool_call_id)
             self._made[tool_call_id] = StreamedToolCall(tool_call_id, self._reducer, self._book.has_ended)
         return self._made[tool_call_id]

@@ -54,6 +54,10 @@ class Course:
         made = [tool_call_id for settled in self.settlements for tool_call_id in settled.tool_call_ids]
         return list(dict.fromkeys(made))
 
+    def has_begun(self, tool_call_id: str) -> bool:
+        """Whether a tool call was made."""
+        return any(tool_call_id in settled.tool_call_ids for settled in self.settlements)
+
     def has_ended(self, tool_call_id: str) -> bool:
         """Whether a tool call is complete."""
         return any(tool_call_id in settled.ended_tool_call_ids for settled in self.settlements)

@@ -10,41 +10,33 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from agui_client._pipeline import NullFields, Pipeline
-from agui_client._pipeline.reduce import Change, Reducer
+from agui_client._pipeline import Pipeline
+from agui_client._pipeline.reduce import Change
 from agui_client._pipeline.source import CutSource
 from agui_client._pipeline.tracing import RunTrace
-from agui_client._surfaces.abort import OnAbort, is_left, tell_abort
+from agui_client._surfaces.abort import is_left, tell_abort
 from agui_client._surfaces.hooks import HookContext
 from agui_client._surfaces.logs import ending, log_end
 from agui_client._surfaces.outcome import build_result
-from agui_client._surfaces.subscribers import Dispatcher, Roster
-from agui_client.errors import (
-    AGUIError,
-    ConnectError,
-    IncompleteRunError,
-    ProtocolError,
-    RunFailedError,
-    StreamTimeoutError,
-    UsageError,
-)
+from agui_client._surfaces.subscribers import Dispatcher
+from agui_client._surfaces.verdict import verdict, verdict_on, verdict_on_part
+from agui_client.errors import AGUIError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, Message, RunAgentInput, ToolCall
+    from ag_ui.core import Event, Message
 
-    from agui_client._pipeline.middleware import Middleware, Run
     from agui_client._pipeline.replay import Replay
     from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.source import Source
     from agui_client._pipeline.transport import HttpSource
-    from agui_client._pipeline.warnings import WarningLog
     from agui_client._surfaces.course import Course
+    from agui_client._surfaces.plan import Plan
     from agui_client.result import RunResult
 
 
@@ -52,47 +44,6 @@ _logger = logging.getLogger("agui_client")
 
 # Looking up the member of an enum, or its truth, costs a tenth of what an event may.
 _NO_CHANGE = Change.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything an exchange needs; the agent makes it."""
-
-    input: RunAgentInput
-    """What is asked."""
-    run: Run
-    """The agent's `run`, with the input checked on its way in."""
-    reducer: Reducer
-    """Where the conversation is kept."""
-    warnings: WarningLog
-    """Where the stages report."""
-    middleware: Sequence[Middleware] = ()
-    """Outermost first."""
-    roster: Roster = field(default_factory=Roster)
-    """Who listens."""
-    null_fields: NullFields = "reject"
-    """What enforcement does with null for a whole optional field."""
-    strict: bool = False
-    """Whether ids that do not match are fatal."""
-    listeners: Sequence[Callable[[Change], None]] = ()
-    """Told what each event changed; looked at anew each time."""
-    trace: Callable[[RunAgentInput, RunTrace | None], RunTrace] = lambda asked, first: RunTrace()
-    """Makes the span of a run; of a later round it nests in the first one's."""
-    on_begin: Callable[[Exchange], None] = lambda exchange: None
-    """Told before the agent's `run` is called."""
-    on_end: Callable[[Exchange], None] = lambda exchange: None
-    """Told when the run is over, before anybody else."""
-    on_left: Callable[[Sequence[ToolCall] | None, Sequence[str]], None] = lambda calls, incomplete_ids: None
-    """Told when whoever follows a run that is ahead leaves it before its end: the calls without a result and the
-    incomplete items that were seen; None instead of calls if nothing was."""
-    on_replies: Callable[[Replies], None] = lambda replies: None
-    """Told what was answered after the run was over."""
-    on_abort: OnAbort | None = None
-    """Told when a run that the agent had begun is left before its end."""
-    is_replay: bool = False
-    """Whether the thread is told again, rather than gone on with; then there may be nothing to tell."""
-    is_ahead: bool = False
-    """Whether the run is reduced ahead of the conversation; then whoever follows says when it is over."""
 
 
 class Exchange:
@@ -119,15 +70,17 @@ class Exchange:
         self.trace = RunTrace()
         """The run's span; one that tells nothing before the agent's `run` is called."""
         course.settlements.append(self.pipeline.settlement)
+        self.came_to_end = False
+        """Whether the stream ended by itself: it was not left, and nothing broke it."""
+        self.replay = _replay_of(plan)
+        """What reduces a thread that is told again; None for a run."""
         self.ended_at: float | None = None
         """`time.perf_counter()` when the run was over."""
-        self._context = HookContext(plan.input, plan.reducer)
-        self._dispatcher = Dispatcher(plan.roster, self._context, plan.reducer)
+        self._dispatcher = Dispatcher(plan.roster, HookContext(plan.input, plan.reducer), plan.reducer)
         self._passes = self.pipeline.passes
         self._judge = self.pipeline.judge
         self._admit = self.pipeline.admit
-        self._replay = _replay_of(plan)
-        self._apply = plan.reducer.feed if self._replay is None else self._replay.feed
+        self._apply = plan.reducer.feed if self.replay is None else self.replay.feed
         self._roster = plan.roster
         self._warnings = plan.warnings
         self._listeners = plan.listeners
@@ -135,6 +88,8 @@ class Exchange:
         self._index = -1
         self._is_pulling = False
         self._is_settled = False
+        self._is_stopped = False
+        self._break: Exception | None = None
         self._posts: list[HttpSource] = []
         self._ready: deque[Event] = deque()
         self._final: RunResult | None = None
@@ -165,9 +120,10 @@ class Exchange:
                 self._ready.extend(self._judge(event))
             return await self._deliver(self._ready.popleft())
         except StopAsyncIteration:
-            failure = None if self.aborted else self._verdict()
+            self.came_to_end = not self._is_stopped
+            failure = None if self.aborted or self._had_nothing_to_tell else verdict(self.pipeline)
         except Exception as error:
-            failure = self._what_it_means(error)
+            failure = self._failure(error)
         except BaseException:
             self._source = CutSource()
             self._ready.clear()
@@ -185,7 +141,8 @@ class Exchange:
         A run that has its terminal event already is over: it stays what that event said (LIFE-7).
         """
         if not self.ended:
-            self.aborted = not self._has_terminal
+            self._is_stopped = True
+            self.aborted = not self.has_terminal
             self._give_up()
 
     async def aclose(self) -> None:
@@ -193,10 +150,10 @@ class Exchange:
         if self.ended:
             return
         reported = self.pipeline.settlement.error
-        self.aborted = not self._has_terminal
+        self.aborted = not self.has_terminal
         expected = None if reported is None else RunFailedError(reported)
         failure = await self._conclude(expected)
-        if failure is not expected:
+        if failure is not expected and failure is not None:
             # Whoever leaves the block has reasons of their own, which this must not hide.
             _logger.error("while run %s was left: %s", self.plan.input.run_id, failure, exc_info=failure)
 
@@ -225,13 +182,17 @@ class Exchange:
         """Put what was answered after the run into the conversation."""
         if replies.messages:
             self.plan.reducer.add_results(replies.messages)
-            self._notify(Change.MESSAGES)
+            self.notify(Change.MESSAGES)
         if not replies.goes_on:
             self.course.kept_answers.update(entry.interrupt_id for entry in replies.entries)
         if not self.plan.is_ahead:
             self.plan.on_replies(replies)
+        self.sum_up_again()
+
+    def sum_up_again(self) -> None:
+        """Let the result of a run that is over say what became of the conversation since."""
         if self._final is not None:
-            self._final = build_result(self)
+            self._final = self._sum_up()
 
     @property
     def messages(self) -> list[Message]:
@@ -246,13 +207,13 @@ class Exchange:
     @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that the run began and did not complete."""
-        restored = () if self._replay is None else self._replay.restored
+        restored = () if self.replay is None else self.replay.restored
         return [item_id for item_id in self.pipeline.verify.left_open if item_id not in restored]
 
     @property
     def is_behind(self) -> bool:
         """Whether it told a thread again and ended before it came as far as what was held."""
-        return self._replay is not None and not self._has_terminal and self._replay.is_behind
+        return self.replay is not None and self.replay.is_behind
 
     def _is_left(self, failure: Exception | None) -> bool:
         """Whether it is this side that ends the run; a wait that was cancelled cannot be taken up again."""
@@ -266,25 +227,31 @@ class Exchange:
         return self._source is not None
 
     @property
-    def _has_terminal(self) -> bool:
+    def has_terminal(self) -> bool:
+        """Whether the last run has its terminal event."""
         settled = self.pipeline.settlement
         return settled.finished is not None or settled.error is not None
 
     def result(self) -> RunResult:
         """What has arrived so far; once the run is over, what it came to."""
-        return self._final or build_result(self)
+        return self._final or self._sum_up()
+
+    def _sum_up(self) -> RunResult:
+        result = build_result(self)
+        if not self.is_behind:
+            return result
+        # An older run's end is not the thread's.
+        return replace(result, outcome=None, result=None, interrupts=[], pending_tool_calls=[])
 
     async def _open(self) -> Source:
         await self._dispatcher.tell("on_run_initialized")
         if self.aborted:
             raise StopAsyncIteration
-        mutated = self._dispatcher.take_mutated()
-        self._changed(mutated)
+        self._changed(self._dispatcher.take_mutated())
         run_input = self.plan.input
-        if mutated is not _NO_CHANGE:
-            run_input = run_input.model_copy(
-                update={"messages": self.plan.reducer.messages, "state": self.plan.reducer.state}
-            )
+        if self._roster.members:
+            held = {"messages": self.plan.reducer.messages, "state": self.plan.reducer.state}
+            run_input = run_input.model_copy(update=held)
         self.trace = self.plan.trace(run_input, self.course.trace)
         self.course.trace = self.course.trace or self.trace
         self.plan.on_begin(self)
@@ -294,6 +261,7 @@ class Exchange:
         return self._source
 
     def _was_aborted(self) -> bool:
+        """Whether a hook stopped the run meanwhile; type checkers would not believe that `aborted` can have changed."""
         return self.aborted
 
     def _give_up(self) -> None:
@@ -307,7 +275,7 @@ class Exchange:
         self._admit(event)
         change = self._apply(event)
         if self._listeners and change is not _NO_CHANGE:
-            self._notify(change)
+            self.notify(change)
         return event
 
     async def _deliver(self, event: Event) -> Event:
@@ -325,50 +293,42 @@ class Exchange:
         if dispatcher.mutated is not _NO_CHANGE:
             self._changed(dispatcher.take_mutated())
         if self._listeners and change is not _NO_CHANGE:
-            self._notify(change)
+            self.notify(change)
         return event
 
     def _changed(self, mutated: Change) -> None:
         if mutated is not _NO_CHANGE:
             self.course.revision += 1
-            self._notify(mutated)
+            self.notify(mutated)
 
-    def _notify(self, change: Change) -> None:
+    def notify(self, change: Change) -> None:
+        """Tell the listeners what changed."""
         if change is not _NO_CHANGE:
             for listener in tuple(self._listeners):
                 listener(change)
 
-    def _verdict(self) -> AGUIError | None:
-        """What the end of the stream means: only a terminal event of the last run makes it a success (TRUNC-1)."""
-        if self.plan.is_replay and self._index < 0:
-            return None
-        try:
-            self.pipeline.verify.finish()
-        except ProtocolError as error:
-            return error
-        reported = self.pipeline.settlement.error
-        return None if reported is None else RunFailedError(reported)
+    @property
+    def _had_nothing_to_tell(self) -> bool:
+        return self.plan.is_replay and self._index < 0
 
-    def _what_it_means(self, error: Exception) -> Exception | None:
+    def _failure(self, error: Exception) -> Exception | None:
         """What the run fails with when an exception ends it; what a stopped agent raises is no failure."""
         if self.aborted:
             _logger.warning("run %s was aborted, and then raised %r", self.plan.input.run_id, error)
             return None
-        return self._broken(error) if isinstance(error, ConnectError | StreamTimeoutError) else error
+        self._break = error
+        return verdict_on(error, self.pipeline, self._warnings)
 
-    def _broken(self, error: ConnectError | StreamTimeoutError) -> AGUIError | None:
-        """The connection broke or fell silent: after a terminal event nothing is lost."""
-        if self.pipeline.settlement.first_event_at is None:
-            return error
-        verdict = self._verdict()
-        if isinstance(verdict, IncompleteRunError):
-            if isinstance(error, StreamTimeoutError):
-                return error
-            cut = IncompleteRunError(f"{verdict}; {error}", rule=verdict.rule)
-            cut.__cause__ = error
-            return cut
-        self.plan.warnings.add("TRUNC-1", f"after the run had ended, {error}")
-        return verdict
+    def _verdict_on_replay(self, failure: Exception | None) -> Exception | None:
+        """What a replay fails with: while more is held than was told, the end of a run that it told ends nothing."""
+        self.error = failure
+        self.settle()
+        if not self.has_terminal or not isinstance(failure, RunFailedError | None):
+            return failure
+        if not self.came_to_end and self._break is None:
+            self.aborted = self.is_behind
+            return None if self.aborted else failure
+        return verdict_on_part(self._break, self._warnings) if failure is None and self.is_behind else failure
 
     async def _conclude(self, failure: Exception | None) -> Exception | None:
         """Close everything, settle, and tell who wants to know; returns what the run failed with."""
@@ -376,12 +336,10 @@ class Exchange:
         self.ended_at = time.perf_counter()
         failure = await self._try(self._close_shielded(), failure)
         if self.plan.on_abort is not None and self._may_have_started and self._is_left(failure):
-            self._context.run_id = self.result().run_id
-            await tell_abort(self.plan.on_abort, self._context)
-        self.error = failure
-        if self._replay is not None and not self._has_terminal:
-            self._notify(self._replay.cut_off())
-        self._final = final = build_result(self)
+            told = HookContext(self.plan.input, self.plan.reducer, self.result().run_id)
+            await tell_abort(self.plan.on_abort, told)
+        self.error = failure = failure if self.replay is None else self._verdict_on_replay(failure)
+        self._final = final = self._sum_up()
         if failure is not None:
             self.annotate(failure)
         events, usage = self._index + 1, self.pipeline.settlement.usage
@@ -393,6 +351,8 @@ class Exchange:
             await self._try(self._dispatcher.tell("on_run_failed", failure), failure)
         self.error = await self._try(self._dispatcher.tell("on_run_finalized"), failure)
         self._changed(self._dispatcher.take_mutated())
+        if self._roster.members:
+            self.sum_up_again()
         return self.error
 
     async def _close_shielded(self) -> None:

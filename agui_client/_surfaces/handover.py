@@ -43,6 +43,11 @@ class Handover(Generic[T]):
             self._loop.call_soon(self._flush)
         return len(self._items) >= self._limit
 
+    def put_last(self, item: T) -> None:
+        """Add an item and wake the thread at once, in the loop: it may not get to anything else any more."""
+        self._items.append(item)
+        self._flush()
+
     async def wait_for_space(self) -> None:
         """Wait, in the loop, until the thread has caught up."""
         self._space.clear()

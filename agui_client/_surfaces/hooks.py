@@ -82,12 +82,13 @@ class HookContext:
     Args:
         run_input: What was asked.
         reducer: Where the conversation is kept.
+        run_id: The run it is about, if that is not the one that was asked for.
     """
 
-    def __init__(self, run_input: RunAgentInput, reducer: Reducer) -> None:
+    def __init__(self, run_input: RunAgentInput, reducer: Reducer, run_id: str | None = None) -> None:
         self.input = run_input
         """What was asked."""
-        self.run_id = run_input.run_id
+        self.run_id = run_input.run_id if run_id is None else run_id
         """The run that was asked for; in `on_abort` of a thread that is told again, the run that is being told."""
         self._reducer = reducer
 

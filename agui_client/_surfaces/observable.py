@@ -12,7 +12,7 @@ import anyio
 import reactivex
 from reactivex.disposable import Disposable
 
-from agui_client._pipeline.threads import LoopThread
+from agui_client._pipeline.threads import LoopThread, is_being_cancelled
 from agui_client.errors import IncompleteRunError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
     """
 
     def subscribe(observer: ObserverBase[Event], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -64,7 +65,10 @@ def observe_changes(
     """
 
     def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
+
         def tell(change: Change) -> None:
+            """Give the observer the value after a change that is about it."""
             if change & wanted:
                 try:
                     observer.on_next(look())
@@ -102,21 +106,20 @@ class _Feeder:
         except Exception as error:
             self._observer.on_error(error)
         except BaseException as error:
-            if self.is_disposed or _is_task_cancelled():
+            if is_being_cancelled():
                 raise
-            told = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
-            told.__cause__ = error
-            self._observer.on_error(told)
+            self.break_off(error)
             if not isinstance(error, asyncio.CancelledError):
                 raise
         else:
             self._observer.on_completed()
 
-
-def _is_task_cancelled() -> bool:
-    """Whether somebody cancelled the task itself, such as a loop that ends."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    def break_off(self, error: BaseException) -> None:
+        """Tell the observer that the run ended with something that is no failure of it; not if it heard of an end."""
+        if not self.is_disposed:
+            told = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
+            told.__cause__ = error
+            self._observer.on_error(told)
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
@@ -125,6 +128,7 @@ def _in_loop(loop: asyncio.AbstractEventLoop, run: AgentRun, observer: ObserverB
     task = loop.create_task(feeder.feed())
 
     def dispose() -> None:
+        """Stop the run."""
         feeder.is_disposed = True
         thread.call(task.cancel)
 
@@ -144,7 +148,7 @@ class _ThreadRunner:
         self._feeder = _Feeder(run, observer)
         self._cancel: Callable[[], None] | None = None
         self._is_ready = threading.Event()
-        self._thread = threading.Thread(target=anyio.run, args=(self._main,), name="agui_client.observe")
+        self._thread = threading.Thread(target=self._run, name="agui_client.observe")
 
     def start(self) -> None:
         """Start the thread and wait for its loop."""
@@ -156,6 +160,13 @@ class _ThreadRunner:
         self._feeder.is_disposed = True
         if self._cancel is not None:
             self._cancel()
+
+    def _run(self) -> None:
+        try:
+            anyio.run(self._main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # It ends no program from here, and may have stopped the loop before the run could end.
+            self._feeder.break_off(error)
 
     async def _main(self) -> None:
         loop = LoopThread()

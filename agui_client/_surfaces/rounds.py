@@ -6,6 +6,7 @@ The surfaces drive this. Without anybody to answer, a call is a single exchange,
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from agui_client.errors import IncompleteRunError, UsageError
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message, ResumeEntry, RunAgentInput
 
-    from agui_client._surfaces.exchange import Plan
+    from agui_client._surfaces.plan import Plan
     from agui_client.result import RunResult
 
 
@@ -50,10 +51,12 @@ class Rounds:
         """The run that is going on, or was the last."""
         self.on_replies: Callable[[Exchange, Replies], None] = lambda exchange, replies: None
         """Told what was answered after a run."""
+        self.meet: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+        """Entered while a run is answered; where the run is ahead of its caller, it waits for the caller."""
         self._following = following
         self._has_begun = False
-        self._is_replying = False
-        self._is_stopped = False
+        self.is_stopped = False
+        """Whether somebody asked for its end."""
         self._ended = False
         self._error: Exception | None = None
         self._cut: IncompleteRunError | None = None
@@ -104,10 +107,17 @@ class Rounds:
         """What has arrived so far; once the call is over, what it came to."""
         result = self.current.result()
         if self._following is not None:
-            # Tools go on, or are given up, when their run is over.
-            result = replace(result, tool_executions=list(self.current.course.executions.values()))
+            # Tools go on, or are given up, when their run is over; and what is odd about its calls shows only then.
+            executions = list(self.current.course.executions.values())
+            result = replace(result, tool_executions=executions, warnings=self.plan.warnings.records())
         # Stopped between two runs: the last one's outcome is not the call's.
         return replace(result, aborted=True, outcome=None) if self._aborted else result
+
+    def left_early(self) -> UsageError:
+        """What whoever left the block before the end is told when asking for the result."""
+        error = UsageError("the block was left before the run ended; `partial` has what had arrived")
+        self.current.annotate(error)
+        return error
 
     def interrupt(self) -> None:
         """Stop the call; what is waited for is given up. Called in the event loop's thread.
@@ -116,10 +126,10 @@ class Rounds:
         """
         if self.ended:
             return
-        self._is_stopped = True
+        self.is_stopped = True
         if not self.current.ended:
             self.current.interrupt()
-        elif self._is_replying:
+        elif self._patience is not None:
             self._aborted = True
         if self._patience is not None:
             self._patience.end()
@@ -127,11 +137,13 @@ class Rounds:
     async def aclose(self) -> None:
         """Leave the call, wherever it is. Idempotent."""
         await self.current.aclose()
+        if self._patience is not None:
+            self._patience.end()
         if not self.ended:
             self._aborted = self._ended = True
 
     async def _next(self) -> Event:
-        if self._is_replying:
+        if self._patience is not None:
             raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
         if self._cut is not None and not self._ended:
             self._fail(self._cut)
@@ -158,13 +170,14 @@ class Rounds:
         if replies is not None:
             self._take_in(first, replies)
         if not first.aborted:
-            asked = first.plan.input.model_copy(update={"messages": first.plan.reducer.messages})
+            held = {"messages": first.plan.reducer.messages, "state": first.plan.reducer.state}
+            asked = first.plan.input.model_copy(update=held)
             self.current = Exchange(replace(first.plan, input=asked), first.course)
 
     async def _goes_on(self) -> bool:
         """Answer what the run left, and begin the next one if there is to be one."""
         following, done = self._following, self.current
-        if following is None or done.aborted or done.error is not None or self._is_stopped:
+        if following is None or done.aborted or done.error is not None or self.is_stopped:
             return False
         replies = await self._replies(following.reply)
         if replies is None:
@@ -190,11 +203,10 @@ class Rounds:
 
     async def _replies(self, reply: Reply) -> Replies | None:
         self._patience = Patience.here()
-        self._is_replying = True
         begun = frozenset(self.current.course.executions)
         self.current.course.answers.clear()
         try:
-            replies = await self._patience.wait(reply(self.current))
+            replies = await self._patience.wait(self._met(reply))
         except Exception as error:
             self._keep_finished(begun)
             self._fail(error)
@@ -205,12 +217,17 @@ class Rounds:
             self._cut = IncompleteRunError("the wait for tools or people was cancelled", rule="TRUNC-1")
             raise
         finally:
-            self._is_replying = False
+            self.current.sum_up_again()
             self._patience.close()
             self._patience = None
         if replies is None:
             self._keep_finished(begun)
         return replies
+
+    async def _met(self, reply: Reply) -> Replies | None:
+        """Answer, with the caller where the run is: tools see and change what the caller and the next run will see."""
+        async with self.meet():
+            return await reply(self.current)
 
     def _keep_finished(self, begun: Collection[str]) -> None:
         """Keep what people and tools were done with when the rest was given up: nothing is asked or run again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import Event, Message, ToolCall
+    from ag_ui.core import Event, Message
 
-    from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.warnings import ProtocolWarning
-    from agui_client._surfaces.exchange import Exchange
     from agui_client._surfaces.rounds import Rounds
     from agui_client.result import RunResult, ToolExecution
 
 Start = Callable[[ExitStack], "Rounds"]
 """Starts the run when its block is entered; what it puts on the stack is undone when the block is left."""
 
-LEFT_EARLY = "the block was left before the run ended; `partial` has what had arrived"
-"""What `result()` says then."""
 _OUTSIDE = "a run is iterated inside its block: async with agent.stream(...) as run"
 
 
@@ -46,7 +42,6 @@ class AgentRun:
         self._rounds: Rounds | None = None
         self._next: Callable[[], Awaitable[Event]] = _not_open
         self._tool_calls: ToolCalls | None = None
-        self._was_cancelled = False
         self._loop: LoopThread | None = None
 
     async def __aenter__(self) -> Self:
@@ -121,8 +116,8 @@ class AgentRun:
                 await self._next()
         if rounds.error is not None:
             raise rounds.error
-        if rounds.aborted and not self._was_cancelled:
-            raise UsageError(LEFT_EARLY)
+        if rounds.aborted and not rounds.is_stopped:
+            raise rounds.left_early()
         return rounds.result()
 
     @property
@@ -139,11 +134,6 @@ class AgentRun:
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
         return self._running().state
-
-    @property
-    def revision(self) -> int:
-        """Counts the changes to messages and state that did not come from the stream's own events."""
-        return self._running().revision
 
     @property
     def warnings(self) -> list[ProtocolWarning]:
@@ -168,27 +158,8 @@ class AgentRun:
     def cancel(self) -> None:
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
         rounds = self._running()
-        self._was_cancelled = True
         if self._loop is not None:
             self._loop.call(rounds.interrupt)
-
-    def on_replies(self, function: Callable[[Exchange, Replies], None]) -> None:
-        """Have it told what was answered after each run."""
-        self._running().on_replies = function
-
-    def settle(self) -> None:
-        """Say that whoever follows a run that is ahead has come to its end."""
-        rounds = self._running()
-        rounds.current.settle()
-
-    def leave(self, tool_calls: Sequence[ToolCall] | None, incomplete_ids: Sequence[str]) -> None:
-        """Say that whoever follows a run that is ahead has left it before its end.
-
-        Args:
-            tool_calls: The calls without a result that were seen; None if nothing was.
-            incomplete_ids: The messages and calls that were seen to begin, and not to end.
-        """
-        self._running().plan.on_left(tool_calls, incomplete_ids)
 
     def _running(self) -> Rounds:
         if self._rounds is None:

@@ -146,10 +146,12 @@ class Dispatcher:
             Whether nobody stopped the propagation.
         """
         for hook in hooks:
-            returned = hook(*details, self._context)
-            if returned is None:
-                continue
-            mutation = await returned if isinstance(returned, Awaitable) else returned
+            try:
+                returned = hook(*details, self._context)
+                mutation = await returned if isinstance(returned, Awaitable) else returned
+            except StopAsyncIteration as error:
+                # Out of the stream's iteration it would pass for the stream's end (PEP 479).
+                raise RuntimeError("a hook raised StopAsyncIteration") from error
             if isinstance(mutation, Mutation):
                 self._carry_out(mutation)
                 if mutation.stop_propagation:

@@ -7,8 +7,8 @@ the conversation is fed in the caller's thread, event by event as they are given
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -27,9 +27,10 @@ from ag_ui.core import (
 )
 
 from agui_client._pipeline.reduce import Change
+from agui_client._pipeline.threads import LoopThread
 from agui_client._surfaces.calls import CallBook, StreamedToolCall, ToolCalls
 from agui_client._surfaces.handover import Handover
-from agui_client._surfaces.stream import LEFT_EARLY, AnswerText
+from agui_client._surfaces.stream import AgentRun, AnswerText
 from agui_client.errors import IncompleteRunError, UsageError
 from agui_client.result import Snapshot
 
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     from agui_client._pipeline.replies import Replies
     from agui_client._pipeline.warnings import ProtocolWarning
     from agui_client._surfaces.exchange import Exchange
-    from agui_client._surfaces.stream import AgentRun
+    from agui_client._surfaces.rounds import Rounds
+    from agui_client._surfaces.stream import Start
+    from agui_client.conversation import Conversation
     from agui_client.result import RunResult, ToolExecution
 
 
@@ -73,6 +76,14 @@ class _Replied:
 
 
 @dataclass(frozen=True, slots=True)
+class _Meeting:
+    """The run waits until the caller has seen what there is."""
+
+    exchange: Exchange
+    is_there: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
 class _End:
     """The run is over, and this is what it came to."""
 
@@ -80,7 +91,7 @@ class _End:
     error: BaseException | None = None
 
 
-_Item: TypeAlias = "Event | _Resync | _Replied | _End"
+_Item: TypeAlias = "Event | _Resync | _Replied | _Meeting | _End"
 """What is handed over to the caller's thread."""
 
 
@@ -125,18 +136,20 @@ class SyncAgentRun:
     the block ends the run. Ctrl-C works. To be used in one thread; only `cancel()` may be called from any.
 
     Args:
-        run: The run, not yet entered.
+        start: Starts the run.
         ahead: The run's own reducer.
-        reducer: The conversation's reducer, fed in the caller's thread.
-        on_change: Told what each event changed, in the caller's thread.
+        conversation: The conversation, fed in the caller's thread.
     """
 
-    def __init__(self, run: AgentRun, ahead: Reducer, reducer: Reducer, on_change: Callable[[Change], None]) -> None:
-        self._run = run
+    def __init__(self, start: Start, ahead: Reducer, conversation: Conversation) -> None:
+        self._run = AgentRun(self._begin)
+        self._start = start
+        self._rounds: Rounds | None = None
         self._ahead = ahead
         self._revision = 0
-        self._reducer = reducer
-        self._on_change = on_change
+        self._conversation = conversation
+        self._reducer = conversation.reducer
+        self._on_change = conversation.notify
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self._future: Future[None] | None = None
@@ -146,7 +159,11 @@ class SyncAgentRun:
         self._has_begun = False
         self._has_terminal = False
         self._book = CallBook()
-        self._tool_calls = ToolCalls(self._book, reducer)
+        self._tool_calls = ToolCalls(self._book, conversation.reducer)
+
+    def _begin(self, stack: ExitStack) -> Rounds:
+        self._rounds = rounds = self._start(stack)
+        return rounds
 
     def __enter__(self) -> Self:
         if self._future is not None:
@@ -181,26 +198,39 @@ class SyncAgentRun:
             item = self._handover.get()
             if isinstance(item, _End):
                 self._end = self._as_seen_here(item)
-                self._run.settle()
+                self._started().current.settle()
                 self._outcome()
                 raise StopIteration
-            self._has_begun = True
-            self._has_terminal = isinstance(item, RunFinishedEvent | RunErrorEvent)
-            if isinstance(item, _Replied):
+            event = self._look_at(item) if isinstance(item, _Replied | _Meeting | _Resync) else self._feed(item)
+            if event is not None:
+                self._has_begun = True
+                self._has_terminal = isinstance(event, RunFinishedEvent | RunErrorEvent)
+                return event
+
+    def _feed(self, event: Event) -> Event:
+        if isinstance(event, ToolCallStartEvent | ToolCallEndEvent):
+            self._book.note(event)
+        if change := self._reducer.feed(event):
+            self._on_change(change)
+        return event
+
+    def _look_at(self, item: _Replied | _Meeting | _Resync) -> Event | None:
+        """Take over what came besides plain events; gives the event with which it came, if any."""
+        match item:
+            case _Replied():
                 self._take_in(item)
-                continue
-            if isinstance(item, _Resync):
-                self._reducer.set_messages(item.messages)
-                self._reducer.set_state(item.state)
+            case _Meeting(exchange=exchange, is_there=is_there):
+                if exchange.ended:
+                    exchange.settle()
+                is_there()
+            case _Resync(messages=messages, state=state, event=event):
+                self._reducer.set_messages(messages)
+                self._reducer.set_state(state)
                 self._on_change(Change.MESSAGES | Change.STATE)
-                if item.event is not None:
-                    return item.event
-                continue
-            if isinstance(item, ToolCallStartEvent | ToolCallEndEvent):
-                self._book.note(item)
-            if change := self._reducer.feed(item):
-                self._on_change(change)
-            return item
+                if isinstance(event, ToolCallStartEvent | ToolCallEndEvent):
+                    self._book.note(event)
+                return event
+        return None
 
     @property
     def text_stream(self) -> Iterator[str]:
@@ -233,7 +263,7 @@ class SyncAgentRun:
             AGUIError: As `AgentRun.result`.
         """
         if self._end is None and self._has_left:
-            raise UsageError(LEFT_EARLY)
+            raise self._started().left_early()
         if self._end is None:
             for _ in self:
                 pass
@@ -292,19 +322,21 @@ class SyncAgentRun:
         plan.on_replies(replies)
 
     def _keep_what_was_done(self, unseen: Sequence[_Item]) -> None:
-        """Tools may have run ahead of a caller who left early: their results belong to the calls that are held."""
-        if unseen and isinstance(unseen[0], _Replied):
-            self._take_in(unseen[0])
-        elif self._has_terminal:
-            self._run.settle()
-        else:
+        """Of a run that was left: what tools had done by then, and what of it was seen."""
+        done = unseen[0] if unseen and isinstance(unseen[0], _Replied) else None
+        if done is not None:
+            self._take_in(done)
+        rounds = self._started()
+        if self._has_terminal:
+            rounds.current.settle()
+        elif done is None or not done.exchange.ended:
             calls = _unanswered(self._book, self._reducer) if self._has_begun else None
-            self._run.leave(calls, _open_before(unseen, self._run.partial.incomplete_ids))
-        for item in unseen[1:]:
-            if isinstance(item, _Replied):
-                held = [each for each in item.replies.messages if self._reducer.tool_call(each.tool_call_id)]
-                self._reducer.add_results(held)
-                self._on_change(Change.MESSAGES)
+            rounds.plan.on_left(rounds.current, calls, _open_before(unseen, self._run.partial.incomplete_ids))
+
+    def _started(self) -> Rounds:
+        if self._rounds is None:
+            raise UsageError(_OUTSIDE)
+        return self._rounds
 
     def _in_loop(self, look: Callable[[], T]) -> T:
         """Look at the run where nothing changes it meanwhile."""
@@ -327,29 +359,48 @@ class SyncAgentRun:
         """Run in the portal: iterate the run to its end, then hold its block open until the caller leaves."""
         handover: Handover[_Item] = Handover()
         async with self._run as run:
-            run.on_replies(partial(self._hand_over_replies, handover))
+            rounds = self._started()
+            rounds.on_replies = partial(self._hand_over_replies, handover)
+            rounds.meet = partial(self._meet, rounds, handover)
             task_status.started(handover)
             try:
-                await self._hand_over(run, handover)
+                await self._hand_over(rounds, handover)
                 end = _End(await run.result())
             except Exception as error:
                 end = _End(None, error)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # The caller's thread raises it; here it would stop the loop in the middle.
+                end = _End(None, error)
             except BaseException as error:
-                handover.put(_End(None, _escaped(error)))
+                handover.put_last(_End(None, _escaped(error)))
                 raise
-            if run.revision != self._revision:
+            if rounds.revision != self._revision:
                 handover.put(_Resync(self._ahead.messages, self._ahead.state))
-            handover.put(end)
+            handover.put_last(end)
             await anyio.sleep_forever()
+
+    @asynccontextmanager
+    async def _meet(self, rounds: Rounds, handover: Handover[_Item]) -> AsyncGenerator[None]:
+        """Wait for the caller, who then waits for the run: what either changes is the other's, too."""
+        loop, is_there = LoopThread(), anyio.Event()
+        handover.put(_Meeting(rounds.current, partial(loop.call, is_there.set)))
+        await is_there.wait()
+        self._ahead.set_messages(self._reducer.messages)
+        self._ahead.set_state(self._reducer.state)
+        self._conversation.ahead = self._ahead
+        try:
+            yield
+        finally:
+            self._conversation.ahead = None
 
     def _hand_over_replies(self, handover: Handover[_Item], exchange: Exchange, replies: Replies) -> None:
         handover.put(_Replied(exchange, replies))
 
-    async def _hand_over(self, run: AgentRun, handover: Handover[_Item]) -> None:
-        async for event in run:
+    async def _hand_over(self, rounds: Rounds, handover: Handover[_Item]) -> None:
+        async for event in self._run:
             item: Event | _Resync = event
-            if run.revision != self._revision:
-                self._revision = run.revision
+            if rounds.revision != self._revision:
+                self._revision = rounds.revision
                 item = _Resync(self._ahead.messages, self._ahead.state, event)
             if handover.put(item):
                 await handover.wait_for_space()

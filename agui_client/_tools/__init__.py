@@ -1,0 +1,1 @@
+"""Tools of the application: functions, what is offered of them, and the loop that carries calls out."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, sendable
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, Tool
@@ -37,6 +37,11 @@ class Deny:
     reason: str = DENIED
     """A sentence for the agent."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.reason), str):
+            raise UsageError(f"Deny takes the reason as text, not {self.reason!r}")
+        object.__setattr__(self, "reason", sendable(self.reason))
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
@@ -47,7 +52,7 @@ class ApprovalRequest:
     tool: Tool
     """What the agent was offered: name, description and the schema of the arguments."""
     arguments: Mapping[str, Any]
-    """What the agent wants it called with, already held against the schema."""
+    """What it would be called with, as JSON: held against the schema, defaults filled in."""
     thread_id: str
     """The conversation."""
     run_id: str

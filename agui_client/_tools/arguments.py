@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from agui_client._pipeline.schema import is_array, is_object
 from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _JSON: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 _KINDS = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 _MISSING = ("missing", "missing_keyword_only_argument")
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_ABSENT = object()
+_HIDDEN = "**********"
+"""What pydantic writes for a secret."""
 _MOST_PROBLEMS = 10
 _LONGEST = 2000
 """Characters of a complaint: what the agent sent comes back in it, and may be long."""
@@ -84,6 +88,40 @@ def validated(parameters: Parameters, arguments: Mapping[str, Any]) -> dict[str,
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
         raise ToolError(_complaint(errors, arguments, list(parameters.schema["properties"]))) from None
+
+
+def as_taken(parameters: Parameters, sent: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of what the function is called with, so that whoever decides about a call sees what will happen.
+
+    That is what was sent, with "true" for a boolean become true and defaults filled in. What JSON cannot hold, or hides
+    as pydantic does with secrets, stays as it was sent.
+
+    Args:
+        parameters: What the function takes.
+        sent: What the agent or a person sent.
+        values: What `validated` made of it.
+
+    Returns:
+        A JSON object, by the names the agent uses; a default that has no JSON is not in it.
+    """
+    shown = {offered: _shown(values[name], sent.get(offered, _ABSENT)) for offered, name in parameters.names.items()}
+    return {offered: value for offered, value in shown.items() if value is not _ABSENT}
+
+
+def _shown(value: object, sent: object) -> object:
+    try:
+        return _with_hidden(from_json(to_json(value, by_alias=True), allow_inf_nan=False), sent)
+    except ValueError:
+        return sent
+
+
+def _with_hidden(shown: Any, sent: object) -> Any:
+    """The JSON of a value, with what it hides or leaves out as it was sent."""
+    if is_object(shown) and is_object(sent):
+        return {**sent, **{name: _with_hidden(value, sent.get(name, _ABSENT)) for name, value in shown.items()}}
+    if is_array(shown) and is_array(sent) and len(shown) == len(sent):
+        return [_with_hidden(*pair) for pair in zip(shown, sent, strict=True)]
+    return sent if shown == _HIDDEN and sent is not _ABSENT else shown
 
 
 def _complaint(errors: Sequence[ErrorDetails], arguments: Mapping[str, Any], known: Sequence[str]) -> str:

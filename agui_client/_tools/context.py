@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._pipeline.threads import LoopThread
 
 if TYPE_CHECKING:
@@ -76,4 +77,6 @@ class ToolContext:
         try:
             self.on_report(progress)
         except Exception:
-            _logger.exception("progress of tool %s could not be reported (call %s)", self.name, self.tool_call_id)
+            _logger.exception(
+                "progress of tool %s could not be reported (call %s)", self.name, quoted(self.tool_call_id)
+            )

@@ -13,14 +13,15 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ag_ui.core import Tool
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._tools.approval import ApprovalRequest
-from agui_client._tools.arguments import as_json, parsed, validated
+from agui_client._tools.arguments import as_json, as_taken, parsed, validated
 from agui_client._tools.calling import called
 from agui_client._tools.context import ToolContext
 from agui_client._tools.docstring import documentation
@@ -47,9 +48,11 @@ class BoundCall:
     """The arguments of one call, held against the tool's schema."""
 
     arguments: dict[str, Any]
-    """As JSON: what the agent sent, or what a person made of it."""
+    """As JSON: what was sent as the function takes it, defaults included; see `as_taken`."""
     values: dict[str, Any]
     """As the function's keyword arguments, defaults included."""
+    sent: dict[str, Any] = field(compare=False, repr=False)
+    """As JSON: what was sent."""
 
 
 class FunctionTool(Generic[P, R]):
@@ -140,16 +143,33 @@ class FunctionTool(Generic[P, R]):
         """
         return self._bound(parsed(arguments_text))
 
-    def bind_arguments(self, arguments: Mapping[str, Any]) -> BoundCall:
-        """Hold arguments that a person edited against the schema, as `bind` does with the agent's."""
-        return self._bound(dict(arguments))
+    def bind_arguments(self, arguments: Mapping[str, Any], before: BoundCall | None = None) -> BoundCall:
+        """Hold arguments that a person edited against the schema, as `bind` does with the agent's.
+
+        Args:
+            arguments: By the names the agent uses.
+            before: What the person was shown: what is unchanged stays the value that it was.
+
+        Raises:
+            ToolError: They do not fit.
+        """
+        if before is None:
+            return self._bound(dict(arguments))
+        edited = as_json(dict(arguments))
+        kept = {name for name, shown in before.arguments.items() if name in edited and edited[name] == shown}
+        sent = {name: value for name, value in edited.items() if name not in kept}
+        bound = self._bound({**{name: before.sent[name] for name in kept if name in before.sent}, **sent})
+        names = self._parameters.names
+        values = {**bound.values, **{names[name]: before.values[names[name]] for name in kept}}
+        return replace(bound, values=values, arguments={**bound.arguments, **{n: before.arguments[n] for n in kept}})
 
     def _bound(self, sent: object) -> BoundCall:
         if self.is_method:
             raise UsageError(f"{self.name!r} is a method; offer it with its instance, as shop.order and not Shop.order")
         arguments = as_json(sent)
         with _only_tool_errors(self.name, "while its arguments were validated"):
-            return BoundCall(arguments, validated(self._parameters, arguments))
+            values = validated(self._parameters, arguments)
+            return BoundCall(as_taken(self._parameters, arguments, values), values, arguments)
 
     async def execute(self, call: BoundCall, context: ToolContext) -> str | list[Part]:
         """Carry out a call: a coroutine function in this task, any other in a worker thread.
@@ -169,10 +189,9 @@ class FunctionTool(Generic[P, R]):
         """
         first = (context,) if self._parameters.has_context else ()
         function: Callable[..., object] = self.function
-        bound = functools.partial(function, *first, **call.values)
         try:
-            with _only_tool_errors(self.name, f"in call {context.tool_call_id}"):
-                return content_of(await called(function, bound, self.name))
+            with _only_tool_errors(self.name, f"in call {quoted(context.tool_call_id)}"):
+                return content_of(await called(functools.partial(function, *first, **call.values), self.name))
         finally:
             context.ended.set()
 
@@ -224,6 +243,7 @@ def tool(
     """
 
     def made(function: Callable[P, R]) -> FunctionTool[P, R]:
+        """Make the tool."""
         return FunctionTool(function, name=name, description=description, approval=approval, timeout=timeout)
 
     return made if function is None else made(function)

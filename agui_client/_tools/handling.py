@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -13,19 +14,20 @@ from uuid import uuid4
 import anyio
 from ag_ui.core import ToolMessage
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client.errors import ToolError
-from agui_client.result import ToolExecution
+from agui_client.result import MOST_REPORTS, ToolExecution
 
 if TYPE_CHECKING:
     from ag_ui.core import ToolCall
-    from anyio.abc import TaskGroup
 
     from agui_client._tools.function import BoundCall
     from agui_client._tools.people import People
     from agui_client._tools.round import Round
+    from agui_client.messages import Part
     from agui_client.result import ToolStatus
 
 _logger = logging.getLogger("agui_client.tools")
@@ -38,6 +40,7 @@ class Handling:
         call: The call.
         over: The run that made it.
         people: Whom to ask.
+        desk: How many people may be asked at once.
         room: How many tools may run at once.
         timeout: How long a tool may take that says nothing itself, in seconds.
         approval: An approval that was given already.
@@ -48,6 +51,7 @@ class Handling:
         call: ToolCall,
         over: Round,
         people: People,
+        desk: anyio.CapacityLimiter,
         room: anyio.CapacityLimiter,
         timeout: float | None,
         approval: Approve | None,
@@ -57,6 +61,7 @@ class Handling:
         self._call = call
         self._over = over
         self._people = people
+        self._desk = desk
         self._room = room
         self._timeout = timeout
         self._approval = approval
@@ -67,13 +72,8 @@ class Handling:
         self._is_over = False
         over.record(self._execution)
 
-    async def run(self, tasks: TaskGroup) -> None:
-        """Carry out the call, or let its message say why it was not.
-
-        Args:
-            tasks: Where progress is told.
-        """
-        tasks.start_soon(self._tell_progress)
+    async def run(self) -> None:
+        """Carry out the call, or let its message say why it was not."""
         try:
             await self._handle()
         except ToolError as error:
@@ -93,16 +93,20 @@ class Handling:
         if not isinstance(tool, FunctionTool):
             known = ", ".join(self._over.offered) or "none"
             raise ToolError(f"There is no tool {name!r} here; there are: {known}.")
-        bound = self._bind(tool)
-        self._note(arguments=bound.arguments)
+        given = None if self._approval is None else self._approval.arguments
+        # What the agent sent need not even be whole if a person has given all of it.
+        bound = self._bind(tool) if given is None else self._bind_edited(tool, given)
+        self._note(arguments=copy.deepcopy(bound.arguments))
         await self._tell()
-        match await self._decide(tool, bound):
+        match self._approval or await self._decide(tool, bound):
             case None:
                 return
             case Deny(reason=reason):
                 await self._end("denied", reason, error=reason)
-            case Approve(arguments=edited):
-                await self._carry_out(tool, bound if edited is None else self._bind_edited(tool, edited))
+            case Approve(arguments=edited) if edited is not None and edited is not given:
+                await self._carry_out(tool, self._bind_edited(tool, edited, bound))
+            case Approve():
+                await self._carry_out(tool, bound)
 
     def _bind(self, tool: FunctionTool[..., Any]) -> BoundCall:
         try:
@@ -111,15 +115,15 @@ class Handling:
             # Never a violation of the protocol (TOOL-2): the agent is told which call it was.
             raise ToolError(f"tool call {self._call.id!r}: {error}") from error
 
-    def _bind_edited(self, tool: FunctionTool[..., Any], edited: Mapping[str, Any]) -> BoundCall:
+    def _bind_edited(
+        self, tool: FunctionTool[..., Any], edited: Mapping[str, Any], before: BoundCall | None = None
+    ) -> BoundCall:
         try:
-            return tool.bind_arguments(edited)
+            return tool.bind_arguments(edited, before)
         except ToolError as error:
             raise ToolError(f"tool call {self._call.id!r} was approved with other arguments, but {error}") from error
 
     async def _decide(self, tool: FunctionTool[..., Any], bound: BoundCall) -> Approve | Deny | None:
-        if self._approval is not None:
-            return self._approval
         result = self._over.result
         request = ApprovalRequest(
             tool_call_id=self._call.id,
@@ -127,20 +131,21 @@ class Handling:
             arguments=bound.arguments,
             thread_id=result.thread_id,
             run_id=result.run_id,
-            messages=result.messages,
+            messages=tuple(result.messages),
             state=result.state,
         )
-        return await self._people.decide(tool.approval, request)
+        async with self._desk:
+            return await self._people.decide(tool.approval, request)
 
     async def _carry_out(self, tool: FunctionTool[..., Any], bound: BoundCall) -> None:
         async with self._room:
-            self._note(status="running", arguments=bound.arguments)
+            self._note(status="running", arguments=copy.deepcopy(bound.arguments))
             await self._tell()
             began = time.monotonic()
             limit = self._timeout if tool.timeout is None else tool.timeout
             trace = self._over.trace.tool(name=tool.name, tool_call_id=self._call.id, description=tool.description)
             with trace:
-                content: str | Sequence[Any] | None = None
+                content: str | list[Part] | None = None
                 try:
                     with anyio.move_on_after(limit):
                         content = await tool.execute(bound, self._context(bound))
@@ -160,27 +165,28 @@ class Handling:
         return ToolContext(
             tool_call_id=self._call.id,
             name=self._call.function.name,
-            arguments=bound.arguments,
+            arguments=copy.deepcopy(bound.arguments),
             thread_id=result.thread_id,
             run_id=result.run_id,
-            messages=result.messages,
+            messages=tuple(result.messages),
             state=result.state,
             on_report=self._report,
         )
 
     def _report(self, progress: Any) -> None:
-        self._note(progress=(*self._execution.progress, progress))
+        if len(self._untold) >= MOST_REPORTS:
+            # A subscriber takes its time: it hears of this one with the next.
+            self._untold.pop()
+        self._note(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
         self._has_news.set()
 
     async def _end(
-        self, status: ToolStatus, content: str | Sequence[Any], *, error: str | None = None, began: float | None = None
+        self, status: ToolStatus, content: str | list[Part], *, error: str | None = None, began: float | None = None
     ) -> None:
-        self.message = ToolMessage(
-            id=str(uuid4()), tool_call_id=self._call.id, content=_wire_content(content), error=error
-        )
+        self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=error)
         seconds = None if began is None else time.monotonic() - began
         self._note(status=status, message=self.message, seconds=seconds)
-        _logger.info("tool %s %s (call %s)", self._call.function.name, status, self._call.id)
+        _logger.info("tool %s %s (call %s)", quoted(self._call.function.name), status, quoted(self._call.id))
         await self._tell()
 
     def _note(self, **changes: Any) -> None:
@@ -188,8 +194,8 @@ class Handling:
         self._over.record(self._execution)
         self._untold.append(self._execution)
 
-    async def _tell_progress(self) -> None:
-        """Tell what is reported: a task's to do, as reports come from threads that know of none."""
+    async def tell_progress(self) -> None:
+        """Tell what is reported, until the call is over: reports come from threads that know of no task."""
         while not self._is_over:
             await self._has_news.wait()
             self._has_news = anyio.Event()
@@ -200,7 +206,3 @@ class Handling:
         async with self._turn:
             while self._untold:
                 await self._over.tell(self._untold.popleft())
-
-
-def _wire_content(content: str | Sequence[Any]) -> Any:
-    return content if isinstance(content, str) else list(content)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio
 from ag_ui.core import RunFinishedCancelledOutcome
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._pipeline.replies import Replies
+from agui_client._pipeline.threads import side_by_side
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.handling import Handling
 from agui_client.errors import ToolRoundsExceededError
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from agui_client._tools.offer import ToolLike
     from agui_client._tools.people import People
     from agui_client._tools.round import Round
+
+_ASKED_AT_ONCE = 64
+"""How many people, or threads of one, are asked about calls at the same time."""
 
 
 class ToolLoop:
@@ -41,7 +46,6 @@ class ToolLoop:
         self._limits = limits
         self._started_at = time.monotonic()
         self._rounds = 0
-        self._answered: set[str] = set()
         self._streaks: dict[tuple[str, str], int] = {}
 
     def has_answers(self, offered: Mapping[str, ToolLike]) -> bool:
@@ -68,10 +72,9 @@ class ToolLoop:
             return None
         # Before anybody is asked: what people say must not be lost to a limit.
         self._check_limits(over, ours)
-        entries = await self._people.answers(result.interrupts)
+        entries = await self._people.answers(result.interrupts, over.keep)
         if not ours and not entries:
             return None
-        over.keep(entries)
         self._rounds += 1
         messages = await self._carry_out(ours, over)
         is_covered = len(entries) == len(result.interrupts)
@@ -97,16 +100,19 @@ class ToolLoop:
         ours: list[ToolCall] = []
         is_waiting = False
         for call in over.result.pending_tool_calls:
-            if call.id in asked_about or call.id in self._answered:
+            if call.id in asked_about:
                 continue
             tool = over.offered.get(call.function.name)
-            if isinstance(tool, FunctionTool) or (tool is None and over.are_named):
+            if (why := over.withheld.get(call.id)) is not None:
+                over.warnings.add("TOOL-11", f"tool call {quoted(call.id)} is left to the application: {why}")
+                is_waiting = True
+            elif isinstance(tool, FunctionTool) or (tool is None and over.are_named):
                 ours.append(call)
             elif tool is not None:
                 is_waiting = True
             else:
-                name = call.function.name
-                over.warnings.add("TOOL-11", f"a call to {name!r}, which was not offered, is taken for the agent's own")
+                name = quoted(call.function.name)
+                over.warnings.add("TOOL-11", f"a call to {name}, which was not offered, is taken for the agent's own")
         return ours, is_waiting
 
     def _check_limits(self, over: Round, ours: Sequence[ToolCall]) -> None:
@@ -133,42 +139,20 @@ class ToolLoop:
         self, calls: Sequence[ToolCall], over: Round, approvals: Mapping[str, Approve] | None = None
     ) -> list[ToolMessage]:
         """Run the tools of calls side by side; those that nobody here may approve have no result."""
-        room = anyio.CapacityLimiter(self._limits.at_once)
+        desk, room = anyio.CapacityLimiter(_ASKED_AT_ONCE), anyio.CapacityLimiter(self._limits.at_once)
         handlings = [
-            Handling(call, over, self._people, room, self._limits.timeout, (approvals or {}).get(call.id))
+            Handling(call, over, self._people, desk, room, self._limits.timeout, (approvals or {}).get(call.id))
             for call in calls
         ]
-        self._answered.update(call.id for call in calls)
         try:
-            async with anyio.create_task_group() as tasks:
-                for handling in handlings:
-                    tasks.start_soon(handling.run, tasks)
-        except BaseExceptionGroup as group:
-            # Tools answer for their own failures: what is left is a subscriber's, and ends the run as anywhere else,
-            # or Ctrl-C.
-            _give_up(handlings)
-            raise _gravest(group) from None
+            await side_by_side([step for handling in handlings for step in (handling.run, handling.tell_progress)])
         except BaseException:
-            _give_up(handlings)
+            for handling in handlings:
+                handling.give_up()
             raise
         return [handling.message for handling in handlings if handling.message is not None]
-
-
-def _give_up(handlings: Sequence[Handling]) -> None:
-    for handling in handlings:
-        handling.give_up()
 
 
 def _tokens(usage: TokenUsage) -> int:
     """The total; agents may report its two parts only."""
     return max(usage.total_tokens or 0, (usage.input_tokens or 0) + (usage.output_tokens or 0))
-
-
-def _gravest(error: BaseException) -> BaseException:
-    """Of a group the exception that counts: what ends programs, then what failed, then a cancellation."""
-    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
-    return min(map(_gravest, inner), key=_rank) if inner else error
-
-
-def _rank(error: BaseException) -> int:
-    return 1 if isinstance(error, Exception) else 2 if isinstance(error, anyio.get_cancelled_exc_class()) else 0

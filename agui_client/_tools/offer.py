@@ -34,7 +34,7 @@ def offered(source: ToolSource, asked: RunAgentInput) -> dict[str, ToolLike]:
     """
     # A tool can be called, too, and would be taken for a function that chooses.
     is_tool = isinstance(cast("object", source), FunctionTool)
-    chosen = source(asked) if callable(source) and not is_tool else cast("Sequence[ToolLike]", source)
+    chosen = _chosen(source, asked) if callable(source) and not is_tool else cast("Sequence[ToolLike]", source)
     if not isinstance(cast("object", chosen), Iterable):
         raise UsageError(f"tools= takes a list of tools, or a plain function that returns one, not {chosen!r}")
     found: dict[str, ToolLike] = {}
@@ -44,6 +44,14 @@ def offered(source: ToolSource, asked: RunAgentInput) -> dict[str, ToolLike]:
             raise UsageError(f"two tools are named {tool.name!r}; an agent could not tell them apart")
         found[tool.name] = tool
     return found
+
+
+def _chosen(choose: Callable[[RunAgentInput], Sequence[ToolLike]], asked: RunAgentInput) -> Sequence[ToolLike]:
+    try:
+        return choose(asked)
+    except StopAsyncIteration as error:
+        # Out of an iteration it would pass for its end (PEP 479).
+        raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
 
 
 def _check(tool: object) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from agui_client._pipeline.ownership import quoted
 from agui_client._tools.approval import Approve, Deny, as_decision
 from agui_client._tools.calling import called
 from agui_client.interrupts import cover
@@ -58,17 +61,20 @@ class People:
         if self._approve is None:
             return None
         with anyio.move_on_after(self._seconds):
-            answer = await _asked(self._approve, request, f"approval of call {request.tool_call_id}")
+            answer = await _asked(self._approve, request, f"approval of call {quoted(request.tool_call_id)}")
             if not isinstance(answer, bool | Approve | Deny) and answer is not None:
                 _logger.warning("approve= returned a %s, which approves nothing", type(answer).__name__)
             return as_decision(answer)
         return Deny(f"Nobody approved this tool call within {self._seconds:g} seconds, so it was not carried out.")
 
-    async def answers(self, interrupts: Sequence[Interrupt]) -> list[ResumeEntry]:
+    async def answers(
+        self, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], None]
+    ) -> list[ResumeEntry]:
         """Have interrupts answered.
 
         Args:
             interrupts: What the run waits for.
+            keep: Told each answer at once, as the next question may go wrong.
 
         Returns:
             The answers that were given, in order; what has none is the caller's.
@@ -78,14 +84,14 @@ class People:
         """
         if self._answer is None:
             return []
-        answered: list[Interrupt] = []
-        answers: dict[str, Any] = {}
+        entries: list[ResumeEntry] = []
         for interrupt in interrupts:
-            answer = await _called(self._answer, interrupt, f"answer to interrupt {interrupt.id}")
+            answer = await _called(self._answer, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
             if answer is not None:
-                answered.append(interrupt)
-                answers[interrupt.id] = answer
-        return cover(answered, answers)
+                given = cover([interrupt], {interrupt.id: answer})
+                keep(given)
+                entries += given
+        return entries
 
 
 async def _is_wanted(rule: ApprovalRule, request: ApprovalRequest) -> bool:
@@ -97,8 +103,9 @@ async def _is_wanted(rule: ApprovalRule, request: ApprovalRequest) -> bool:
 
 async def _asked(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:
     """What an application's function says; None, which approves nothing, if it fails."""
+    arguments, tool = copy.deepcopy(request.arguments), request.tool.model_copy(deep=True)
     try:
-        return await _called(function, request, what)
+        return await _called(function, replace(request, arguments=arguments, tool=tool), what)
     except Exception:
         _logger.exception("the %s failed, so nothing is approved", what)
         return None
@@ -106,4 +113,4 @@ async def _asked(function: Callable[[Any], object], request: ApprovalRequest, wh
 
 async def _called(function: Callable[[Any], object], argument: object, what: str) -> Any:
     """Call an application's function: a coroutine function here, any other in a thread."""
-    return await called(function, partial(function, argument), what, _LEFT)
+    return await called(partial(function, argument), what, _LEFT)

@@ -25,6 +25,8 @@ class Round:
     """Whether the agent named its pending calls itself (TOOL-9)."""
     offered: Mapping[str, ToolLike]
     """The tools that were offered in it, by name."""
+    withheld: Mapping[str, str]
+    """Why no function is called for these of its calls, by id: they "were carried out before", for instance."""
     warnings: WarningLog
     """Where oddities are reported."""
     record: Callable[[ToolExecution], None]

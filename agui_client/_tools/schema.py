@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from types import CodeType
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -42,6 +42,8 @@ class Parameters:
     """Validates a JSON object and gives the function's keyword arguments, defaults included."""
     schema: dict[str, Any]
     """The JSON schema of that object."""
+    names: dict[str, str]
+    """The names of the function's parameters, by those the agent uses."""
 
     @classmethod
     def of(cls, function: Callable[..., object], tool_name: str, descriptions: dict[str, str]) -> Parameters:
@@ -63,15 +65,15 @@ class Parameters:
             for parameter in arguments:
                 _judge(parameter)
             adapter, schema = _fitted(arguments)
-            names = [_offered_name(each) for each in arguments]
+            names = {_offered_name(each): each.name for each in arguments}
         except _UnfitError as unfit:
             raise UsageError(f"{tool_name!r} cannot be a tool: {unfit}") from unfit.__cause__
-        for parameter, name in zip(arguments, names, strict=True):
+        for offered, name in names.items():
             # pydantic 2.11 does not offer a parameter under its validation_alias.
-            argument = schema["properties"].get(name, {})
-            if description := descriptions.get(parameter.name):
+            argument = schema["properties"].get(offered, {})
+            if description := descriptions.get(name):
                 argument.setdefault("description", description)  # after what Field(description=...) says
-        return cls(has_receiver, has_context, adapter, schema)
+        return cls(has_receiver, has_context, adapter, schema, names)
 
 
 def _is_context(parameter: Parameter) -> bool:
@@ -147,14 +149,25 @@ def _validator(parameters: Sequence[Parameter]) -> tuple[TypeAdapter[dict[str, A
     """A validator that gives back what the function would be called with, and its schema."""
 
     def collect(**values: Any) -> dict[str, Any]:
+        """Give back what it is called with."""
         return values
 
     named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
     collect.__dict__["__signature__"] = inspect.Signature(named)
     collect.__annotations__ = {each.name: each.annotation for each in parameters}
     function: Any = collect
-    adapter = TypeAdapter[dict[str, Any]](function, config=ConfigDict(extra="forbid"))
+    adapter = TypeAdapter[dict[str, Any]](function, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+    if _is_read_once(adapter.core_schema):
+        raise _UnfitError("it can be read only once, and nobody could look at it before the function; take a list")
     return adapter, from_json(to_json(adapter.json_schema(schema_generator=_Schema)), allow_inf_nan=False)
+
+
+def _is_read_once(schema: object) -> bool:
+    """Whether anything in it is validated as an iterator, as pydantic does with `Iterable` and `Generator`."""
+    if isinstance(schema, dict):
+        members = cast("dict[str, object]", schema)
+        return members.get("type") == "generator" or any(map(_is_read_once, members.values()))
+    return isinstance(schema, list | tuple) and any(map(_is_read_once, cast("Sequence[object]", schema)))
 
 
 class _Schema(GenerateJsonSchema):

@@ -53,6 +53,7 @@ def demo_agent(*, pace: float = 1.0) -> ScriptedAgent:
     """
 
     async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
+        """Answer one run."""
         answered = _answered_call(input)
         if input.resume:
             yield _booking(input, pace, approved=_object(input.resume[0].payload).get("approved") is True)

@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from agui_client._cli import main
+from support import hurried
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
@@ -41,7 +43,7 @@ class Terminal:
     """A command on a pseudo-terminal.
 
     Args:
-        *arguments: The command's arguments.
+        *arguments: What to call.
         state: The folder in which the command keeps what it remembers.
     """
 
@@ -54,7 +56,7 @@ class Terminal:
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
-            command(*arguments),
+            arguments,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -100,6 +102,13 @@ class Terminal:
         while self._read(deadline):
             pass
         return self.process.wait(SECONDS)
+
+    def is_cooked(self) -> bool:
+        """Whether the terminal is as a shell leaves it: typed keys are seen, and come line by line."""
+        import termios
+
+        flags: int = termios.tcgetattr(self._ours)[3]
+        return flags & (termios.ECHO | termios.ICANON) == termios.ECHO | termios.ICANON
 
     def close(self) -> None:
         """Stop the command if it still runs."""
@@ -150,13 +159,19 @@ def start() -> Iterator[Start]:
     """Start the command and leave it running; it is killed after the test if need be."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str) -> subprocess.Popen[str]:
+    def run(
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[str] = subprocess.PIPE,
+        errors: str | None = None,
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             command(*arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            errors=errors,
             env=environment(),
         )
         started.append(process)
@@ -172,13 +187,14 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def on_terminal(tmp_path: Path) -> Iterator[OnTerminal]:
-    """Start the command on a pseudo-terminal of 100 columns and 40 lines."""
+    """Start the command on a pseudo-terminal of 100 columns and 40 lines; the demo agent may speak faster."""
     if sys.platform == "win32":
         pytest.skip("there are no pseudo-terminals here")
     started: list[Terminal] = []
 
-    def run(*arguments: str) -> Terminal:
-        started.append(Terminal(*arguments, state=tmp_path))
+    def run(*arguments: str, is_hurried: bool = False) -> Terminal:
+        called = hurried.command("-m", "agui_client", *arguments) if is_hurried else command(*arguments)
+        started.append(Terminal(*called, state=tmp_path))
         return started[-1]
 
     yield run

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Generator
@@ -36,6 +38,7 @@ PROMPT = "\n>"
 """The chat's, without the space after it, which a terminal moves over."""
 
 TOOLS = '''
+from ag_ui.core import RunAgentInput
 from agui_client import ToolContext, tool
 
 @tool
@@ -57,8 +60,25 @@ tools = [send_mail, fail]
 number = 7
 twice = [send_mail, send_mail]
 
-def choose(asked):
+def choose(asked: "RunAgentInput"):
     return [get_weather] if asked.state.get("outside") else []
+
+def choose_nothing(asked: RunAgentInput):
+    pass
+
+def choose_once(asked: RunAgentInput):
+    if len(asked.messages) > 1:
+        raise LookupError("no tools left")
+    return []
+
+def choose_to_leave(asked: RunAgentInput):
+    raise SystemExit(3)
+
+async def choose_later(asked: RunAgentInput):
+    return []
+
+def forgotten(path):
+    raise AssertionError("this is no function that chooses")
 '''
 FERRY = {
     "type": "object",
@@ -159,7 +179,9 @@ def test_what_a_tool_raised_is_told_here_and_not_to_the_agent(agui: Agui, tools:
     with served() as server:
         done = agui("chat", server.url, "--tools", f"{tools}:fail", stdin="fail\n")
     assert "no such table" not in done.stdout
-    assert re.search(r"^error: tool fail failed in call call-1: ValueError: no such table$", done.stderr, re.MULTILINE)
+    assert re.search(
+        r"^error: tool fail failed in call .call-1.: ValueError: no such table$", done.stderr, re.MULTILINE
+    )
 
 
 def test_tools_may_be_chosen_by_a_function_and_come_from_several_places(agui: Agui, tools: str, tmp_path: Path) -> None:
@@ -188,6 +210,10 @@ def test_tools_may_be_chosen_by_a_function_and_come_from_several_places(agui: Ag
         ("{}:twice", "two tools are named 'send_mail'"),
         ("/no/such.py:tools", "there is no file /no/such.py"),
         ("no_such_module:tools", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("{}:forgotten", "did you forget @tool?"),
+        ("{}:choose_later", "did you forget @tool?"),
+        ("os:system", "did you forget @tool?"),
+        ("builtins:dict", "did you forget @tool?"),
     ],
 )
 def test_tools_that_are_not_there_are_told_in_a_sentence(agui: Agui, tools: str, place: str, told: str) -> None:
@@ -203,6 +229,32 @@ def test_a_file_of_tools_that_fails_is_told_with_its_line(agui: Agui, tmp_path: 
     done = agui("chat", "--tools", f"{path}:tools")
     assert done.returncode == 2
     assert "AttributeError: module 'os' has no attribute 'no_such_thing' (broken_tools.py, line 3)" in done.stderr
+
+
+def test_a_file_of_tools_that_leaves_the_program_is_told(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "leaving_tools.py"
+    path.write_text("import sys\nsys.exit(7)\n", "utf-8")
+    done = agui("chat", "--tools", f"{path}:tools")
+    assert done.returncode == 2
+    assert "SystemExit: 7 (leaving_tools.py, line 2)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("choose_nothing", "it chose no list of tools, but a NoneType\n"),
+        ("choose_once", "no tools were chosen: LookupError: no tools left (my_tools.py, line "),
+        ("choose_to_leave", "no tools were chosen: SystemExit: 3 (my_tools.py, line "),
+    ],
+)
+def test_a_function_that_chooses_no_tools_is_told_in_a_sentence(
+    agui: Agui, tools: str, function: str, told: str
+) -> None:
+    with served() as server:
+        done = agui("chat", server.url, "--tools", f"{tools}:{function}", stdin="Hello\nHello\n")
+    assert done.returncode == 2
+    assert f"agui: --tools {tools}:{function}: {told}" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_interrupt_that_nobody_can_answer_ends_the_chat(agui: Agui) -> None:
@@ -226,6 +278,27 @@ def test_the_first_line_that_fails_ends_the_chat(agui: Agui, lines: str, code: i
     with served() as server:
         done = agui("chat", server.url, stdin=lines)
     assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other names are impossible there")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/save /no/such/file", "cannot write /no/such/file: No such file or directory"),
+        ("/load ~nosuchuser/file", "~nosuchuser/file names no file: Could not determine home directory"),
+        ("/save ~nosuchuser/file", "~nosuchuser/file names no file: Could not determine home directory"),
+        (f"/load {'x' * 300}", "cannot read xxx"),
+        (f"/save {'x' * 300}", "cannot write xxx"),
+        ("/load a\0b", "cannot read ab: embedded null byte"),
+        ("/save a\0b", "cannot write ab: embedded null byte"),
+        ("/load /dev/zero", "/dev/zero is no conversation that was saved here"),
+        ("/save /dev/zero", "/dev/zero is no conversation that was saved here"),
+    ],
+)
+def test_a_file_that_cannot_be_is_told_in_a_sentence(agui: Agui, line: str, told: str) -> None:
+    done = agui("chat", "http://127.0.0.1:9/", stdin=f"{line}\n")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert told in done.stderr
 
 
@@ -260,6 +333,51 @@ def test_only_a_saved_conversation_is_written_over_or_loaded(agui: Agui, tmp_pat
     assert notes.read_text("utf-8") == "my notes"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="files there have other permissions")
+def test_a_conversation_is_saved_for_its_owner_alone(agui: Agui, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    with served() as server:
+        assert agui("chat", server.url, stdin=f"Hello\n/save {kept}\n").returncode == 0
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_saved_stays_if_it_cannot_be_written_anew(
+    agui: Agui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept.json"
+    before = ConversationSnapshot(thread_id="t1").model_dump_json()
+    kept.write_text(before, "utf-8")
+
+    def fail(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with served() as server:
+        done = agui("chat", server.url, stdin=f"Hello\n/save {kept}\n")
+    assert (done.returncode, done.stderr) == (2, f"agui: cannot write {kept}: No space left on device\n")
+    assert kept.read_text("utf-8") == before
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_questions_that_were_abandoned_are_not_asked_again(agui: Agui, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    with served() as server:
+        agent = HttpAgent(server.url)
+        agent.run_agent_sync("ferry")
+        agent.abandon_interrupts()
+        kept.write_text(agent.snapshot().model_dump_json(), "utf-8")
+        done = agui("chat", server.url, stdin=f"/load {kept}\nHello\n")
+    assert (done.returncode, done.stdout) == (0, "Booked null.\n")
+
+
+def test_a_line_that_is_not_text_ends_the_chat_with_a_sentence(start: Callable[..., Any]) -> None:
+    with served() as server:
+        process = start("chat", server.url, stdin=subprocess.PIPE, errors="surrogateescape")
+        told = process.communicate("caf\udce9\n", timeout=30)[1]
+    assert (process.returncode, told.count("\n")) == (2, 1)
+    assert told.startswith("agui: a line of stdin cannot be read: 'utf-8' codec can't decode byte 0xe9")
+
+
 def test_the_state_cannot_come_from_where_the_lines_come_from(agui: Agui) -> None:
     done = agui("chat", "--state", "-")
     assert done.returncode == 2
@@ -267,6 +385,42 @@ def test_the_state_cannot_come_from_where_the_lines_come_from(agui: Agui) -> Non
 
 
 # --- on a terminal
+
+
+def test_a_chat_goes_on_after_a_failure_of_the_applications(on_terminal: OnTerminal, tools: str) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url, "--tools", f"{tools}:choose_once")
+        terminal.await_sight(PROMPT)
+        terminal.send("Hello\r")
+        terminal.await_sight("You said Hello (1).", PROMPT)
+        terminal.send("Again\r")
+        terminal.await_sight("LookupError: no tools left (my_tools.py, line", PROMPT)
+        terminal.send("/history\r")
+        terminal.await_sight("you: Hello", "agent: You said Hello (1).", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
+def test_a_terminal_that_was_at_a_question_is_put_right_when_the_program_is_terminated(on_terminal: OnTerminal) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("ferry\r")
+        terminal.await_sight("? Which ferry?", "line:")
+        assert not terminal.is_cooked()
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.finish() == 143
+    assert terminal.is_cooked()
+    assert terminal.output.count("\x1b[?25l") <= terminal.output.count("\x1b[?25h"), "the cursor is shown again"
+
+
+def test_a_password_in_the_address_is_not_shown(on_terminal: OnTerminal) -> None:
+    with served() as server:
+        terminal = on_terminal("chat", server.url.replace("//", "//user:secret@") + "?token=secret")
+        terminal.await_sight(f"talking with {server.url};", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert "secret" not in terminal.output
 
 
 def test_on_a_terminal_a_tool_is_approved_and_another_denied(on_terminal: OnTerminal, tools: str) -> None:
@@ -451,8 +605,25 @@ def test_what_was_typed_is_remembered_from_chat_to_chat(on_terminal: OnTerminal,
     assert history.stat().st_mode & 0o077 == 0, "only its owner reads it"
 
 
+def test_a_chat_does_without_a_history_that_cannot_be_kept(on_terminal: OnTerminal, tmp_path: Path) -> None:
+    history = tmp_path / "agui" / "chat_history"
+    history.mkdir(parents=True)
+    with served() as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("Hello\r")
+        terminal.await_sight("You said Hello (1).", PROMPT)
+        history.rmdir()
+        history.parent.rmdir()
+        terminal.send("Again\r")
+        terminal.await_sight("You said Again (3).", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    assert history.stat().st_mode & 0o077 == 0, "only its owner reads it"
+
+
 def test_without_a_url_the_demo_agent_answers(on_terminal: OnTerminal) -> None:
-    terminal = on_terminal("chat")
+    terminal = on_terminal("chat", is_hurried=True)
     terminal.await_sight("talking with http://127.0.0.1:", PROMPT)
     terminal.send("Please book\r")
     terminal.await_sight("A day in Oslo", "Buy two ferry tickets for 94 NOK?", "Allow it? [y]es, [n]o:")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
+
+from agui_client import UsageError
+from agui_client._cli.exits import drive
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -39,3 +43,45 @@ def test_without_its_extra_the_command_says_what_to_install() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "agui: needs click, rich; install the extra: pip install 'agui-client[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (
+            ZeroDivisionError("division by zero"),
+            3,
+            r"ZeroDivisionError: division by zero \(test_command\.py, line \d+\)",
+        ),
+        (FileNotFoundError(2, "No such file or directory", "a.json"), 3, r"a\.json: No such file or directory"),
+        (OSError(28, "No space left on device"), 3, "No space left on device"),
+        (UsageError("no such thing"), 2, "no such thing"),
+    ],
+)
+def test_whatever_goes_wrong_is_told_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int, told: str
+) -> None:
+    def fail() -> int:
+        raise error
+
+    assert drive(fail) == code
+    assert re.fullmatch(rf"agui: {told}\n", capsys.readouterr().err)
+
+
+def test_ctrl_c_while_the_command_is_loaded_stops_it() -> None:
+    program = """
+import sys
+
+class Stop:
+    def find_spec(self, name, *place):
+        if name == "agui_client._cli.commands":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Stop())
+from agui_client._cli import main
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", timeout=30, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "agui: stopped\n")

@@ -58,7 +58,7 @@ def test_without_a_terminal_the_demo_prints_plain_lines_and_answers_itself(agui:
 
 
 def test_on_a_terminal_the_demo_is_drawn_and_asks(on_terminal: OnTerminal) -> None:
-    terminal = on_terminal("demo")
+    terminal = on_terminal("demo", is_hurried=True)
     terminal.read_until("[y/N] ")
     shown = plain(terminal.output)
     for sight in ("thinking: …", "thought for 0.", "A day in Oslo", 'tool get_weather {"city": "Oslo", "day"', "state"):
@@ -95,7 +95,7 @@ def test_a_screen_without_a_keyboard_is_asked_nothing() -> None:
 
 @pytest.mark.parametrize("moment", ["thinking", "[y/N] "])
 def test_ctrl_c_leaves_the_demo_and_a_clean_terminal(on_terminal: OnTerminal, moment: str) -> None:
-    terminal = on_terminal("demo")
+    terminal = on_terminal("demo", is_hurried=True)
     terminal.read_until(moment)
     terminal.press_ctrl_c()
     assert terminal.finish() == 130

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,9 @@ def test_the_state_can_come_from_stdin(agui: Agui) -> None:
     [
         (["run"], "Missing argument 'URL'; see agui run --help"),
         (["run", "localhost:8000", "Hi"], "did you mean http://localhost:8000?"),
+        (["run", "localhost:8000/?token=secret", "Hi"], "did you mean http://localhost:8000/?;"),
+        (["run", "user:secret@localhost:8000", "Hi"], "this is no HTTP address;"),
+        (["run", "ftp://user:secret@localhost/", "Hi"], "this is no HTTP address;"),
         (["run", "http://h", "Hi", "-H", "Bearer secret"], "a header reads 'Name: value', in ASCII"),
         (["run", "http://h", "Hi", "-H", "X: ø"], "a header reads 'Name: value', in ASCII"),
         (["events", "http://h", "Hi", "--state", "nowhere.json"], "'nowhere.json' does not exist"),
@@ -242,6 +247,58 @@ def test_wrong_usage_exits_with_2_and_one_sentence(agui: Agui, arguments: list[s
     assert done.stderr.count("\n") == 1
     assert sentence in done.stderr
     assert "secret" not in done.stderr
+
+
+def test_the_scheme_of_an_address_may_be_written_in_capitals(agui: Agui) -> None:
+    with serve(ScriptedAgent(turn(text("Hi")))) as server:
+        assert agui("run", server.url.replace("http", "HTTP"), "Hi").stdout == "Hi\n"
+
+
+def test_a_state_that_cannot_be_read_is_told_in_a_sentence(
+    agui: Agui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep, lost = tmp_path / "deep.json", tmp_path / "lost.json"
+    deep.write_text("[" * 100_000, "utf-8")
+    lost.touch()
+
+    def fail(path: Path, *encoding: str) -> str:
+        if path == lost:
+            raise OSError(errno.EIO, "Input/output error")
+        return path.read_bytes().decode()
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    for path, told in ((deep, "is not JSON: maximum recursion depth"), (lost, "cannot be read: Input/output error")):
+        done = agui("run", "http://h", "Hi", "--state", str(path))
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"agui: --state {path} {told}" in done.stderr
+
+
+def test_a_prompt_that_is_not_text_is_told_in_a_sentence(start: Start) -> None:
+    process = start("run", "http://h", "-", stdin=subprocess.PIPE, errors="surrogateescape")
+    told = process.communicate("caf\udce9", timeout=30)[1]
+    assert process.returncode == 2
+    assert told.startswith("agui: PROMPT cannot be read: 'utf-8' codec can't decode byte 0xe9")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--json"], ["events"], ["--help"], ["demo"]])
+def test_a_full_disk_is_told_in_a_sentence(start: Start, arguments: list[str]) -> None:
+    with serve(ScriptedAgent(turn(text("Hi")))) as server, Path("/dev/full").open("w") as full:
+        asked = [server.url, "Hi"] if arguments[0] in {"run", "events"} else []
+        process = start(*arguments, *asked, stdout=full)
+        told = process.communicate(timeout=30)[1]
+    assert (process.returncode, told) == (3, "agui: No space left on device\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no shell that closes streams")
+@pytest.mark.parametrize(("closed", "told"), [("<&-", "Hi\n"), (">&-", ""), ("2>&-", "Hi\n"), (">&- 2>&- <&-", "")])
+def test_a_stream_that_was_closed_before_is_done_without(closed: str, told: str) -> None:
+    with serve(ScriptedAgent(turn(text("Hi"), tool_call("f", {}), tool_result("")))) as server:
+        program = [sys.executable, "-m", "agui_client", "run", server.url, "Hi"]
+        shell = ["sh", "-c", f'exec "$0" "$@" {closed}', *program]
+        done = subprocess.run(shell, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, told)
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["run", "events"])
@@ -277,10 +334,25 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(start: Start, verb: str) -
 @pytest.mark.requirement("SEC-8")
 def test_a_terminal_never_gets_an_agents_control_characters(on_terminal: Callable[..., Any], agui: Agui) -> None:
     script = turn(
-        text("\x1b[31mred\x07\x9b1m", chunk=100), tool_call("f\x1b[2J", '{"\x1b]0;x\x07": 1}'), tool_result("")
+        text("\x1b[31mred\x07\x9b1m\u061c\u200f\u2028!", chunk=100),
+        tool_call("f\x1b[2J", '{"\x1b]0;x\x07": 1}'),
+        tool_result(""),
     )
     with serve(ScriptedAgent(script)) as server:
         terminal = on_terminal("run", server.url, "Hi")
         assert terminal.finish() == 0
-        assert terminal.output == '[31mred1m\r\ntool f[2J({"]0;x": 1})\r\ntool f[2J ->\r\n'
-        assert agui("run", server.url, "Hi").stdout == "\x1b[31mred\x07\x9b1m\n"
+        assert terminal.output == '[31mred1m !\r\ntool f[2J({"]0;x": 1})\r\ntool f[2J ->\r\n'
+        assert agui("run", server.url, "Hi").stdout == "\x1b[31mred\x07\x9b1m\u061c\u200f\u2028!\n"
+
+
+@pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize("verb", [["events"], ["run", "--json"]])
+def test_on_a_terminal_json_is_escaped_where_it_would_be_obeyed(
+    on_terminal: Callable[..., Any], agui: Agui, verb: list[str]
+) -> None:
+    said = "\x1b[2J\x9b1m\u202e Tromsø"
+    with serve(ScriptedAgent(turn(text(said, chunk=100)))) as server:
+        terminal = on_terminal(*verb, server.url, "Hi")
+        assert terminal.finish() == 0
+        assert '"\\u001b[2J\\u009b1m\\u202e Tromsø"' in terminal.output
+        assert "\u202e Tromsø" in agui(*verb, server.url, "Hi").stdout

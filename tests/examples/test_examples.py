@@ -8,7 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +24,22 @@ from ag_ui.core import (
 
 from agui_client import HttpAgent
 from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
+from support import hurried
 
 _PROJECT = Path(__file__).parents[2]
 _EXAMPLES = _PROJECT / "examples"
 _PROGRAMS = sorted(path.stem for path in _EXAMPLES.glob("*.py"))
 _SECONDS = 90
+_INTERPRETER = (sys.executable, "-W", "error")
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(_PROJECT), "PYTHONUTF8": "1"}
 
 Printed = Callable[[str], list[str]]
 """From the name of a program to the lines it printed."""
 
 
-def _start(program: str, *arguments: str) -> subprocess.Popen[str]:
+def _start(program: str, *arguments: str, interpreter: Sequence[str] = _INTERPRETER) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-W", "error", str(_EXAMPLES / f"{program}.py"), *arguments],
+        [*interpreter, str(_EXAMPLES / f"{program}.py"), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -58,7 +60,7 @@ def _without_times(printed: str) -> list[str]:
 @pytest.fixture(scope="module")
 def printed() -> Iterator[Printed]:
     """Run every program once, all at the same time: what they mostly do is wait for the demo agent's words."""
-    processes = {program: _start(program) for program in _PROGRAMS}
+    processes = {program: _start(program, interpreter=hurried.command()) for program in _PROGRAMS}
     lines: dict[str, list[str]] = {}
 
     def of(program: str) -> list[str]:

@@ -35,7 +35,7 @@ def run(snippet: str, namespace: dict[str, Any]) -> None:
 
 def test_every_snippet_runs(capsys: pytest.CaptureFixture[str]) -> None:
     with serve(demo_agent(pace=0)) as server:
-        namespace = {**GIVEN, "url": server.url}
+        namespace = dict(GIVEN)
         for snippet in SNIPPETS:
             run(snippet.replace("http://localhost:8000/", server.url), namespace)
     assert "18 degrees and clear" in capsys.readouterr().out

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,9 +32,6 @@ from pydantic_ai import Agent, DeferredToolRequests, RunContext, ToolReturn
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.ui import StateDeps
-from pydantic_ai.ui.ag_ui import AGUIAdapter
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from agui_client import (
     Cancel,
@@ -47,12 +43,10 @@ from agui_client import (
     ToolFailure,
     UsageError,
 )
-from agui_client.testing import serve
+from support.offline_model import House
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     Piece = str | dict[int, DeltaToolCall] | dict[int, DeltaThinkingPart]
 
@@ -66,15 +60,14 @@ ASK_USER = Tool(
 )
 
 
-@contextmanager
-def served(agent: Agent[Any, Any], **dispatch: Any) -> Generator[str, None, None]:
-    """Serve an agent through the adapter; gives its address."""
+HOUSE = House()
+served = HOUSE.served
 
-    async def endpoint(request: Request) -> Response:
-        return await AGUIAdapter.dispatch_request(request, agent=agent, **dispatch)
 
-    with serve(Starlette(routes=[Route("/", endpoint, methods=["POST"])])) as server:
-        yield server.url
+@pytest.fixture(autouse=True, scope="module")
+def _open_house() -> Iterator[None]:
+    with HOUSE.opened():
+        yield
 
 
 def plain(models: Iterable[BaseModel]) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,19 @@ from agui_client import (
     answer_model,
     tool,
 )
-from support.offline_model import Heard, OfflineModel, Saying, returned, served
+from support.offline_model import Heard, House, OfflineModel, Saying, returned, served_alone
 from support.tool_rounds import results_in
 from support.verbs import Verb, every_result_verb
 
 ROOT = Path(__file__).resolve().parents[2]
+HOUSE = House()
+served = HOUSE.served
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _open_house() -> Iterator[None]:
+    with HOUSE.opened():
+        yield
 
 
 @tool
@@ -263,9 +271,9 @@ def program(*arguments: str, given: str = "") -> str:
 def test_what_waits_is_approved_after_both_processes_were_restarted(whose: str) -> None:
     model = asks_for(DELETE)
     server = Agent(model.model) if whose == "ours" else approving(model)
-    with served(server) as url:
+    with served_alone(server) as url:
         saved = program(url, whose)
-    with served(server) as url:
+    with served_alone(server) as url:
         done = program(url, whose, given=saved)
     deleted = "deleted /b" if whose == "ours" else "the server deleted /b"
     assert done == f'I was told: ["{deleted}"] [] []'

@@ -97,8 +97,8 @@ class TestTextMessages:
         reducer = reduced(start("x"), content("x", "a"), end("x"), thought("CONTENT", "x", delta="b"), messages=(held,))
         assert reducer.messages == [held]
         assert warned(reducer)[:2] == [
-            ("STREAM-5", f"TEXT_MESSAGE_START skipped: {held.role} message x takes no text"),
-            ("STREAM-5", f"TEXT_MESSAGE_CONTENT skipped: {held.role} message x takes no text"),
+            ("STREAM-5", f"TEXT_MESSAGE_START skipped: {held.role} message 'x' takes no text"),
+            ("STREAM-5", f"TEXT_MESSAGE_CONTENT skipped: {held.role} message 'x' takes no text"),
         ]
         assert [warning.event_type for warning in reducer.warnings] == [
             "TEXT_MESSAGE_START",
@@ -110,7 +110,9 @@ class TestTextMessages:
     def test_text_under_the_id_of_a_reasoning_message_is_kept_there_with_a_warning(self) -> None:
         reducer = reduced(thought("START", "m", role="reasoning"), start("m"), content("m", "x"))
         assert reducer.messages == [ReasoningMessage(id="m", content="x")]
-        assert warned(reducer) == [("STREAM-5", "TEXT_MESSAGE_START goes on with reasoning message m; its role stands")]
+        assert warned(reducer) == [
+            ("STREAM-5", "TEXT_MESSAGE_START goes on with reasoning message 'm'; its role stands")
+        ]
 
     @pytest.mark.requirement("STREAM-1")
     @pytest.mark.parametrize(
@@ -284,7 +286,7 @@ class TestReasoning:
         reducer = reduced(encrypted(subtype, "a1", "c2VjcmV0"), messages=(held,))
         assert reducer.messages == [held]
         assert warned(reducer) == [
-            ("REASON-7", f"REASONING_ENCRYPTED_VALUE skipped: there is no {subtype} a1 to keep it on")
+            ("REASON-7", f"REASONING_ENCRYPTED_VALUE skipped: there is no {subtype} 'a1' to keep it on")
         ]
 
 

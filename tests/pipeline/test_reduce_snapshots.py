@@ -204,7 +204,7 @@ class TestActivities:
         reducer = Reducer([AssistantMessage(id="m1", content="x")])
         assert reducer.feed(activity_delta(message_id)) is Change.NONE
         assert reducer.messages == [AssistantMessage(id="m1", content="x")]
-        assert warned(reducer) == [("ACT-6", f"ACTIVITY_DELTA skipped: there is no activity message {message_id}")]
+        assert warned(reducer) == [("ACT-6", f"ACTIVITY_DELTA skipped: there is no activity message {message_id!r}")]
 
     @pytest.mark.requirement("ACT-7", "SNAP-5")
     @pytest.mark.parametrize(
@@ -224,16 +224,16 @@ class TestActivities:
             activity("a1", {"n": 1}), activity_delta("a1", operation, activityType="other", metadata={"k": 1})
         )
         assert reducer.messages == [ActivityMessage(id="a1", activity_type="plan", content={"n": 1}, metadata={"k": 1})]
-        assert warned(reducer) == [("SNAP-5", f"Failed to apply activity patch to a1: {reason}; nothing was changed")]
+        assert warned(reducer) == [("SNAP-5", f"Failed to apply activity patch to 'a1': {reason}; nothing was changed")]
         assert reducer.warnings[0].path == "/patch/0"
 
     def test_a_snapshot_under_the_id_of_another_message_replaces_it_with_a_warning(self) -> None:
         reducer = reduced(start("x", metadata={"k": 1}), call("c1", "x"), content("x", "gone"), activity("x", {"n": 1}))
         assert reducer.messages == [ActivityMessage(id="x", activity_type="plan", content={"n": 1})]
         assert reducer.tool_call("c1") is None
-        assert warned(reducer) == [("ACT-3", "ACTIVITY_SNAPSHOT replaces assistant message x")]
+        assert warned(reducer) == [("ACT-3", "ACTIVITY_SNAPSHOT replaces assistant message 'x'")]
 
     def test_a_snapshot_with_replace_false_under_the_id_of_another_message_is_skipped_with_a_warning(self) -> None:
         reducer = reduced(start("x"), activity("x", {"n": 1}, replace=False, metadata={"k": 1}))
         assert reducer.messages == [AssistantMessage(id="x", content="")]
-        assert warned(reducer) == [("ACT-4", "ACTIVITY_SNAPSHOT skipped: x is no activity message")]
+        assert warned(reducer) == [("ACT-4", "ACTIVITY_SNAPSHOT skipped: 'x' is no activity message")]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Any, Literal
@@ -23,8 +24,8 @@ from hypothesis import strategies as st
 
 from agui_client import AGUIError, HttpAgent, RetryPolicy, Timeouts, ToolContext, tool
 from agui_client.testing import (
+    ByteServer,
     Reply,
-    Request,
     Step,
     events_of,
     patch,
@@ -56,7 +57,7 @@ HISTORY: list[Message] = [
     ActivityMessage(id="map-0", activity_type="MAP", content={"zoom": 1}),
     AssistantMessage(id="talk-0", content="Yes."),
 ]
-LIMITS = Timeouts(first_event=5, idle=5, total=20)
+LIMITS = Timeouts(first_event=5, idle=5, total=8)
 
 STEPS: dict[str, Callable[[int], Sequence[Step]]] = {
     "text": lambda number: [text("One two.")],
@@ -307,8 +308,11 @@ def test_a_run_is_gone_on_with_from_every_place_of_every_fault(fault: str, befor
         carry_out([*before, Attempt(fault, place, SCRIPT)], [SAYINGS[place % 3]])
 
 
-def answering(session: Session) -> Callable[[Request], Reply]:
-    return lambda request: session.answer(request.json()) or Reply()
+@contextmanager
+def answering(sessions: Sequence[Session]) -> Generator[ByteServer]:
+    """A server for the last of these sessions: one is enough for all places of a fault."""
+    with serve_bytes(lambda request: sessions[-1].answer(request.json()) or Reply()) as server:
+        yield server
 
 
 SHORT = ["text with a tool of ours", "patch"]
@@ -323,10 +327,12 @@ def test_on_a_real_socket_and_every_surface_too(fault: str, before: list[Attempt
     case = FAULTS[fault]
     assert case is not None
     every = places(fault, events_in(SHORT))
-    for place in every[3:4] or every if case.is_silent else every:
-        session = Session([*before, Attempt(fault, place, SHORT)])
-        sayings = chain[Saying](["another", SAYINGS[place % 3]], repeat("nothing"))
-        with serve_bytes(answering(session)) as server:
+    sessions: list[Session] = []
+    with answering(sessions) as server:
+        for place in every[3:4] or every if case.is_silent else every:
+            session = Session([*before, Attempt(fault, place, SHORT)])
+            sessions.append(session)
+            sayings = chain[Saying](["another", SAYINGS[place % 3]], repeat("nothing"))
             agent = HttpAgent(server.url, thread_id="thread-1", **case.options, **session.settings)
             while not session.healthy:
                 error = VERBS[surface](agent, session.prompt(next(sayings))).error

@@ -76,7 +76,7 @@ def _inside(body: bytes, events: int) -> int:
 _CUT_OFF = "was cut off"
 _BROKE = "connection .* broke"
 _CUT_AND_BROKE = f"{_CUT_OFF}.*{_BROKE}"
-_SILENCE = Timeouts(first_event=10, idle=0.15)
+_SILENCE = Timeouts(first_event=10, idle=0.1)
 
 _HEALTHY = [
     FaultCase("healthy", lambda body, _: faults.healthy(body), None),
@@ -104,11 +104,11 @@ _BEFORE = [
         "kept waiting unanswered",
         lambda _, __: faults.unanswered(end="stall"),
         FirstEventTimeoutError,
-        "no event arrived within 0.7 s",
+        "no event arrived within 0.3 s",
         NOTHING,
         status=None,
         is_silent=True,
-        options={"timeout": Timeouts(first_event=0.7)},
+        options={"timeout": Timeouts(first_event=0.3)},
     ),
     _unusable("oversized headers", lambda body, _: faults.oversized_headers(body), ConnectError, _BROKE, None),
     _unusable("HTML page", lambda _, __: faults.html_page(), UnexpectedContentTypeError, "text/html.*Sign in", 200),
@@ -174,7 +174,7 @@ _MIDWAY = [
         "silence",
         lambda body, n: faults.stall(body, events=n),
         IdleTimeoutError,
-        "silent for 0.15 s",
+        "silent for 0.1 s",
         is_silent=True,
         options={"timeout": _SILENCE},
     ),
@@ -182,7 +182,7 @@ _MIDWAY = [
         "silence in a frame",
         lambda body, n: faults.stall(body, size=_inside(body, n)),
         IdleTimeoutError,
-        "silent for 0.15 s",
+        "silent for 0.1 s",
         is_silent=True,
         options={"timeout": _SILENCE},
     ),
@@ -190,7 +190,7 @@ _MIDWAY = [
         "silence after keep-alives",
         lambda body, n: faults.stall(body, events=n, comments=5, seconds=0.02),
         IdleTimeoutError,
-        "silent for 0.15 s",
+        "silent for 0.1 s",
         is_silent=True,
         options={"timeout": _SILENCE},
     ),
@@ -198,9 +198,9 @@ _MIDWAY = [
         "nothing but keep-alives",
         lambda body, n: faults.stall(body, events=n, comments=10_000, seconds=0.02),
         RunTimeoutError,
-        "longer than 0.7 s",
+        "longer than 0.3 s",
         is_silent=True,
-        options={"timeout": Timeouts(idle=60, total=0.7)},
+        options={"timeout": Timeouts(idle=60, total=0.3)},
     ),
 ]
 """The stream breaks off, and what was said before is kept."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_ai import Agent
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.ui.ag_ui import AGUIAdapter
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
 
 from agui_client.testing import serve
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-    from starlette.requests import Request
     from starlette.responses import Response
 
 Heard: TypeAlias = tuple[str, Any]
@@ -61,15 +62,42 @@ class OfflineModel:
                 yield {index: DeltaToolCall(json_args=arguments[start : start + 5], tool_call_id=tool_call_id)}
 
 
+class House:
+    """One server for many agents, each at an address of its own: to stop a server takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._agents: dict[str, Callable[[Request], Awaitable[Response]]] = {}
+
+    async def _answer(self, request: Request) -> Response:
+        return await self._agents[request.path_params["number"]](request)
+
+    @contextmanager
+    def opened(self) -> Generator[None]:
+        """Serve whoever moves in while the block lasts."""
+        with serve(Starlette(routes=[Route("/{number}/", self._answer, methods=["POST"])])) as server:
+            self._url = server.url
+            yield
+
+    @contextmanager
+    def served(self, agent: Agent[Any, Any], **dispatch: Any) -> Generator[str]:
+        """Serve an agent through pydantic-ai's adapter; gives its address, which nobody had before."""
+
+        async def endpoint(request: Request) -> Response:
+            return await AGUIAdapter.dispatch_request(request, agent=agent, **dispatch)
+
+        number = str(next(self._numbers))
+        self._agents[number] = endpoint
+        yield f"{self._url}{number}/"
+        del self._agents[number]
+
+
 @contextmanager
-def served(agent: Agent[Any, Any]) -> Generator[str]:
-    """Serve an agent through pydantic-ai's adapter; gives its address."""
-
-    async def endpoint(request: Request) -> Response:
-        return await AGUIAdapter.dispatch_request(request, agent=agent)
-
-    with serve(Starlette(routes=[Route("/", endpoint, methods=["POST"])])) as server:
-        yield server.url
+def served_alone(agent: Agent[Any, Any]) -> Generator[str]:
+    """Serve an agent on a server of its own."""
+    house = House()
+    with house.opened(), house.served(agent) as url:
+        yield url
 
 
 def returned(given: Sequence[Heard]) -> list[Any]:

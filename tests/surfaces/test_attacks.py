@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -39,7 +40,7 @@ from agui_client import (
     UsageError,
 )
 from agui_client.testing import Gate, Reply, ScriptedAgent, pause, serve, serve_bytes, sse, state, text, turn
-from support.waiting import until
+from support.waiting import LIMIT, until
 
 
 def started(input: RunAgentInput) -> RunStartedEvent:
@@ -50,16 +51,30 @@ def finished(input: RunAgentInput) -> RunFinishedEvent:
     return RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
 
 
+@asynccontextmanager
+async def given_up_when(condition: Callable[[], object]) -> AsyncGenerator[None]:
+    """Cancel the block when the condition holds."""
+    async with anyio.create_task_group() as tasks:
+
+        async def give_up() -> None:
+            await until(condition)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(give_up)
+        yield
+        raise AssertionError("it did not wait")
+
+
 @pytest.mark.anyio
 @pytest.mark.requirement("SSE-10")
 async def test_a_wait_that_was_cancelled_is_never_posted_again() -> None:
     gate = Gate()
     with serve_bytes(Reply([gate, sse(turn(text("Hi")))])) as server:
         async with HttpAgent(server.url).stream("Pay Ada") as run:
-            for _ in range(2):
-                with anyio.move_on_after(0.05):
-                    with pytest.raises(IncompleteRunError, match="wait for an event was cancelled"):
-                        await run.result()
+            async with given_up_when(lambda: server.requests):
+                await run.result()
+            with pytest.raises(IncompleteRunError, match="wait for an event was cancelled"):
+                await run.result()
         gate.open()
         assert len(server.requests) == 1
 
@@ -69,7 +84,7 @@ async def test_a_wait_that_was_cancelled_is_never_posted_again() -> None:
 async def test_a_run_whose_wait_was_cancelled_never_succeeds_afterwards() -> None:
     agent = ScriptedAgent(turn(text("a"), RunFinishedEvent(thread_id="t", run_id="r"), pause(30)), thread_id="t")
     async with agent.stream("Hi", run_id="r") as run:
-        with anyio.move_on_after(0.05):
+        async with given_up_when(lambda: run.partial.outcome is not None):
             await run.result()
         with pytest.raises(IncompleteRunError):
             await run.result()
@@ -247,18 +262,18 @@ async def test_a_mutation_that_is_none_leaves_the_conversation_whole() -> None:
 async def test_a_refusal_whose_body_stalls_can_be_aborted() -> None:
     with serve_bytes(Reply([b"no"], status=500, end="stall")) as server:
         agent = HttpAgent(server.url)
-        results: list[bool] = []
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as tasks, agent.stream("Hi") as run:
 
-        async def ask() -> None:
-            results.append((await agent.run_agent("Hi")).aborted)
+                async def abort() -> None:
+                    await until(lambda: run.partial.response is not None)
+                    agent.abort_run()
 
-        with anyio.fail_after(3):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(ask)
-                await until(lambda: bool(server.requests), 2)
-                await anyio.sleep(0.1)
-                agent.abort_run()
-    assert results == [True]
+                tasks.start_soon(abort)
+                result = await run.result()
+                assert result.response is not None
+                assert (result.aborted, result.response.status_code) == (True, 500)
+        assert server.disconnected.wait(LIMIT)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from agui_client import (
     Resolve,
     RunFailedError,
     RunInProgressError,
+    UnexpectedContentTypeError,
     UsageError,
     tool,
 )
@@ -109,6 +110,32 @@ async def test_an_address_that_is_none_is_refused_at_once(connect_url: str) -> N
         HttpAgent("http://localhost/", connect_url=connect_url)
 
 
+@pytest.mark.parametrize(
+    "connect_url",
+    [
+        "",
+        "?",
+        "#again",
+        "http:",
+        "http://",
+        "agent",
+        "./agent",
+        "/agent",
+        "//host/agent",
+        "http://HOST:80/ag%65nt#again",
+    ],
+)
+async def test_the_address_where_runs_are_started_is_no_address_to_connect_to(connect_url: str) -> None:
+    with pytest.raises(UsageError, match="connecting would start a run; give the address that tells a thread again"):
+        HttpAgent("http://host/agent", connect_url=connect_url)
+
+
+async def test_an_address_that_is_refused_is_not_shown() -> None:
+    with pytest.raises(UsageError) as caught:
+        HttpAgent("http://host/agent", connect_url="http://ada:s3cr3t@host/agent")
+    assert "s3cr3t" not in str(caught.value)
+
+
 async def test_without_an_address_nothing_is_sent() -> None:
     with serve_bytes(sse(turn(text("Fine.")))) as server:
         agent = HttpAgent(server.url, thread_id="thread-1", initial_messages=[WEATHER])
@@ -143,13 +170,21 @@ async def test_one_run_at_a_time_is_true_for_connecting_too() -> None:
 
 
 async def test_nothing_to_tell_is_no_error() -> None:
-    for body in (b"", b": nobody knows this thread\n\n"):
-        with serve_bytes(body) as server:
+    no_content = Reply(status=204, content_type=None)
+    for reply in (b"", b": nobody knows this thread\n\n", no_content):
+        with serve_bytes(reply) as server:
             agent = agent_of(server, initial_messages=[WEATHER], initial_state={"a": 1})
             result = await agent.connect_agent()
         assert (result.outcome, result.text, result.new_messages, result.warnings) == (None, "", [], [])
         assert (result.messages, result.state, result.aborted) == ([WEATHER], {"a": 1}, False)
         assert (agent.messages, agent.state) == ([WEATHER], {"a": 1})
+
+
+@pytest.mark.requirement("SSE-3")
+async def test_a_run_that_is_answered_with_nothing_at_all_is_no_run() -> None:
+    no_content = Reply(status=204, content_type=None)
+    with serve_bytes(no_content) as server, pytest.raises(UnexpectedContentTypeError, match="204 No Content"):
+        await agent_of(server).run_agent("Hi")
 
 
 async def test_no_usable_answer_leaves_what_is_held() -> None:

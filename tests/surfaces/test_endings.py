@@ -30,6 +30,7 @@ from agui_client import (
     IncompleteRunError,
     InvalidEventError,
     ProtocolError,
+    RetryPolicy,
     RunFailedError,
     StreamTooLargeError,
     UnexpectedContentTypeError,
@@ -253,7 +254,7 @@ def test_a_broken_connection_is_the_cause_of_an_incomplete_run() -> None:
 def test_an_agent_that_is_not_there_cannot_be_connected_to(verb: Verb) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    agent = HttpAgent(url, thread_id="thread-1")
+    agent = HttpAgent(url, thread_id="thread-1", retry=RetryPolicy(first_wait=0.01))
     ending = verb(agent, "Hi", run_id="run-1")
     assert type(ending.error) is ConnectError
     assert "is the agent running" in str(ending.error)

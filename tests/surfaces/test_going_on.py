@@ -16,6 +16,7 @@ from agui_client import (
     AGUIError,
     Approve,
     ConnectError,
+    ConversationSnapshot,
     HttpAgent,
     InterruptsNotCoveredError,
     Resolve,
@@ -120,10 +121,37 @@ def test_a_tool_that_was_approved_runs_once_whatever_becomes_of_its_result(case:
     with asked(case, CALLING, tools=[look]) as (server, agent):
         assert verb(agent, "Hi", run_id="run-1").error is None
         assert type(verb(agent, tool_results={"call-1": Approve()}, run_id="run-2").error) is case.error
-        assert isinstance(verb(agent, tool_results={"call-1": Approve()}).error, UsageError)
-        assert len(server.requests) == 2
-        assert verb(agent, run_id="run-3").error is None
+        again = verb(agent, tool_results={"call-1": Approve()}, run_id="run-3").error
+        if case.is_accepted:
+            assert isinstance(again, UsageError)
+            assert len(server.requests) == 2
+            assert verb(agent, run_id="run-3").error is None
         assert results(sent(server)) == results(shown(agent.messages)) == ["-3"]
+    assert executed == ["Oslo"]
+
+
+@pytest.mark.parametrize("copied", ["restored", "cloned"])
+@every_surface
+@pytest.mark.requirement("TOOL-10", "SEC-3")
+def test_a_copy_of_the_conversation_knows_what_no_run_heard(copied: str, verb: Verb) -> None:
+    executed: list[str] = []
+
+    @tool(approval="always")
+    def look(city: str) -> str:
+        """Look."""
+        executed.append(city)
+        return "-3"
+
+    with serve_bytes(CALLING, faults.status(503), LAST) as server:
+        first = HttpAgent(server.url, thread_id="thread-1", tools=[look])
+        assert verb(first, "Hi", run_id="run-1").error is None
+        assert verb(first, "Well?", tool_results={"call-1": Approve()}).error is not None
+        agent = first.clone()
+        if copied == "restored":
+            agent = HttpAgent(server.url, tools=[look])
+            agent.restore(ConversationSnapshot.model_validate_json(first.snapshot().model_dump_json()))
+        assert verb(agent, "Well?", tool_results={"call-1": Approve()}, run_id="run-3").error is None
+        assert [message["role"] for message in sent(server)] == ["user", "assistant", "tool", "user"]
     assert executed == ["Oslo"]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import closing, contextmanager, suppress
 
 import anyio
 import pytest
+from ag_ui.core import Event, RunAgentInput, RunStartedEvent
 
-from agui_client import AgentRun, HttpAgent, UsageError
+from agui_client import AbstractAgent, AgentRun, FunctionAgent, HookContext, HttpAgent, Next, Subscriber, UsageError
 from agui_client.testing import Reply, serve_bytes, sse, text, turn
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, start_thread, until
@@ -100,6 +101,103 @@ async def test_a_run_cancelled_before_its_first_event_sends_nothing_and_is_abort
         assert server.requests == []
 
 
+class AbortedInRun(AbstractAgent):
+    """Its run is aborted by the function that makes its events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[str] = []
+
+    def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        """Abort, then say something all the same."""
+        self.abort_run()
+        return self._events(input)
+
+    async def _events(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        self.given.append("RUN_STARTED")
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-11")
+async def test_a_run_aborted_while_its_agent_makes_it_gives_no_events() -> None:
+    agent = AbortedInRun()
+    async with nothing_left_behind(), agent.stream("Hi") as run:
+        assert [event async for event in run] == []
+        result = await run.result()
+    assert (result.aborted, result.outcome, agent.given) == (True, None, [])
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-11")
+async def test_a_run_aborted_while_its_middleware_is_set_up_sends_nothing() -> None:
+    def aborting(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+        agent.abort_run()
+        return following(input)
+
+    with serve_bytes(FRAMES) as server:
+        agent = HttpAgent(server.url, middleware=[aborting])
+        async with nothing_left_behind():
+            result = await agent.run_agent("Hi")
+        assert (result.aborted, result.outcome, result.text) == (True, None, "")
+        assert server.requests == []
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-11")
+async def test_a_run_aborted_by_the_first_hook_is_not_even_made() -> None:
+    asked: list[RunAgentInput] = []
+
+    class Aborting(Subscriber):
+        def on_run_initialized(self, context: HookContext) -> None:
+            agent.abort_run()
+
+    def answer(input: RunAgentInput) -> AsyncIterator[Event]:
+        asked.append(input)
+        raise AssertionError
+
+    agent = FunctionAgent(answer)
+    agent.subscribe(Aborting())
+    async with nothing_left_behind():
+        result = await agent.run_agent("Hi")
+    assert (result.aborted, result.outcome, asked) == (True, None, [])
+
+
+class Clumsy(AbstractAgent):
+    """Falls over when it is closed."""
+
+    async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        """Begin, and never end."""
+        try:
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+            await anyio.sleep_forever()
+        finally:
+            raise OSError("the disk is full")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("LIFE-11")
+@pytest.mark.parametrize("reason", [None, LookupError("not what I asked for")], ids=["no reason", "a reason"])
+async def test_what_fails_while_a_run_is_left_is_logged_and_hides_nothing(
+    reason: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Clumsy()
+    raised: Exception | None = None
+    try:
+        async with nothing_left_behind(), agent.stream("Hi", run_id="run-1") as run:
+            await anext(run)
+            if reason is not None:
+                raise reason
+    except LookupError as error:
+        raised = error
+    assert raised is reason
+    (record,) = (each for each in caplog.records if each.levelname == "ERROR")
+    assert record.getMessage() == "while run run-1 was left: the disk is full"
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], OSError)
+    assert not agent.is_running
+
+
 @pytest.mark.anyio
 async def test_a_run_can_be_left_while_it_waits_for_the_response() -> None:
     with silent_server() as server:
@@ -170,8 +268,10 @@ async def test_a_result_after_an_early_end_of_the_block_is_an_error_and_partial_
     with serve_bytes(Reply([BEGUN], end="stall")) as server:
         async with HttpAgent(server.url).stream("Hi") as run:
             await read_two_words(run)
-        with pytest.raises(UsageError, match="left before the run ended"):
+        with pytest.raises(UsageError, match="left before the run ended") as caught:
             await run.result()
+        assert caught.value.partial is not None
+        assert (caught.value.partial.text, caught.value.run_id) == ("One two", run.run_id)
         assert run.partial.text == "One two"
         assert (run.partial.aborted, run.partial.outcome) == (True, None)
 

@@ -27,6 +27,7 @@ from agui_client import (
     IncompleteRunError,
     RetryPolicy,
     RunTimeoutError,
+    Subscriber,
     Timeouts,
     UsageError,
 )
@@ -484,3 +485,25 @@ def test_an_on_abort_that_fails_is_logged_with_its_traceback_and_changes_nothing
     assert (record.levelname, record.getMessage()) == ("ERROR", "on_abort of run run-1 failed")
     assert record.exc_info is not None
     assert record.exc_info[0] is OwnError
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_on_abort", [True, False])
+async def test_hooks_of_a_thread_that_is_told_again_hear_of_the_run_that_was_asked_for(has_on_abort: bool) -> None:
+    heard: list[str] = []
+    aborted: list[str] = []
+
+    class Watch(Subscriber):
+        def on_run_finalized(self, context: HookContext) -> None:
+            """Take note."""
+            heard.append(context.run_id)
+
+    def note(context: HookContext) -> None:
+        aborted.append(context.run_id)
+
+    with serve_bytes(sse(turn(text("One two three."), run_id="told"))) as server:
+        agent = HttpAgent(server.url, connect_url="connect", on_abort=note if has_on_abort else None)
+        agent.subscribe(Watch())
+        async with agent.stream_connect() as run:
+            await anext(run)
+    assert (heard, aborted) == ([run.run_id], ["told"] if has_on_abort else [])

@@ -13,6 +13,8 @@ from ag_ui.core import (
     Message,
     MessagesSnapshotEvent,
     RunFinishedSuccessOutcome,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
     TextPart,
     UrlSource,
     UserMessage,
@@ -114,6 +116,43 @@ async def test_a_replay_that_is_cut_before_it_came_as_far_takes_nothing_away() -
         assert (shown(agent.messages), agent.incomplete_ids) == (MESSAGES, [])
         if count != len(events_of(sse(*FIRST_RUN))):
             assert agent.state == STATE
+
+
+OTHERWISE: dict[str, list[Step]] = {
+    "thoughts": [{"type": "REASONING_MESSAGE_START", "messageId": "think-1", "role": "reasoning"},
+                 {"type": "REASONING_MESSAGE_CONTENT", "messageId": "think-1", "delta": "Someone wants"}],
+    "text": [TextMessageStartEvent(message_id="answer-1"),
+             TextMessageContentEvent(message_id="answer-1", delta="Look at this")],
+    "arguments": [*FIRST_RUN[2:3],
+                  {"type": "TOOL_CALL_START", "toolCallId": "call-1", "toolCallName": "get_weather",
+                   "parentMessageId": "answer-1"},
+                  {"type": "TOOL_CALL_ARGS", "toolCallId": "call-1", "delta": '{"town": "Os'}],
+}  # fmt: skip
+"""Beginnings of what the first run says, in other words."""
+
+
+@pytest.mark.requirement("TRUNC-1", "LIFE-8")
+@pytest.mark.parametrize(
+    ("what", "item_id", "said"),
+    [
+        ("thoughts", "think-1", "Someone wants"),
+        ("text", "answer-1", "Look at this"),
+        ("arguments", "call-1", '{"town": "Os'),
+    ],
+)
+async def test_what_is_told_in_other_words_and_cut_is_not_what_was_held(what: str, item_id: str, said: str) -> None:
+    with serve_bytes(sse(FIRST_RUN[0], *OTHERWISE[what])) as server:
+        agent = agent_of(server)
+        await told(agent, *HELD["all"])
+        with pytest.raises(IncompleteRunError) as caught:
+            await agent.connect_agent()
+    held = {message.id: message for message in agent.messages}
+    calls = [call for message in agent.messages for call in getattr(message, "tool_calls", None) or ()]
+    found = calls[0].function.arguments if item_id == "call-1" else held[item_id].content
+    assert found == said
+    assert agent.incomplete_ids == [item_id]
+    assert caught.value.partial is not None
+    assert caught.value.partial.incomplete_ids == [item_id]
 
 
 # --- snapshots

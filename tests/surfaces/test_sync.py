@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import anyio
+import anyio.from_thread
 import pytest
 from ag_ui.core import (
     CustomEvent,
@@ -20,6 +20,7 @@ from ag_ui.core import (
     TextMessageStartEvent,
     UserMessage,
 )
+from anyio.lowlevel import EventLoopToken, current_token
 
 from agui_client import HttpAgent, RunFailedError, RunInProgressError, UsageError
 from agui_client.testing import (
@@ -147,9 +148,10 @@ def test_a_thread_that_is_slower_than_the_stream_misses_nothing(count: int) -> N
 
 
 def test_the_stream_is_held_back_while_nobody_reads() -> None:
-    produced = itertools.count()
+    produced, loops = itertools.count(), list[EventLoopToken]()
 
     async def endless(input: RunAgentInput) -> AsyncIterator[Step]:
+        loops.append(current_token())
         yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
         for number in produced:
             yield CustomEvent(name="tick", value=number)
@@ -157,19 +159,20 @@ def test_the_stream_is_held_back_while_nobody_reads() -> None:
     def read_one() -> int:
         with ScriptedAgent(endless).stream_sync("Hi") as run:
             next(run)
-            return stand_still(produced)
+            return stand_still(produced, loops[0])
 
     assert 1000 < in_thread(read_one) < 5000
 
 
-def stand_still(counter: Iterator[int]) -> int:
-    """What a counter shows when nobody else has counted for a while; `repr` looks without counting."""
+def stand_still(counter: Iterator[int], loop: EventLoopToken) -> int:
+    """What a counter shows when a loop has gone round many times and has not counted; `repr` looks without counting."""
     seen, quiet = "", 0
-    while quiet < 20:
-        quiet = quiet + 1 if repr(counter) == seen else 0
-        seen = repr(counter)
-        time.sleep(0.005)
-    return int(seen.removeprefix("count(").removesuffix(")"))
+    for _ in range(100_000):
+        before, seen = seen, anyio.from_thread.run_sync(repr, counter, token=loop)
+        quiet = quiet + 1 if seen == before else 0
+        if quiet == 100:
+            return int(seen.removeprefix("count(").removesuffix(")"))
+    raise TimeoutError(f"it goes on: {seen}")
 
 
 # --- edits and hooks in the middle

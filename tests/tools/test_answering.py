@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedInterruptOutcome
+from ag_ui.core import (
+    Event,
+    Interrupt,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+)
 from pydantic import BaseModel
 
 from agui_client import (
@@ -251,12 +259,52 @@ def test_a_handler_that_fails_ends_the_call_and_the_question_stays(verb: Verb) -
     assert ([each.id for each in agent.pending_interrupts], agent.is_running) == (["i1"], False)
 
 
+@pytest.mark.parametrize("second", [KeyError("the screen is broken"), "no answer"], ids=["raises", "does not fit"])
+@every_verb
+@pytest.mark.requirement("INT-3")
+def test_what_was_answered_before_it_went_wrong_is_kept(verb: Verb, second: Any) -> None:
+    def answer(asked: Interrupt) -> Any:
+        if asked.id == "i1":
+            return Resolve("yes")
+        if isinstance(second, Exception):
+            raise second
+        return second
+
+    agent = ScriptedAgent(turn(outcome=ask_both()), DONE, answer=answer)
+    error = verb(agent, "Hi").error
+    assert error is not None
+    assert [each.id for each in agent.pending_interrupts] == ["i2"]
+    assert verb(agent, resume={"i2": Cancel()}).error is None
+    assert resumes(agent)[1] == [resolved("i1", "yes"), ResumeEntry(interrupt_id="i2", status="cancelled")]
+
+
 @every_verb
 def test_a_follow_up_run_that_fails_leaves_nothing_to_answer(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), turn(RunErrorEvent(message="no")), DONE, answer=lambda asked: Approve())
     assert isinstance(verb(agent, "Hi").error, RunFailedError)
     assert agent.pending_interrupts == []
     assert verb(agent, "Again").error is None
+
+
+async def _unreachable(input: RunAgentInput) -> AsyncIterator[Event]:
+    if input.thread_id:
+        raise ConnectionResetError
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+@every_verb
+@pytest.mark.requirement("INT-3")
+def test_an_answer_that_no_run_took_goes_out_with_the_next(verb: Verb) -> None:
+    asked: list[str] = []
+
+    def answer(interrupt: Interrupt) -> Resolve:
+        asked.append(interrupt.id)
+        return Resolve("yes")
+
+    agent = ScriptedAgent(turn(outcome=ask_both()), _unreachable, DONE, answer=answer)
+    assert isinstance(verb(agent, "Hi").error, ConnectionResetError)
+    assert verb(agent).error is None
+    assert (asked, resumes(agent)[2]) == (["i1", "i2"], [resolved("i1", "yes"), resolved("i2", "yes")])
 
 
 # --- together with tools

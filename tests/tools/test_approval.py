@@ -131,7 +131,7 @@ def test_a_rule_and_an_approver_see_the_call_and_the_conversation(verb: Verb) ->
         {"amount": 5},
     )
     assert (first.thread_id, first.run_id, first.state) == (agent.thread_id, "r1", {"purse": 9})
-    assert first.messages == agent.messages[:2]
+    assert list(first.messages) == agent.messages[:2]
 
 
 def test_nobody_is_asked_about_arguments_that_do_not_fit() -> None:
@@ -257,7 +257,7 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
     finally:
         may_end.set()
     assert (till.paid, results_sent(agent)[1]) == ([], [("c1", LATE, LATE)])
-    assert "the approval of call c1 was left in its thread, where nobody waits for it any more" in caplog.messages
+    assert "the approval of call 'c1' was left in its thread, where nobody waits for it any more" in caplog.messages
 
 
 @every_verb
@@ -275,6 +275,56 @@ def test_several_calls_wait_for_approval_at_once(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool], approve=approve, tool_limits=ToolLimits(at_once=1))
     assert verb(agent, "Hi").error is None
     assert (till.paid, results_sent(agent)[1]) == ([7], [("c1", DENIED, DENIED), ("c2", "paid 7", None)])
+
+
+@every_result_verb
+@pytest.mark.parametrize("text", ['{"force": true}', '{"force": "true"}', '{"force": 1}', "{}"])
+@pytest.mark.requirement("SEC-3")
+def test_a_rule_judges_what_the_function_would_be_called_with(verb: Verb, text: str) -> None:
+    wiped: list[bool] = []
+
+    @tool(approval=lambda request: request.arguments["force"] is True)
+    def wipe(force: bool = True) -> None:
+        wiped.append(force)
+
+    agent = ScriptedAgent(turn(tool_call("wipe", text, tool_call_id="c1")), DONE, tools=[wipe])
+    assert verb(agent, "Hi").error is None
+    assert (wiped, [call.id for call in agent.pending_tool_calls]) == ([], ["c1"])
+
+
+@every_verb
+@pytest.mark.requirement("SEC-3")
+def test_an_approver_who_changes_what_he_is_shown_changes_nothing(verb: Verb) -> None:
+    def approve(request: ApprovalRequest) -> bool:
+        request.arguments["amount"] = 1000000  # type: ignore[index] # pyright: ignore[reportIndexIssue]
+        request.tool.name = "steal"
+        return True
+
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
+    assert verb(agent, "Hi").error is None
+    assert (till.paid, till.tool.name) == ([5], "pay")
+
+
+def test_a_crowd_of_calls_is_asked_about_in_turns() -> None:
+    most = 0
+
+    def approve(request: ApprovalRequest) -> bool:
+        nonlocal most
+        most = max(most, threading.active_count())
+        return True
+
+    till, before = Till(), threading.active_count()
+    calls = [tool_call("pay", {"amount": 1}, tool_call_id=f"c{index}") for index in range(300)]
+    result = ScriptedAgent(turn(*calls), DONE, tools=[till.tool], approve=approve).run_agent_sync("Hi")
+    assert (len(till.paid), result.text) == (300, "Done.")
+    assert most - before < 100
+
+
+@pytest.mark.parametrize("reason", [None, 5, ["no"]])
+def test_a_reason_is_text(reason: Any) -> None:
+    with pytest.raises(UsageError, match="Deny takes the reason as text"):
+        Deny(reason)
 
 
 # --- without an approver

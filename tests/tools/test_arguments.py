@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, cast
+from uuid import UUID, uuid4
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
 from agui_client._tools.function import FAILED, FunctionTool, tool
-from agui_client.errors import ToolError
+from agui_client.errors import ToolError, UsageError
 
 
 class Unit(Enum):
@@ -33,6 +35,16 @@ class Spot:
 
 class Circle(BaseModel):
     radius: float
+
+
+class Login(BaseModel):
+    token: SecretStr
+    keep: bool = False
+    days: int = 30
+
+
+OLD: SecretStr = SecretStr("default")
+A_NEW_ID: UUID = Field(default_factory=uuid4)
 
 
 class Square(BaseModel):
@@ -64,7 +76,8 @@ def complaint(offered: FunctionTool[..., Any], text: str) -> str:
 def test_arguments_reach_the_function_as_its_own_types_with_its_defaults() -> None:
     text = '{"name": "a", "spots": [{"x": 1}], "shape": {"side": 2}, "unit": "k", "by_day": {"2026-01-02": 3}}'
     call = draw.bind(text)
-    assert call.arguments == json.loads(text)
+    taken = {"count": 1, "spots": [{"x": 1, "label": ""}], "mode": "line"}
+    assert call.arguments == {**json.loads(text), **taken}
     assert call.values == {
         "name": "a",
         "count": 1,
@@ -83,7 +96,7 @@ def test_no_text_is_no_arguments(text: str) -> None:
         return zone
 
     call = now.bind(text)
-    assert (call.arguments, call.values) == ({}, {"zone": "UTC"})
+    assert (call.arguments, call.values) == ({"zone": "UTC"}, {"zone": "UTC"})
 
 
 @pytest.mark.requirement("TOOL-2", "SEC-2")
@@ -160,7 +173,7 @@ def test_an_argument_nobody_asked_for_is_refused() -> None:
 
 def test_numbers_written_another_way_fit_if_nothing_is_lost() -> None:
     call = draw.bind('{"name": "a", "count": "3"}')
-    assert (call.arguments["count"], call.values["count"]) == ("3", 3)
+    assert (call.arguments["count"], call.values["count"]) == (3, 3)
     assert draw.bind('{"name": "a", "count": 3.0}').values["count"] == 3
 
 
@@ -209,7 +222,12 @@ def test_a_validator_that_breaks_is_logged_and_no_business_of_the_agent(caplog: 
 @pytest.mark.requirement("SEC-2")
 def test_arguments_that_a_person_edited_are_held_against_the_schema_too() -> None:
     edited = draw.bind_arguments(MappingProxyType({"name": "b", "unit": Unit.KELVIN, "spots": [Spot(1)]}))
-    assert edited.arguments == {"name": "b", "unit": "k", "spots": [{"x": 1, "label": ""}]}
+    assert {key: edited.arguments[key] for key in ("name", "unit", "spots", "count")} == {
+        "name": "b",
+        "unit": "k",
+        "spots": [{"x": 1, "label": ""}],
+        "count": 1,
+    }
     assert edited.values["spots"] == [Spot(1)]
     with pytest.raises(ToolError, match="'name' is missing"):
         draw.bind_arguments({})
@@ -264,4 +282,72 @@ def test_what_fits_the_advertised_schema_is_taken(sent: dict[str, Any]) -> None:
     validator: Any = jsonschema.Draft202012Validator(cast("dict[str, Any]", draw.definition.parameters))
     fits = validator.is_valid(sent)
     if fits and is_sendable and "by_day" not in sent:
-        assert draw.bind(text).arguments == sent
+        call = draw.bind(text)
+        assert sent.keys() <= call.arguments.keys()
+        assert draw.bind(json.dumps(call.arguments)) == call
+
+
+@pytest.mark.requirement("SEC-3")
+def test_what_is_shown_of_a_call_is_what_the_function_gets() -> None:
+    @tool
+    def wipe(
+        force: bool, after: date = date(2026, 1, 2), at: Annotated[int, Field(alias="where")] = 0, note: object = draw
+    ) -> None: ...
+
+    call = wipe.bind('{"force": "yes", "where": "7"}')
+    assert call.arguments == {"force": True, "after": "2026-01-02", "where": 7}
+    assert call.values == {"force": True, "after": date(2026, 1, 2), "at": 7, "note": draw}
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_secret_is_shown_as_it_was_sent_and_the_rest_as_it_is_taken() -> None:
+    @tool
+    def log_in(key: SecretStr, login: Login, old: SecretStr = OLD) -> None: ...
+
+    call = log_in.bind('{"key": "hunter2", "login": {"token": "abc", "keep": "true"}}')
+    assert call.arguments == {
+        "key": "hunter2",
+        "login": {"token": "abc", "keep": True, "days": 30},
+        "old": "**********",
+    }
+    assert (call.values["key"], call.values["login"].token) == (SecretStr("hunter2"), SecretStr("abc"))
+
+
+@pytest.mark.requirement("SEC-3")
+def test_what_a_person_left_as_it_was_shown_stays_the_value_that_it_was() -> None:
+    @tool
+    def log_in(
+        user: str,
+        at: Annotated[int, AfterValidator(lambda value: value * 100)],
+        old: SecretStr = OLD,
+        new_id: UUID = A_NEW_ID,
+        note: str = cast("str", None),
+    ) -> None: ...
+
+    call = log_in.bind('{"user": "ada", "at": 5}')
+    assert call.arguments["at"] == 500
+    edited = log_in.bind_arguments({**call.arguments, "user": "bob"}, call)
+    assert edited.values == {**call.values, "user": "bob"}
+    assert edited.arguments == {**call.arguments, "user": "bob"}
+    assert log_in.bind_arguments({"user": "bob", "at": 7}, call).values["at"] == 700
+
+
+@pytest.mark.parametrize("kind", [Iterable[int], Generator[int, None, None], list[Iterable[int]]], ids=str)
+def test_what_can_be_read_only_once_is_no_parameter(kind: Any) -> None:
+    def total(numbers: Any) -> int:
+        return sum(numbers)
+
+    total.__annotations__["numbers"] = kind
+    with pytest.raises(UsageError, match=r"'numbers': it can be read only once.* take a list"):
+        tool(total)
+
+
+@pytest.mark.requirement("TOOL-2")
+def test_a_number_that_json_does_not_have_is_no_number_in_words_either() -> None:
+    @tool
+    def wait(seconds: float) -> None: ...
+
+    assert (
+        complaint(wait, '{"seconds": "Infinity"}')
+        == "the arguments do not fit: 'seconds': Input should be a finite number"
+    )

@@ -121,8 +121,8 @@ async def test_any_other_exception_is_for_the_log_and_not_for_the_agent(
     assert [each.message for each in told] == [FAILED] * 2
     records = [(record.name, record.levelno, record.getMessage()) for record in caplog.records]
     assert records == [
-        ("agui_client.tools", logging.ERROR, "tool dig failed in call c1"),
-        ("agui_client.tools", logging.ERROR, "tool dig_slowly failed in call c1"),
+        ("agui_client.tools", logging.ERROR, "tool dig failed in call 'c1'"),
+        ("agui_client.tools", logging.ERROR, "tool dig_slowly failed in call 'c1'"),
     ]
     assert all(record.exc_info is not None and record.exc_info[2] is not None for record in caplog.records)
     assert [each.__cause__ is error or isinstance(each.__cause__, RuntimeError) for each in told] == [True, True]
@@ -242,7 +242,7 @@ async def test_what_ends_the_program_is_let_through() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        await called(leave, leave, "leave")
+        await called(leave, "leave")
 
 
 def test_too_many_rounds_say_how_many() -> None:

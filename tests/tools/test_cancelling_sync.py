@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from ag_ui.core import EventType
 
-from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
+from agui_client import RunResult
+from agui_client.testing import ScriptedAgent, serve, tool_call, turn
 from support.holding import DONE, Holding, assert_aborted, assert_only_what_was_done_is_kept, every_holder
 from support.leaks import nothing_left_behind_sync
 from support.tool_rounds import Ran, results_in
@@ -37,49 +38,37 @@ def test_a_sync_call_is_stopped_from_another_thread(made: ScriptedAgent, holding
 
 
 @every_holder
-def test_leaving_a_sync_block_stops_the_tools_that_run_ahead(made: ScriptedAgent, holding: Holding) -> None:
-    def leave() -> None:
+def test_a_sync_block_is_stopped_from_another_thread(made: ScriptedAgent, holding: Holding) -> None:
+    def iterate() -> RunResult:
         with made.stream_sync("Hi", **holding.options) as run:
-            if "tool_results" not in holding.options:
-                next(event for event in run if event.type is EventType.RUN_FINISHED)
-            until_sync(holding.begun.is_set)
+            list(run)
+            return run.result()
 
     with nothing_left_behind_sync():
-        in_thread(leave)
+        join = start_thread(iterate)
+        until_sync(holding.begun.is_set)
+        made.abort_run()
+        assert_aborted(join(LIMIT))
         assert_only_what_was_done_is_kept(made, holding)
         holding.may_end.set()
         until_sync(lambda: not _left_threads())
 
 
-def test_results_of_tools_that_ran_ahead_of_a_sync_caller_who_left_are_kept() -> None:
+@pytest.mark.parametrize("last", [EventType.TOOL_CALL_END, EventType.RUN_FINISHED])
+@pytest.mark.requirement("SEC-2")
+def test_no_tool_is_run_for_a_sync_caller_who_leaves_before_he_is_past_the_end_of_the_run(last: EventType) -> None:
     ran = Ran()
-    calls = turn(tool_call("look"), tool_call("listen"))
-    agent = ScriptedAgent(calls, turn(text("Done."), tool_call("look")), DONE, tools=ran.tools)
+    agent = ScriptedAgent(turn(tool_call("look"), tool_call("listen")), DONE, tools=ran.tools)
 
     def leave() -> None:
         with agent.stream_sync("Hi") as run:
-            next(event for event in run if event.type is EventType.RUN_FINISHED)
-            until_sync(lambda: len(agent.inputs) == 3)
+            next(event for event in run if event.type is last)
+            for _ in range(10):
+                assert run.tool_executions == []
 
     in_thread(leave)
-    assert sorted(ran.calls) == ["listen", "look map", "look map"]
-    assert results_in(agent.messages) == [("call-1", "seen map", None), ("call-2", '{"heard":true}', None)]
-    assert agent.run_agent_sync("Go on").warnings == []
-
-
-def test_so_they_are_when_the_caller_left_in_the_middle_of_the_run() -> None:
-    ran = Ran()
-    agent = ScriptedAgent(turn(tool_call("look"), tool_call("listen")), DONE, DONE, tools=ran.tools)
-
-    def leave() -> None:
-        with agent.stream_sync("Hi") as run:
-            next(event for event in run if event.type is EventType.TOOL_CALL_END)
-            until_sync(lambda: len(agent.inputs) == 2)
-
-    in_thread(leave)
-    assert sorted(ran.calls) == ["listen", "look map"]
-    assert results_in(agent.messages) == [("call-1", "seen map", None)]
-    assert agent.run_agent_sync("Go on").warnings == []
+    assert (ran.calls, len(agent.inputs), results_in(agent.messages)) == ([], 1, [])
+    assert agent.pending_tool_calls[0].id == "call-1"
 
 
 @every_holder

@@ -35,7 +35,7 @@ async def test_a_tool_knows_its_call() -> None:
     call = dig.bind('{"depth": "2"}')
     given = replace(context(), arguments=call.arguments, messages=[said], state={"soil": "clay"})
     assert await dig.execute(call, given) == "2 m, False"
-    assert seen == ["c1", "dig", {"depth": "2"}, "t1", "r1", [said], {"soil": "clay"}]
+    assert seen == ["c1", "dig", {"depth": 2}, "t1", "r1", [said], {"soil": "clay"}]
 
 
 def test_a_context_can_be_made_where_no_loop_runs_as_in_a_test_of_the_function() -> None:
@@ -96,7 +96,7 @@ async def test_a_report_that_cannot_be_taken_is_logged_and_harms_no_tool(caplog:
     offered: list[FunctionTool[..., Any]] = [dig, dig_slowly]
     for each in offered:
         assert await each.execute(each.bind(""), context(refuse)) == "dug"
-    said = "progress of tool dig could not be reported (call c1)"
+    said = "progress of tool dig could not be reported (call 'c1')"
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.ERROR, said)] * 2
 
 

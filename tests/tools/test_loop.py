@@ -21,21 +21,41 @@ from ag_ui.core import (
     TextMessageStartEvent,
     TokenUsage,
     Tool,
+    ToolCallArgsEvent,
     ToolCallEndEvent,
+    ToolCallStartEvent,
 )
 
 from agui_client import (
     AGUIError,
+    Approve,
+    ConversationSnapshot,
     HookContext,
     HttpAgent,
+    Mutation,
     RunFailedError,
     RunResult,
     Subscriber,
     ToolError,
+    ToolExecution,
     ToolLimits,
+    UsageError,
     tool,
 )
-from agui_client.testing import Gate, ScriptedAgent, Step, Turn, pause, serve, text, tool_call, turn
+from agui_client.testing import (
+    Gate,
+    ScriptedAgent,
+    Step,
+    Turn,
+    interrupt,
+    patch,
+    pause,
+    serve,
+    state,
+    text,
+    tool_call,
+    turn,
+)
 from support.tool_rounds import Ran, results_in, results_sent, told, tools_sent
 from support.verbs import RESULT_VERBS, Ending, Verb, every_result_verb, every_verb
 from support.waiting import LIMIT
@@ -334,6 +354,217 @@ def test_a_call_is_carried_out_once_though_the_agent_forgot_its_result(verb: Ver
     agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), _forgetful, tools=ran.tools)
     verb(agent, "Hi")
     assert (ran.calls, len(agent.inputs)) == (["look map"], 2)
+
+
+async def _naming_again(input: RunAgentInput) -> AsyncIterator[Step]:
+    """Tells the conversation again without the results it was given, and waits for the call."""
+    kept: list[Message] = [message for message in input.messages if message.role != "tool"]
+    named = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"])
+    yield turn(MessagesSnapshotEvent(messages=kept), outcome=named)
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-11", "SEC-3")
+def test_a_call_is_carried_out_once_though_the_agent_forgot_and_names_it_in_another_conversation(verb: Verb) -> None:
+    ran = Ran()
+    first = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), turn(text("Done.")), tools=ran.tools)
+    verb(first, "Hi")
+    agent = ScriptedAgent(_naming_again, tools=ran.tools)
+    agent.restore(ConversationSnapshot.model_validate_json(first.snapshot().model_dump_json()))
+    result = result_of(verb(agent, "Again"))
+    assert (ran.calls, len(agent.inputs)) == (["look map"], 1)
+    assert [call.id for call in result.pending_tool_calls] == ["c1"]
+    assert [(each.rule, each.message) for each in result.warnings] == [
+        ("TOOL-11", "tool call 'c1' is left to the application: its function was called before")
+    ]
+    error = verb(agent, tool_results={"c1": Approve()}).error
+    assert isinstance(error, UsageError)
+    assert "'c1', whose function was called before; give its result instead" in str(error)
+    assert result_of(verb(agent, tool_results={"c1": "seen map"})).warnings != []
+
+
+async def _cut_within_arguments(input: RunAgentInput) -> AsyncIterator[Step]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield ToolCallStartEvent(tool_call_id="c1", tool_call_name="look")
+    yield ToolCallArgsEvent(tool_call_id="c1", delta='{"at": "s')
+
+
+NAMED = turn(text("Well."), outcome=RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"]))
+LEFT: dict[str, tuple[Any, str]] = {
+    "failed": (
+        turn(tool_call("look", tool_call_id="c1"), RunErrorEvent(message="no")),
+        "the run that made it did not finish",
+    ),
+    "cancelled": (
+        turn(tool_call("look", tool_call_id="c1"), outcome=RunFinishedCancelledOutcome()),
+        "the run that made it did not finish",
+    ),
+    "cut off": (_cut_within_arguments, "its arguments never ended"),
+}
+
+
+@pytest.mark.parametrize(("left", "why"), LEFT.values(), ids=list(LEFT))
+@every_result_verb
+@pytest.mark.requirement("TOOL-11", "SEC-2")
+def test_a_later_run_that_names_the_call_of_one_that_did_not_finish_gets_no_answer_by_itself(
+    verb: Verb, left: Any, why: str
+) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(left, NAMED, turn(text("Done.")), tools=ran.tools)
+    verb(agent, "Hi")
+    result = result_of(verb(agent, "Again"))
+    assert (ran.calls, [call.id for call in result.pending_tool_calls]) == ([], ["c1"])
+    assert f"tool call 'c1' is left to the application: {why}" in [each.message for each in result.warnings]
+    approval = Approve({"at": "sky"}) if why.startswith("its arguments") else Approve()
+    assert result_of(verb(agent, tool_results={"c1": approval})).text == "Done."
+    assert ran.calls == ["look sky" if approval.arguments else "look map"]
+
+
+@every_verb
+@pytest.mark.requirement("SEC-2")
+def test_a_call_whose_arguments_never_ended_cannot_be_approved_as_it_is(verb: Verb) -> None:
+    ran = Ran()
+    agent = ScriptedAgent(_cut_within_arguments, turn(text("Done.")), tools=ran.tools)
+    verb(agent, "Hi")
+    error = verb(agent, tool_results={"c1": Approve()}).error
+    assert isinstance(error, UsageError)
+    assert "'c1', whose arguments never ended; give them: Approve(arguments={...})" in str(error)
+    assert (ran.calls, len(agent.inputs)) == ([], 1)
+    assert verb(agent, tool_results={"c1": Approve({"at": "sky"})}).error is None
+    assert (ran.calls, results_sent(agent)[1]) == (["look sky"], [("c1", "seen sky", None)])
+
+
+def _in_a_tool(edit: Callable[[], object]) -> dict[str, Any]:
+    @tool
+    def look() -> None:
+        edit()
+
+    return {"tools": [look]}
+
+
+def _in_an_async_tool(edit: Callable[[], object]) -> dict[str, Any]:
+    @tool
+    async def look() -> None:
+        edit()
+
+    return {"tools": [look]}
+
+
+def _in_an_approver(edit: Callable[[], object]) -> dict[str, Any]:
+    @tool(approval="always")
+    def look() -> None: ...
+
+    def approve(request: object) -> bool:
+        edit()
+        return True
+
+    return {"tools": [look], "approve": approve}
+
+
+@every_verb
+@pytest.mark.parametrize("where", [_in_a_tool, _in_an_async_tool, _in_an_approver], ids=lambda made: made.__name__)
+@pytest.mark.requirement("STATE-1")
+def test_what_is_changed_while_tools_are_at_work_is_part_of_the_next_round(verb: Verb, where: Any) -> None:
+    def edit() -> None:
+        agent.set_state({**agent.state, "mine": 1})
+        agent.set_messages([*agent.messages, {"id": "n", "role": "user", "content": "a note"}])
+        agent.add_message({"id": "o", "role": "user", "content": f"{agent.state} {len(agent.messages)}"})
+
+    told, patched = state({"theirs": 1}), patch({"op": "add", "path": "/later", "value": 1})
+    agent = ScriptedAgent(turn(told, text("So."), tool_call("look")), turn(patched, text("Done.")), **where(edit))
+    assert verb(agent, "Hi").error is None
+    sent = agent.inputs[1]
+    assert (sent.state, agent.state) == ({"theirs": 1, "mine": 1}, {"theirs": 1, "mine": 1, "later": 1})
+    assert [each.role for each in sent.messages] == ["user", "assistant", "assistant", "tool", "user", "user"]
+    assert sent.messages[-1].content == "{'theirs': 1, 'mine': 1} 4"
+    assert agent.messages[:-1] == sent.messages
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "sync"])
+def test_what_the_caller_changes_in_the_middle_of_a_run_is_part_of_the_next_round(backend: str) -> None:
+    patched = patch({"op": "add", "path": "/later", "value": 1})
+    agent = ScriptedAgent(turn(state({}), patched, tool_call("look")), turn(text("Done.")), tools=Ran().tools)
+
+    def edit(event: Event) -> None:
+        if event.type is EventType.STATE_SNAPSHOT:
+            agent.set_state({"mine": 1})
+
+    async def main() -> None:
+        async with agent.stream("Hi") as run:
+            async for event in run:
+                edit(event)
+
+    if backend == "asyncio":
+        anyio.run(main)
+    else:
+        with agent.stream_sync("Hi") as run:
+            for event in run:
+                edit(event)
+    assert agent.inputs[1].state == agent.state == {"mine": 1, "later": 1}
+
+
+@every_verb
+def test_what_an_approved_tool_changes_is_part_of_the_run_that_follows(verb: Verb) -> None:
+    @tool(approval="always")
+    def buy() -> str:
+        agent.set_state({"bought": 1})
+        return "bought"
+
+    agent = ScriptedAgent(turn(tool_call("buy", tool_call_id="c1")), turn(text("Done.")), tools=[buy])
+    assert verb(agent, "Hi").error is None
+    assert verb(agent, tool_results={"c1": Approve()}).error is None
+    assert agent.inputs[1].state == agent.state == {"bought": 1}
+
+
+@every_result_verb
+def test_a_result_says_what_was_changed_at_the_end_of_the_run(verb: Verb) -> None:
+    class Closing(Subscriber):
+        def on_run_finalized(self, context: HookContext) -> Mutation:
+            """Close the books."""
+            return Mutation(state={"closed": True})
+
+    agent = ScriptedAgent(turn(text("Done.")))
+    agent.subscribe(Closing())
+    assert result_of(verb(agent, "Hi")).state == agent.state == {"closed": True}
+
+
+@every_verb
+def test_results_that_are_given_at_different_times_stand_in_call_order(verb: Verb) -> None:
+    @tool(approval="always")
+    def pay() -> str:
+        return "paid"
+
+    calls = tool_call("pay", tool_call_id="c1"), tool_call("look", tool_call_id="c2")
+    agent = ScriptedAgent(turn(text("So.", message_id="m"), *calls), turn(text("Done.")), tools=[pay, *Ran().tools])
+    assert verb(agent, "Hi").error is None
+    assert verb(agent, tool_results={"c1": Approve()}).error is None
+    assert [each[0] for each in results_sent(agent)[1]] == [each[0] for each in results_in(agent.messages)]
+
+
+@every_result_verb
+@pytest.mark.parametrize("where", ["answerer", "hook", "tools"])
+def test_the_end_of_somebody_elses_iteration_is_not_the_end_of_the_run(verb: Verb, where: str) -> None:
+    async def answer(asked: object) -> None:
+        raise StopAsyncIteration
+
+    def choose(asked: RunAgentInput) -> list[Any]:
+        if len(asked.messages) > 1:
+            raise StopAsyncIteration
+        return Ran().tools
+
+    class Watch(Subscriber):
+        def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+            """Stop."""
+            raise StopAsyncIteration
+
+    first = turn(outcome=interrupt("Go?")) if where == "answerer" else turn(tool_call("look"))
+    agent = ScriptedAgent(first, turn(text("Done.")), answer=answer, tools=choose if where == "tools" else Ran().tools)
+    if where == "hook":
+        agent.subscribe(Watch())
+    error = verb(agent, "Hi").error
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error.__cause__, StopAsyncIteration)
+    assert not agent.is_running
 
 
 @every_verb

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import RunFinishedEvent
 
 from agui_client import (
     HookContext,
@@ -86,6 +85,17 @@ def test_subscribers_hear_of_every_step_in_order(verb: Verb, worker: Any, is_slo
             ("succeeded", (0, 1), None),
         ]
     }
+
+
+@pytest.mark.parametrize("is_slow", [False, True], ids=["quick", "slow"])
+def test_of_many_reports_the_latest_hundred_are_kept(is_slow: bool) -> None:
+    watch = Watch(is_slow=is_slow)
+    agent = ScriptedAgent(turn(tool_call("work", {"pieces": 5000}, tool_call_id="c1")), DONE, tools=[work])
+    agent.subscribe(watch)
+    (execution,) = agent.run_agent_sync("Hi").tool_executions
+    assert tuple(execution.progress) == tuple(range(4900, 5000))
+    assert watch.told["c1"][-1] == ("succeeded", tuple(range(4900, 5000)), None)
+    assert len(watch.told["c1"]) < 250
 
 
 @every_verb
@@ -169,7 +179,7 @@ async def test_a_run_shows_its_tools_while_they_are_at_work() -> None:
     assert look_seen in (("look", "waiting"), ("look", "succeeded"))
 
 
-def test_a_sync_run_shows_its_tools_while_they_are_at_work() -> None:
+def test_a_sync_run_shows_its_tools_to_another_thread_while_they_are_at_work() -> None:
     may_end = threading.Event()
 
     @tool
@@ -178,12 +188,15 @@ def test_a_sync_run_shows_its_tools_while_they_are_at_work() -> None:
         may_end.wait()
 
     agent = ScriptedAgent(turn(tool_call("hold")), DONE, tools=[hold])
-    with agent.stream_sync("Hi") as run:
-        while not isinstance(next(run), RunFinishedEvent):
-            pass
+
+    def let_go() -> None:
         until_sync(lambda: [brief(each) for each in run.tool_executions] == [("running", ("here",), None)])
         may_end.set()
+
+    with agent.stream_sync("Hi") as run:
+        join = start_thread(let_go)
         list(run)
+        join(LIMIT)
         assert [brief(each) for each in run.tool_executions] == [("succeeded", ("here",), None)]
         assert run.result().tool_executions == run.tool_executions
 
@@ -311,5 +324,5 @@ def test_what_became_of_a_call_is_logged_without_its_arguments(caplog: pytest.Lo
         agent = ScriptedAgent(turn(tool_call("look", {"at": "secret"})), DONE, tools=Ran().tools)
         agent.run_agent_sync("Hi")
     assert [each.getMessage() for each in caplog.records if each.name == "agui_client.tools"] == [
-        "tool look succeeded (call call-1)"
+        "tool 'look' succeeded (call 'call-1')"
     ]

@@ -419,7 +419,8 @@ async def test_no_credential_is_in_what_a_run_leaves(reply: Reply, caplog: pytes
     async def headers() -> dict[str, str]:
         return secret
 
-    with serve_bytes(reply) as server:
+    # At most five redirects are followed; one that is followed for ever would come to an answer.
+    with serve_bytes(*[reply] * 6, ANSWER) as server:
         agent = HttpAgent(
             server.url.replace("http://", f"http://ada:{SECRET}@"),
             headers=headers,

@@ -242,7 +242,7 @@ async def test_a_first_event_that_does_not_come_is_not_asked_for_again() -> None
             UnexpectedContentTypeError("page", content_type="text/html", body=""),
             "Never tried again: the request was sent, so the agent may be at work; repeating may cost twice.",
         ),
-        (UsageError("no"), "Never tried again: nothing was sent, and nothing would be."),
+        (UsageError("no"), "Never tried again: it is about how the call was made, and would be the same."),
         (DecodeError("no", rule="PROC-12"), "Never tried again: events had arrived, so the agent was at work."),
         (ValueError("no"), "Never tried again: it is not about the transport."),
     ],
@@ -317,7 +317,11 @@ def test_a_time_that_is_over_is_no_wait(retry_after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "retry_after", ["", "-1", "1.5", "1e3", "²", "soon", "Sat, 99 Jan 2000 00:00:00 GMT", "9" * 400, "nan"]
+    "retry_after",
+    [
+        *("", "-1", "1.5", "1e3", "²", "soon", "nan", "9" * 400, "Sat, 99 Jan 2000 00:00:00 GMT"),
+        *(f"Sat, 01 Jan {'9' * 20} 00:00:00 GMT", f"Sat, 01 Jan 2000 00:00:00 +{'9' * 20}"),
+    ],
 )
 def test_a_time_that_cannot_be_read_or_reached_is_not_waited_for(retry_after: str) -> None:
     assert RetryPolicy(status=1).allowance(refusal(retry_after)) == 0

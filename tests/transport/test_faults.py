@@ -16,7 +16,7 @@ from agui_client.testing import ByteServer, events_of, serve_bytes, sse, text, t
 from support.faults_matrix import BODY, FAULT_CASES, MIDDLE, NOTHING, FaultCase, every_fault
 from support.leaks import nothing_left_behind, nothing_left_behind_sync
 from support.verbs import EVENT_VERBS, VERBS, Ending, Verb, every_verb, shown
-from support.waiting import SOON, until_sync
+from support.waiting import LIMIT, SOON, until_sync
 
 PROMPT = UserMessage(id="user-1", content="Hi")
 AGAIN = UserMessage(id="user-2", content="Again")
@@ -64,7 +64,7 @@ def met(verb: Verb, case: FaultCase) -> Meeting:
             first = verb(agent, PROMPT, run_id="run-1")
             has_seen_it_go = server.disconnected.wait(SOON if case.is_silent else 0)
             held, incomplete_ids = shown(agent.messages), agent.incomplete_ids
-            second = verb(agent, AGAIN, run_id="run-2")
+            second = verb(agent, AGAIN, run_id="run-2", timeout=LIMIT)
             _meetings[key] = Meeting(agent, server, server.url, first, held, incomplete_ids, has_seen_it_go, second)
     return _meetings[key]
 

@@ -10,7 +10,8 @@ import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, UsageError
-from agui_client.testing import Reply, reasoning, serve_bytes, sse, text, turn
+from agui_client._pipeline.transport import Request
+from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +19,15 @@ SECRET = "s3cr3t"
 ANSWER = sse(turn(text("Hi.")))
 SECRET_HEADERS = {
     "Set-Cookie": f"session={SECRET}",
-    "WWW-Authenticate": f'Basic realm="{SECRET}"',
+    "Authentication-Info": f'nextnonce="{SECRET}"',
     "Authorization": SECRET,
     "Cookie": SECRET,
     "Proxy-Authorization": SECRET,
+    "Refresh": f"5; url=https://ada:{SECRET}@elsewhere/?key={SECRET}",
+    "Link": f"<https://elsewhere/?key={SECRET}>; rel=next, </b>",
+    "Content-Location": f"/answers/{SECRET}",
+    "X-See": f"/callback#access={SECRET}",
+    "Report-To": f'{{"endpoints": [{{"url": "//ada:{SECRET}@reports"}}]}}',
 }
 
 
@@ -73,11 +79,36 @@ async def test_a_failed_connection_holds_no_secret() -> None:
 
 
 @pytest.mark.requirement("SEC-9")
-@pytest.mark.parametrize("url", [f"nowhere/{SECRET}", f"ftp://ada:{SECRET}@host/", f"http://ada:{SECRET}@[::"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(f"nowhere/{SECRET}", f"ftp://ada:{SECRET}@host/", f"http://ada:{SECRET}@[::", f"http://[{SECRET}]/"),
+        *(
+            f"http://u:p@host:{SECRET}/",
+            f"http://ada:{SECRET}",
+            f"http://{SECRET}\N{SNOWMAN}--/",
+            f"http://{SECRET}\0/",
+        ),
+    ],
+)
 async def test_an_impossible_address_is_an_error_without_secrets(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         HttpAgent(url)
     assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_an_impossible_connect_url_is_an_error_without_secrets() -> None:
+    with pytest.raises(UsageError) as caught:
+        HttpAgent("http://host/", connect_url=f"http://ada:{SECRET}")
+    assert SECRET not in everything_said(caught.value)
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_an_impossible_port_is_not_shown_as_it_may_be_a_password() -> None:
+    with pytest.raises(UsageError) as caught:
+        HttpAgent("http://ada:123456/")
+    assert "123456" not in repr(caught.value)
 
 
 @pytest.mark.requirement("SEC-9")
@@ -97,9 +128,9 @@ async def test_a_result_holds_the_response_headers_without_secrets(caplog: pytes
         agent = agent_at(server.url)
         result = await agent.run_agent("Hi")
     assert result.response is not None
-    assert result.response.headers["set-cookie"] == "[redacted]"
+    assert {result.response.headers[name.lower()] for name in SECRET_HEADERS} == {"[redacted]"}
     assert result.response.headers["x-request-id"] == "42"
-    assert SECRET not in repr(result)
+    assert SECRET not in f"{result!r}{result.response}"
     assert SECRET not in repr(agent)
     assert SECRET not in str(agent)
     assert SECRET not in caplog.text
@@ -107,11 +138,47 @@ async def test_a_result_holds_the_response_headers_without_secrets(caplog: pytes
 
 @pytest.mark.requirement("SEC-9", "SSE-8")
 async def test_a_refusals_headers_are_kept_without_secrets() -> None:
-    with serve_bytes(Reply(status=429, headers=SECRET_HEADERS | {"Retry-After": "7"})) as server:
+    harmless = {"retry-after": "7", "x-request-id": "42", "link": "</docs>; rel=help", "www-authenticate": "Bearer"}
+    with serve_bytes(Reply(status=429, headers=SECRET_HEADERS | harmless)) as server:
         error = await failure_of(agent_at(server.url))
     assert isinstance(error, HTTPStatusError)
-    assert error.headers["retry-after"] == "7"
-    assert not {"set-cookie", "authorization", "cookie", "www-authenticate"} & error.headers.keys()
+    assert SECRET not in f"{error.headers}{error.partial and error.partial.response}"
+    kept = {name: value for name, value in error.headers.items() if name in harmless}
+    assert kept == {name: value for name, value in harmless.items() if name != "link"}
+
+
+@pytest.mark.requirement("SEC-9")
+async def test_the_challenge_of_a_refusal_is_kept() -> None:
+    challenge = 'Bearer error="invalid_token", resource_metadata="https://agent.example/.well-known/resource"'
+    with serve_bytes(Reply(status=401, headers={"WWW-Authenticate": challenge})) as server:
+        error = await failure_of(agent_at(server.url))
+    assert isinstance(error, HTTPStatusError)
+    assert error.headers["www-authenticate"] == challenge
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"HTTP/1.1 200 OK\r\nSet-Cookie : session={SECRET}",
+        f"HTTP/1.1 200 OK\r\nSet-Cookie: session={SECRET}\0",
+        f"HTTP/1.1 {SECRET}",
+        f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}",
+    ],
+    ids=["name", "value", "status", "chunk"],
+)
+async def test_what_is_not_http_is_an_error_without_a_quotation_of_it(head: str) -> None:
+    with serve_bytes(Reply([Raw(f"{head}\r\n\r\n".encode())], status=None, chunked=False)) as server:
+        error = await failure_of(HttpAgent(server.url))
+    assert "what came is not HTTP (illegal " in str(error)
+    assert SECRET not in everything_said(error)
+
+
+@pytest.mark.requirement("SEC-7", "SEC-9")
+def test_a_request_shows_nothing_of_what_it_sends() -> None:
+    url = HttpAgent(f"http://ada:{SECRET}@host/?key={SECRET}")._transport.url
+    request = Request(body=SECRET.encode(), url=url, headers={"Authorization": SECRET})
+    assert SECRET not in repr(request)
 
 
 @pytest.mark.requirement("SEC-7")

@@ -20,6 +20,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     IdleTimeoutError,
+    RetryPolicy,
     RunTimeoutError,
     Timeouts,
     TransportError,
@@ -30,6 +31,8 @@ from support.verbs import Verb, every_verb
 
 FRAMES = [frame + b"\n\n" for frame in sse(turn(text("One two three."))).split(b"\n\n") if frame]
 """Six of them: the run, the message, three words, and so on."""
+SOON_AGAIN = RetryPolicy(first_wait=0.01)
+"""As often as by default."""
 
 
 @pytest.fixture
@@ -273,7 +276,7 @@ def deaf_address() -> Generator[str]:
 @every_verb
 def test_every_verb_gives_up_a_connection_that_is_not_made(verb: Verb) -> None:
     with deaf_address() as url:
-        error = verb(HttpAgent(url, timeout=Timeouts(connect=0.05)), "Hi").error
+        error = verb(HttpAgent(url, timeout=Timeouts(connect=0.05), retry=SOON_AGAIN), "Hi").error
     assert type(error) is ConnectTimeoutError
     assert str(error) == f"no connection to {url} within 0.05 s"
 
@@ -282,7 +285,7 @@ def test_every_verb_gives_up_a_connection_that_is_not_made(verb: Verb) -> None:
 def test_a_client_without_a_free_connection_is_given_up(backend: str) -> None:
     async def main(url: str) -> None:
         async with httpx.AsyncClient(limits=httpx.Limits(max_connections=1)) as client:
-            agent = HttpAgent(url, http_client=client, timeout=Timeouts(pool=0.05))
+            agent = HttpAgent(url, http_client=client, timeout=Timeouts(pool=0.05), retry=SOON_AGAIN)
             async with agent.stream("Hi") as run:
                 await anext(run)
                 error, _ = await failure_of(agent.clone())

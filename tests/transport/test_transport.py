@@ -240,6 +240,33 @@ async def test_any_other_content_type_is_refused(content_type: str | None) -> No
     assert caught.value.body == ANSWER.decode()[:512]
 
 
+@pytest.mark.requirement("SSE-8")
+@pytest.mark.parametrize(
+    ("charset", "page", "said"),
+    [
+        ("latin-1", b"caf\xe9", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        ("utf-16-le", b"n\0o\0", "no"),
+        ("utf-8", b"no\xff", "no\N{REPLACEMENT CHARACTER}"),
+        ("base64", b"no", "no"),
+        ("idna", b"no\xff", "no\N{REPLACEMENT CHARACTER}"),
+        ("punycode", b"no-\xff", "no-\N{REPLACEMENT CHARACTER}"),
+        ("undefined", b"no", "no"),
+        ("unicode_escape", rb"\ud800 no", "? no"),
+        ("unicode_escape", rb"\d no", r"\d no"),
+        ("raw_unicode_escape", rb"\ud800 no", "? no"),
+        ("utf-7", b"+2AA- no", "? no"),
+        ("no\0ne", b"no", "no"),
+    ],
+)
+async def test_a_page_is_read_whatever_charset_it_claims(charset: str, page: bytes, said: str) -> None:
+    claimed = f"text/html; charset={charset}"
+    with pytest.raises(HTTPStatusError) as refused:
+        await memory_agent(make=lambda: response(Body([page]), status=500, content_type=claimed)).run_agent("Hi")
+    with pytest.raises(UnexpectedContentTypeError) as mistaken:
+        await memory_agent(make=lambda: response(Body([page]), content_type=claimed)).run_agent("Hi")
+    assert (refused.value.body, mistaken.value.body) == (said, said)
+
+
 @pytest.mark.requirement("SSE-11", "LIFE-4", "SET-8")
 async def test_the_body_is_read_to_its_end() -> None:
     frames = sse(turn(text("Hi.")), RunErrorEvent(message="after all"))

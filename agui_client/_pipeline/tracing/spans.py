@@ -77,9 +77,11 @@ class _Node:
         return self._span.is_recording()
 
     def child(self, name: str, kind: SpanKind, attributes: Mapping[str, str | int]) -> _Node:
+        """A span inside this one."""
         return _Node(self._tracer, name, self.context, kind, attributes)
 
     def add(self, attributes: Mapping[str, str | int]) -> None:
+        """Put attributes on the span."""
         self._span.set_attributes(attributes)
 
     def fail(self, error_type: str) -> None:
@@ -90,6 +92,7 @@ class _Node:
             self._span.set_status(StatusCode.ERROR)
 
     def end(self) -> None:
+        """End the span with what it came to."""
         self._span.end()
 
 
@@ -99,12 +102,14 @@ class _RunSpan(RunTrace):
         self.context = node.context
 
     def attempt(self, *, number: int, method: str, url: str) -> AttemptTrace:
+        """A span for one POST."""
         attributes = {"http.request.method": method, "url.full": _address(url), **_server(url)}
         if number > 1:
             attributes["http.request.resend_count"] = number - 1
         return _AttemptSpan(self._node.child(method, SpanKind.CLIENT, attributes))
 
     def tool(self, *, name: str, tool_call_id: str, description: str | None = None) -> ToolTrace:
+        """A span for one tool."""
         attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,
@@ -118,6 +123,7 @@ class _RunSpan(RunTrace):
     def end(
         self, *, outcome: str | None, error: BaseException | None, usage: Sequence[TokenUsage], events: int
     ) -> None:
+        """End the span with what it came to."""
         if not self._node.is_open:
             return
         self._node.add({"agui.event.count": events, **_tokens(usage)})
@@ -133,14 +139,17 @@ class _AttemptSpan(AttemptTrace):
         self._node = node
 
     def headers(self) -> dict[str, str]:
+        """What carries the trace to the server."""
         headers: dict[str, str] = {}
         propagate.inject(headers, self._node.context)
         return headers
 
     def current(self) -> AbstractContextManager[None]:
+        """Make the span the current one for a while."""
         return _attached(self._node.context)
 
     def end(self, *, status_code: int | None = None, error: BaseException | None = None) -> None:
+        """End the span with what it came to."""
         if not self._node.is_open:
             return
         if status_code is not None:
@@ -169,6 +178,7 @@ class _ToolSpan(ToolTrace):
         self._node.end()
 
     def fail(self, reason: BaseException | str) -> None:
+        """Say what the tool failed with."""
         self._node.fail(reason if isinstance(reason, str) else _error_type(reason))
 
 

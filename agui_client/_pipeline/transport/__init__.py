@@ -9,7 +9,8 @@ from agui_client._pipeline.transport.client import (
     Transport,
 )
 from agui_client._pipeline.transport.credentials import Credentials, HeaderSource, Refresh
-from agui_client._pipeline.transport.delivery import Attempt, ResponseInfo
+from agui_client._pipeline.transport.delivery import Attempt
+from agui_client._pipeline.transport.response import ResponseInfo
 from agui_client._pipeline.transport.retry import RetryPolicy
 from agui_client._pipeline.transport.stream import HttpSource
 

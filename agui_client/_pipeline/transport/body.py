@@ -51,7 +51,7 @@ class Body:
                 content += chunk
                 if len(content) >= _REFUSAL_LIMIT:
                     break
-        return _text(bytes(content[:_REFUSAL_LIMIT]), self._response.encoding)
+        return _text(bytes(content[:_REFUSAL_LIMIT]), self._response)
 
     def shut(self) -> None:
         """Close the connection at once, without waiting for anything, if nobody shares it."""
@@ -120,9 +120,11 @@ async def _finish(chunks: AsyncGenerator[bytes]) -> None:
         await chunks.aclose()
 
 
-def _text(content: bytes, encoding: str | None) -> str:
+def _text(content: bytes, response: httpx.Response) -> str:
+    """The content in the charset that the server names, if it is one; never with half a character in it."""
     try:
-        return content.decode(encoding or "utf-8", "replace")
-    except LookupError:
-        # The server named a charset that is none for text.
-        return content.decode("utf-8", "replace")
+        text = content.decode(response.encoding or "utf-8", "replace")
+    except Exception:
+        # Python has codecs that are no charsets, such as "idna" and "undefined"; each fails in its own way.
+        text = content.decode("utf-8", "replace")
+    return text.encode("utf-8", "replace").decode()

@@ -16,12 +16,13 @@ import httpx
 
 from agui_client._pipeline.limits import Timeouts
 from agui_client._pipeline.tracing import RunTrace
+from agui_client._pipeline.transport.auth import streaming
 from agui_client._pipeline.transport.credentials import Credentials, Headers
+from agui_client._pipeline.transport.response import EVENT_STREAM
 from agui_client._pipeline.transport.retry import RetryPolicy
 from agui_client._pipeline.transport.unpack import ACCEPTED
 from agui_client.errors import UsageError
 
-EVENT_STREAM = "text/event-stream"
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
 _PORTS = 65536
 
@@ -35,13 +36,15 @@ AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run sends."""
+    """What one run sends; nothing of it is shown that may be secret (SEC-9)."""
 
-    body: bytes
+    body: bytes = field(repr=False)
     """The `RunAgentInput` as JSON."""
-    url: Address | None = None
+    url: Address | None = field(default=None, repr=False)
     """Where to post it; None for the agent's address."""
-    headers: Headers | None = None
+    may_find_nothing: bool = False
+    """Whether 204 No Content is an answer: there is nothing to tell."""
+    headers: Headers | None = field(default=None, repr=False)
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """How long to wait."""
@@ -75,19 +78,14 @@ class Transport:
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.url = _checked(url)
-        if self.url.userinfo:
-            # Credentials in the address would be in httpx's log lines, too.
-            auth = auth or (self.url.username, self.url.password)
-            self.url = self.url.copy_with(username=None, password=None)
+        """The agent's address, a user and password included."""
         self.credentials = credentials or Credentials(None)
         """The headers of each attempt."""
         self.retry = retry or RetryPolicy()
         """What is tried again."""
         self.max_event_bytes = max_event_bytes
         """The largest frame that is accepted, in bytes."""
-        if auth is not None and not isinstance(auth, httpx.Auth) and not _is_pair(auth):
-            raise UsageError("auth is an httpx.Auth, or a pair of texts: user and password")
-        self._auth = auth
+        self._auth = _auth_of(auth)
         self._given = http_client
         self._kept: httpx.AsyncClient | None = None
         self._kept_in: object = None
@@ -115,12 +113,13 @@ class Transport:
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
         headers.update({"accept": EVENT_STREAM, "accept-encoding": ACCEPTED, "cache-control": "no-store"})
         headers["content-type"] = "application/json"
-        post = client.build_request("POST", url, content=request.body, headers=headers, timeout=timeout)
+        # Credentials in the address would be in httpx's log lines, too.
+        bare = url.copy_with(username=None, password=None)
+        post = client.build_request("POST", bare, content=request.body, headers=headers, timeout=timeout)
         post.stream = _Body(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
-        if self._auth is None:
-            return await client.send(post, stream=True, follow_redirects=False)
-        return await client.send(post, stream=True, follow_redirects=False, auth=self._auth)
+        auth = self._auth or _auth_in(url) or client.auth
+        return await client.send(post, stream=True, follow_redirects=False, auth=auth and streaming(auth))
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
@@ -195,25 +194,32 @@ def _running_loop() -> object:
     return anyio.lowlevel.current_token().native_token
 
 
-def _is_pair(value: object) -> bool:
-    match value:
-        case (str(), str()):
-            return True
+def _auth_of(given: object) -> httpx.Auth | None:
+    match given:
+        case None | httpx.Auth():
+            return given
+        case (str(user), str(password)):
+            return httpx.BasicAuth(user, password)
         case _:
-            return False
+            raise UsageError("auth is an httpx.Auth, or a pair of texts: user and password")
+
+
+def _auth_in(url: httpx.URL) -> httpx.Auth | None:
+    return httpx.BasicAuth(url.username, url.password) if url.userinfo else None
 
 
 def _checked_reference(url: str) -> httpx.URL:
     try:
         return httpx.URL(url)
     except (httpx.InvalidURL, TypeError, ValueError) as error:
-        raise UsageError(f"the agent's url cannot be read: {error}") from None
+        # Behind the colon its text quotes a part of the url, which may be a password that stands in the wrong place.
+        raise UsageError(f"the agent's url cannot be read: {str(error).partition(':')[0]}") from None
 
 
 def _checked(url: str) -> httpx.URL:
     parsed = _checked_reference(url)
     if parsed.port is not None and not 0 < parsed.port < _PORTS:
-        raise UsageError(f"the agent's url names port {parsed.port}, which there cannot be")
+        raise UsageError(f"the agent's url names a port that there cannot be: ports are 1 to {_PORTS - 1}")
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise UsageError("the agent's url must start with http:// or https:// and a host: http://localhost:8000/agent")
     return parsed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import anyio
 
+from agui_client._pipeline.threads import whole
 from agui_client._pipeline.transport.foreign import FOREIGN, translate
 from agui_client._pipeline.waiting import Patience
 from agui_client.errors import FirstEventTimeoutError, IdleTimeoutError, RunTimeoutError
@@ -90,7 +91,7 @@ class Clock:
             RunTimeoutError: The run took too long.
         """
         self._since = self._patience.now()
-        result = await self._patience.wait(step, self._total_at)
+        result = await self._patience.wait(whole(step), self._total_at)
         if result is None and (self.is_interrupted or self.left <= 0):
             self._stop()
         return cast("T", result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -14,6 +15,12 @@ from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from agui_client._pipeline.transport.clock import Clock
+
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(rb"(?:[!-~\x80-\xff]+(?:[ \t]+[!-~\x80-\xff]+)*)?")
+"""Names and values as RFC 9110, 5.1 and 5.5 have them: no line breaks, no blanks at the ends."""
+_OF_THE_CONNECTION = frozenset({b"content-length", b"te", b"transfer-encoding"})
+"""Say how messages are framed on the connection, which only the HTTP client knows."""
 
 Headers: TypeAlias = Mapping[str, str]
 """Request headers."""
@@ -77,7 +84,7 @@ class Credentials:
         async with self._lock_here():
             if self.generation != refused:
                 return
-            renewed: Any = await call_aside(self._on_unauthorized, self._on_unauthorized, "on_unauthorized")
+            renewed: Any = await call_aside(self._on_unauthorized, "on_unauthorized")
             if renewed is not None:
                 _merged((renewed,))
                 self._renewed = renewed
@@ -104,4 +111,17 @@ def _merged(layers: tuple[Headers | None, ...]) -> httpx.Headers:
     except (TypeError, ValueError, AttributeError) as error:
         # The exception's own text may show a header's value.
         raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None
+    for name, value in merged.raw:
+        _check(name, value)
     return merged
+
+
+def _check(name: bytes, value: bytes) -> None:
+    """Refuse what cannot be sent: HTTP/1 would do so late, and HTTP/2 at the cost of a connection that runs share."""
+    if not _NAME.fullmatch(name):
+        # What is no name may be a value that took its place.
+        raise UsageError("a header's name holds more than letters, digits and hyphens, or is empty")
+    if not _VALUE.fullmatch(value):
+        raise UsageError(f"the value of the header {name.decode()} holds a control character, or blanks at an end")
+    if name.lower() in _OF_THE_CONNECTION:
+        raise UsageError(f"the header {name.decode()} is the HTTP client's to set; leave it out")

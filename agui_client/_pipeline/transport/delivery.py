@@ -7,17 +7,24 @@ or as the retry policy allows. The POST and its body stay what they are, or the 
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 import httpx
 
+from agui_client._pipeline.threads import whole
 from agui_client._pipeline.transport.body import Body
-from agui_client._pipeline.transport.client import EVENT_STREAM, Request, Transport, address_of
+from agui_client._pipeline.transport.client import Request, Transport, address_of
+from agui_client._pipeline.transport.response import (
+    EVENT_STREAM,
+    ResponseInfo,
+    describe,
+    headers_to_show,
+    is_event_stream,
+    media_type_of,
+)
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError, UnexpectedContentTypeError
 
 if TYPE_CHECKING:
@@ -25,14 +32,13 @@ if TYPE_CHECKING:
     from agui_client._pipeline.transport.clock import Clock
 
 _logger = logging.getLogger("agui_client.transport")
+_NO_CONTENT = 204
 _UNAUTHORIZED = 401
 _HOPEFUL = (_UNAUTHORIZED, 429, 503)
 """Statuses about which something can be done; the error says what."""
 _KEEPING_METHOD = (307, 308)
 _MAX_REDIRECTS = 5
 _SNIPPET = 512
-_SECRET_HEADER = re.compile("auth|cookie|token|secret|key|session|signature|location")
-"""Names of headers that may carry something secret; a location may have a token in its query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +55,6 @@ class Attempt:
     """The HTTP status; None without a response."""
     error: str | None = None
     """Why it came to nothing; None when an event stream came back."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseInfo:
-    """The HTTP response that carried a run."""
-
-    status_code: int
-    """The HTTP status."""
-    headers: Mapping[str, str]
-    """Response headers, names in lower case; those that carry secrets read "[redacted]"."""
-    http_version: str
-    """Such as "HTTP/1.1"."""
 
 
 class Delivery:
@@ -152,27 +146,27 @@ class Delivery:
         clock.restart()
         self.may_have_started = True
         with trace.current():
-            response = await clock.wait(transport.send(client, self._url, headers, request))
+            response = await clock.wait(whole(transport.send(client, self._url, headers, request)))
         self._status = response.status_code
-        self.response = _describe(response)
+        self.response = describe(response)
         return await self._accepted(response)
 
     async def _accepted(self, response: httpx.Response) -> Body:
-        """The body, if the response is an event stream; otherwise it is closed and refused."""
+        """The body, if the response is an event stream or may be none; otherwise it is closed and refused."""
         body = Body(response)
-        media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.is_success and media_type == EVENT_STREAM:
+        if is_event_stream(response) or (self._request.may_find_nothing and response.status_code == _NO_CONTENT):
             return body
         try:
-            raise self._refusal(response, media_type, await body.read_text(self._clock))
+            raise self._refusal(response, await body.read_text(self._clock))
         finally:
             with anyio.CancelScope(shield=True):
                 await body.aclose()
 
-    def _refusal(self, response: httpx.Response, media_type: str, body: str) -> TransportError:
+    def _refusal(self, response: httpx.Response, body: str) -> TransportError:
         """What is no event stream: an HTTP status means that the run never started (SSE-3, SSE-8)."""
         where = f"{address_of(response.url)} answered {response.status_code} {response.reason_phrase}".rstrip()
         if response.is_success:
+            media_type = media_type_of(response)
             return UnexpectedContentTypeError(
                 f"{where} with {media_type or 'no content type'} instead of {EVENT_STREAM}; is this the agent's "
                 f"address? The body starts: {body[:_SNIPPET]!r}",
@@ -187,7 +181,7 @@ class Delivery:
             f"{where}: {body[:_SNIPPET]}" if body else where,
             status_code=response.status_code,
             body=body,
-            headers={name: value for name, value in response.headers.items() if not _SECRET_HEADER.search(name)},
+            headers=headers_to_show(response),
         )
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
@@ -220,8 +214,8 @@ class Delivery:
         status, url = self._status, self._points_to
         if status is None or url is None or self._refusal_to_follow(status, url) is not None:
             return None
-        # A password there is not the agent's; it would be sent, and be in httpx's log lines.
-        return url.copy_with(username=None, password=None)
+        # A password there is not the agent's.
+        return url.copy_with(userinfo=self._url.userinfo)
 
     def _refusal_to_follow(self, status: int, url: httpx.URL) -> str | None:
         """Why a redirect is not followed; None if it is."""
@@ -237,8 +231,3 @@ class Delivery:
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
-
-
-def _describe(response: httpx.Response) -> ResponseInfo:
-    headers = {name: "[redacted]" if _SECRET_HEADER.search(name) else value for name, value in response.headers.items()}
-    return ResponseInfo(response.status_code, headers, response.http_version)

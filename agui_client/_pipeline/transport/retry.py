@@ -101,7 +101,7 @@ def retry_after(error: HTTPStatusError) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
@@ -126,7 +126,7 @@ def _judge(error: BaseException, policy: RetryPolicy) -> tuple[int, str]:
                 "Never tried again: the request was sent, so the agent may be at work; repeating may cost twice.",
             )
         case UsageError():
-            return 0, "Never tried again: nothing was sent, and nothing would be."
+            return 0, "Never tried again: it is about how the call was made, and would be the same."
         case AGUIError():
             return 0, "Never tried again: events had arrived, so the agent was at work."
         case _:

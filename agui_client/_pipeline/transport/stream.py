@@ -16,16 +16,18 @@ from httpx_sse import EventSource
 from agui_client._pipeline.decode import Decoder
 from agui_client._pipeline.framing import StreamMeter
 from agui_client._pipeline.source import Source
-from agui_client._pipeline.transport.client import EVENT_STREAM, Request, Transport
+from agui_client._pipeline.transport.client import Request, Transport
 from agui_client._pipeline.transport.clock import Clock
 from agui_client._pipeline.transport.delivery import Delivery
+from agui_client._pipeline.transport.response import EVENT_STREAM
 
 if TYPE_CHECKING:
     from httpx_sse import ServerSentEvent
 
     from agui_client._pipeline.events import WireEvent
     from agui_client._pipeline.transport.body import Body
-    from agui_client._pipeline.transport.delivery import Attempt, ResponseInfo
+    from agui_client._pipeline.transport.delivery import Attempt
+    from agui_client._pipeline.transport.response import ResponseInfo
     from agui_client._pipeline.warnings import WarningLog
 
 

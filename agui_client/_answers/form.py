@@ -1,18 +1,21 @@
 """The answer to an interrupt as a form: what a person is asked, one line at a time (INT-7).
 
 The agent wrote the `responseSchema`, so nothing in it is fetched; what no field can be made of is asked for as JSON.
-A form reads what was typed; whether the answer fits is the schema's to say.
+A form reads what was typed; whether the answer fits is the schema's to say. A schema that is larger than anybody
+fills in is asked for as JSON, too.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from agui_client._answers.judging import found, is_modest, schema_errors
+from agui_client._answers.payloads import APPROVED, EDITED, REASON, decision_payload
 from agui_client._pipeline.schema import is_array, is_object
-from agui_client._tools.answers import APPROVED, EDITED, REASON, decision_payload, schema_errors
 from agui_client._tools.approval import Approve, Deny
 from agui_client.errors import InterruptsNotCoveredError
 
@@ -42,6 +45,9 @@ _SIMPLE: Mapping[Any, FieldKind] = {
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _SAID = ("title", "description", "default")
 _DEEPEST = 8
+_MOST_FIELDS = 50
+_MOST_VALUES = 1000
+_LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ class FormField:
     """What the agent says about it."""
     is_required: bool
     """Whether it may be left out."""
+    takes_null: bool = False
+    """Whether nothing is an answer, too."""
     choices: Sequence[Any] = ()
     """What may be chosen; empty unless it is a choice."""
 
@@ -101,7 +109,7 @@ class FormField:
     def title(self) -> str:
         """What it is called."""
         title = self.schema.get("title")
-        return (title if isinstance(title, str) else "") or self.name or "answer"
+        return ((title if isinstance(title, str) else "") or self.name or "answer")[:_LONGEST_TITLE]
 
     @property
     def label(self) -> str:
@@ -116,11 +124,6 @@ class FormField:
         """What the agent says about it; empty if nothing."""
         description = self.schema.get("description")
         return description if isinstance(description, str) else ""
-
-    @property
-    def takes_null(self) -> bool:
-        """Whether nothing is an answer, too."""
-        return self.kind != "json" and not schema_errors(self.schema, None)
 
     def read_line(self, typed: str) -> Any:
         """The value that was typed, or that nothing was.
@@ -161,7 +164,9 @@ class AnswerForm:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        self.fields = _fields(schema)
+        properties = _properties(schema)
+        self._is_whole = not properties
+        self.fields = _fields(schema, properties) or [_whole(schema)]
         """What to fill in, in the schema's order."""
 
     def read(self, typed: Mapping[str, str]) -> dict[str, Any]:
@@ -191,7 +196,7 @@ class AnswerForm:
         Args:
             values: By field name; what was left out is not there.
         """
-        if [field.name for field in self.fields] == [_WHOLE]:
+        if self._is_whole:
             return values.get(_WHOLE)
         return dict(values)
 
@@ -223,28 +228,42 @@ def read_arguments(typed: str, schema: Mapping[str, Any] | None) -> Mapping[str,
 
 def _plainly(problems: Sequence[str]) -> str:
     """What a schema has against a value, without saying that there is a schema."""
-    return "; ".join(problem.partition(": ")[2] for problem in problems)
+    places = [problem.partition(" at $")[2] for problem in problems]
+    return "; ".join(place.removeprefix(": ").removeprefix(".") for place in places)
 
 
-def _fields(schema: dict[str, Any]) -> list[FormField]:
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    """What is asked for line by line; empty if the answer is asked for as a whole."""
     resolved = _resolved(schema, schema)
     properties = resolved.get("properties")
-    if not is_object(properties) or not properties or resolved.get("type", "object") != "object":
-        return [_field(_WHOLE, schema, schema, is_required=True)]
-    required = resolved.get("required")
+    if not is_object(properties) or resolved.get("type", "object") != "object" or len(properties) > _MOST_FIELDS:
+        return {}
+    return properties if is_modest(schema, _MOST_VALUES) else {}
+
+
+def _fields(schema: dict[str, Any], properties: dict[str, Any]) -> list[FormField]:
+    required = _resolved(schema, schema).get("required")
     needed: Sequence[Any] = required if is_array(required) else ()
     return [
         _field(name, of if is_object(of) else {}, schema, is_required=name in needed) for name, of in properties.items()
     ]
 
 
+def _whole(schema: dict[str, Any]) -> FormField:
+    if is_modest(schema, _MOST_VALUES):
+        return _field(_WHOLE, schema, schema, is_required=True)
+    return FormField(_WHOLE, "json", schema, is_required=True)
+
+
 def _field(name: str, schema: dict[str, Any], root: dict[str, Any], *, is_required: bool) -> FormField:
-    resolved = _not_null(_resolved(schema, root), root)
+    whole = _resolved(schema, root)
+    resolved = _not_null(whole, root)
     # What the definition says stands under what is said where it is used.
     judged = _only(_DEFINITIONS, root) | _only(_SAID, resolved) | schema
     choices = _choices(resolved)
-    kind = "choice" if choices else _SIMPLE.get(_kind(resolved), "json")
-    return FormField(name, kind, judged, is_required, choices)
+    kind: FieldKind = "choice" if choices else _SIMPLE.get(_kind(resolved), "json")
+    takes_null = kind != "json" and _takes_null(whole)
+    return FormField(name, kind, judged, is_required, takes_null, choices)
 
 
 def _only(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
@@ -260,6 +279,13 @@ def _kind(schema: dict[str, Any]) -> object:
     return others[0] if len(others) == 1 and isinstance(others[0], str) else None
 
 
+def _takes_null(schema: dict[str, Any]) -> bool:
+    if variants := _variants(schema):
+        return any(is_object(each) and each.get("type") == "null" for each in variants)
+    kinds = schema.get("type")
+    return None in _choices(schema) if _choices(schema) else is_array(kinds) and "null" in kinds
+
+
 def _choices(schema: dict[str, Any]) -> Sequence[Any]:
     if "const" in schema:
         return (schema["const"],)
@@ -273,23 +299,22 @@ def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             break
-        found: Any = root
-        for step in reference.removeprefix("#").strip("/").split("/"):
-            found = found.get(step) if is_object(found) else None
-        if not is_object(found):
+        referred = found(root, reference)
+        if not is_object(referred):
             break
-        schema = found
+        schema = referred
     return schema
 
 
 def _not_null(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """What an optional value is when it is there: `anyOf: [..., {"type": "null"}]`."""
-    for keyword in ("anyOf", "oneOf"):
-        variants = schema.get(keyword)
-        if is_array(variants):
-            others = [each for each in variants if is_object(each) and each.get("type") != "null"]
-            return _resolved(others[0], root) if len(others) == 1 else schema
-    return schema
+    others = [each for each in _variants(schema) if is_object(each) and each.get("type") != "null"]
+    return _resolved(others[0], root) if len(others) == 1 else schema
+
+
+def _variants(schema: dict[str, Any]) -> Sequence[Any]:
+    variants = schema.get("anyOf", schema.get("oneOf"))
+    return variants if is_array(variants) else ()
 
 
 # --- what was typed
@@ -338,12 +363,22 @@ def _read_json(field: FormField, typed: str) -> Any:
 
 def _json(typed: str, kind: Any) -> Any:
     def refuse(word: str) -> None:
+        """Refuse a number that JSON does not have."""
         raise ValueError(f"{word} is no number of JSON's")
 
-    value = json.loads(typed, parse_constant=refuse)
+    try:
+        value = json.loads(typed, parse_constant=refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if not isinstance(value, kind) or (kind is not object and isinstance(value, bool)):
         raise ValueError(typed)
     return value
+
+
+def _finite(typed: str) -> float:
+    if math.isinf(number := float(typed)):
+        raise ValueError("a number is out of range")
+    return number
 
 
 def name_of(choice: Any) -> str:

@@ -25,19 +25,18 @@ def json_lines(value: Any) -> Text:
     return text
 
 
-def beginning(text: Text, console: Console, lines: int = _LINES) -> Text:
+def beginning(text: Text, console: Console) -> Text:
     """As much of a text as fits a screen.
 
     Args:
         text: All of it.
         console: Where it is going to be printed.
-        lines: How many lines it may have.
 
     Returns:
         The text itself if it fits.
     """
     width = max(console.width - 4, 1)
-    wrapped = text[: lines * width].wrap(console, width, overflow="fold")
-    if len(wrapped) <= lines and len(text) <= lines * width:
+    wrapped = text[: _LINES * width].wrap(console, width, overflow="fold")
+    if len(wrapped) <= _LINES and len(text) <= _LINES * width:
         return text
-    return Text("\n").join(wrapped[:lines])
+    return Text("\n").join(wrapped[:_LINES])

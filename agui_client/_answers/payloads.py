@@ -1,6 +1,6 @@
 """What is sent for an answer: decisions in the words of the interrupt's `responseSchema`, models as JSON (INT-7).
 
-The agent wrote the schema, so judging by it fetches nothing, and a schema that cannot be judged by refuses nothing.
+Whether an answer fits the schema is for `judging.py` to say.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json
 
+from agui_client._answers.judging import schema_errors
+from agui_client._pipeline.plain import members_as_json
+from agui_client._pipeline.refusal import Refusal, summary
 from agui_client._pipeline.schema import is_array, is_object
 from agui_client._tools.approval import DENIED, Approve, Deny
 from agui_client.errors import InterruptsNotCoveredError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Interrupt
+    from ag_ui.core import Interrupt, ResumeEntry
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
 # word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
@@ -64,7 +67,7 @@ def json_payload(interrupt_id: str, payload: Any) -> Any:
         The payload to send.
 
     Raises:
-        InterruptsNotCoveredError: The model holds what JSON cannot.
+        InterruptsNotCoveredError: The model cannot be written as JSON.
     """
     if isinstance(payload, type) or not (isinstance(payload, BaseModel) or is_dataclass(payload)):
         return payload
@@ -72,37 +75,40 @@ def json_payload(interrupt_id: str, payload: Any) -> Any:
         dump = TypeAdapter[Any](type(payload)).dump_python
         full = dump(payload, mode="json", by_alias=True)
         return _without_absent(full, dump(payload, mode="json", by_alias=True, exclude_defaults=True))
-    except (PydanticUserError, PydanticUndefinedAnnotation, PydanticSerializationError) as error:
+    except (PydanticUserError, PydanticUndefinedAnnotation, ValueError, RecursionError) as error:
         kind = type(payload).__name__
         raise InterruptsNotCoveredError(
             f"nothing was sent: the answer to {interrupt_id!r} is a {kind} that JSON cannot hold: {error}"
         ) from error
 
 
-def schema_errors(schema: dict[str, Any], payload: Any) -> list[str]:
-    """What an answer's schema has against it.
+def json_entry(entry: ResumeEntry) -> ResumeEntry:
+    """An answer with the JSON that its payload stands for, so that this is what is held against a schema.
 
     Args:
-        schema: The interrupt's `responseSchema`.
-        payload: The answer as JSON.
+        entry: The answer; its payload and metadata are the application's.
 
-    Returns:
-        One sentence per problem; none for a schema that is none, or that points elsewhere.
+    Raises:
+        InterruptsNotCoveredError: JSON cannot hold it.
     """
-    # Loaded when an interrupt carries a schema: few do, and the import is not small.
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
-    from referencing import Registry
+    refusals: list[Refusal] = []
+    plain = members_as_json(entry, refusals)
+    sent = entry.model_copy(update={"payload": plain.get("payload")})
+    if refusals or not _is_writable(sent):
+        why = summary(refusals) or "it is nested too deeply"
+        raise InterruptsNotCoveredError(
+            f"nothing was sent: the answer to {entry.interrupt_id!r} cannot be sent as JSON: {why}"
+        )
+    return sent
 
+
+def _is_writable(entry: ResumeEntry) -> bool:
+    """Whether it can be written where it is going to stand in a run input: pydantic writes 255 levels."""
     try:
-        validator_class = validator_for({"$schema": schema.get("$schema", "")}, default=Draft202012Validator)
-        validator_class.check_schema(schema)
-        # The agent must not make this machine fetch anything: the registry is empty.
-        found = list(validator_class(schema, registry=Registry()).iter_errors(payload))
-    except Exception:
-        # Besides the library's own errors: endless references (RecursionError), an `$id` that is no URI or no string.
-        return []
-    return [f"does not fit its responseSchema at {error.json_path}: {error.message}" for error in found]
+        to_json({"resume": [entry]})
+    except ValueError:
+        return False
+    return True
 
 
 def _forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
+from agui_client._cli.exits import reason_of
 from agui_client.http_agent import HttpAgent
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Peer:
     """An agent and a conversation with it, as the command line describes them."""
 
     url: str
@@ -34,6 +36,12 @@ class Address:
     """The state to start from, any JSON value; None for none."""
     thread_id: str | None
     timeout: float | None
+
+    @property
+    def place(self) -> str:
+        """Where it is, without what may be secret: a password, a token."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     def agent(
         self, *, tools: ToolSource = (), approve: Approver | None = None, answer: Answerer | None = None
@@ -61,12 +69,12 @@ class Address:
 class Question:
     """One run."""
 
-    address: Address
+    peer: Peer
     prompt: str
 
     def stream(self) -> AgentRun:
         """The run, not started yet."""
-        return self.address.agent().stream(self.prompt)
+        return self.peer.agent().stream(self.prompt)
 
 
 def asks(command: CommandT) -> CommandT:
@@ -75,7 +83,7 @@ def asks(command: CommandT) -> CommandT:
 
 
 def talks(command: CommandT) -> CommandT:
-    """Give a command the arguments and options that describe a conversation; `address` takes their values."""
+    """Give a command the arguments and options that describe a conversation; `peer` takes their values."""
     return _declared(command, _OPTIONAL_URL, *_OPTIONS)
 
 
@@ -83,23 +91,23 @@ def question(*, prompt: str, state: str | None, **fields: Any) -> Question:
     """Read what is to be read from files and stdin.
 
     Raises:
-        click.UsageError: The state is not JSON, or two things are to be read from stdin.
+        click.UsageError: One cannot be read, the state is not JSON, or two things are to be read from stdin.
     """
     if prompt == state == "-":
         raise click.UsageError("PROMPT and --state cannot both be read from stdin")
-    said = sys.stdin.read().strip() if prompt == "-" else prompt
-    return Question(Address(state=_read_json(state), **fields), said)
+    said = _read("PROMPT", "-").strip() if prompt == "-" else prompt
+    return Question(Peer(state=_read_json(state), **fields), said)
 
 
-def address(*, state: str | None, **fields: Any) -> Address:
+def peer(*, state: str | None, **fields: Any) -> Peer:
     """Read what is to be read from files.
 
     Raises:
-        click.UsageError: The state is not JSON, or is to be read from stdin.
+        click.UsageError: The state cannot be read, is not JSON, or is to be read from stdin.
     """
     if state == "-":
         raise click.UsageError("--state cannot be read from stdin, where the conversation comes from")
-    return Address(state=_read_json(state), **fields)
+    return Peer(state=_read_json(state), **fields)
 
 
 def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) -> CommandT:
@@ -111,16 +119,26 @@ def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) 
 def _read_json(path: str | None) -> Any:
     if path is None:
         return None
+    text = _read(f"--state {path}", path)
     try:
-        return json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"--state {path} is not JSON: {error}") from error
 
 
+def _read(what: str, path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{what} cannot be read: {reason_of(error)}") from error
+
+
 def _check_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and not value.startswith(("http://", "https://")):
-        raise click.BadParameter(f"{value!r} is no HTTP address; did you mean http://{value}?")
-    return value
+    if value is None or value.lower().startswith(("http://", "https://")):
+        return value
+    # What may have a password in it is not repeated.
+    hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
+    raise click.BadParameter(f"this is no HTTP address{hint}")
 
 
 def _parse_headers(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

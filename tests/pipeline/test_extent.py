@@ -1,0 +1,344 @@
+"""How deep and how large values may become: whatever arrives can be kept, saved, loaded and sent again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    ActivityMessage,
+    ActivitySnapshotEvent,
+    AssistantMessage,
+    FunctionCall,
+    RunAgentInput,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    ToolCall,
+    UserMessage,
+)
+from pydantic_core import from_json
+
+from agui_client import AbstractAgent, ConversationSnapshot, DecodeError, InvalidEventError, UsageError
+from agui_client._pipeline.decode import Decoder
+from agui_client._pipeline.enforce import Enforcer
+from agui_client._pipeline.events import WireEvent
+from agui_client._pipeline.extent import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, nests_deeper, weight
+from agui_client._pipeline.patch import PatchFailed, apply_patch
+from agui_client._pipeline.request import prepare_input
+from agui_client._pipeline.warnings import WarningLog
+from agui_client.testing import ScriptedAgent, patch, text, turn
+
+DOUBLING = {"op": "copy", "from": "/a", "path": "/a/-"}
+
+
+def nested(levels: int, inmost: Any = 1) -> Any:
+    """A value in so many arrays."""
+    for _ in range(levels):
+        inmost = [inmost]
+    return inmost
+
+
+def within(levels: int) -> Any:
+    """A value in so many objects."""
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def array(levels: int) -> str:
+    return "[" * levels + "1" + "]" * levels
+
+
+def patched(document: Any, *operations: dict[str, Any]) -> Any:
+    return apply_patch(document, StateDeltaEvent.model_validate({"delta": operations}).delta)
+
+
+def refusal(document: Any, *operations: dict[str, Any]) -> str:
+    before = repr(document)
+    with pytest.raises(PatchFailed) as caught:
+        patched(document, *operations)
+    assert repr(document) == before
+    return str(caught.value)
+
+
+def saved_loaded_and_cloned(agent: AbstractAgent) -> ConversationSnapshot:
+    """The conversation, once it was found to survive all that can be done to it."""
+    document = agent.snapshot()
+    assert ConversationSnapshot.model_validate_json(document.model_dump_json()) == document
+    clone = agent.clone()
+    assert (clone.messages, clone.state) == (agent.messages, agent.state)
+    asked = RunAgentInput.model_construct(thread_id="t", run_id="r", messages=agent.messages, state=agent.state)
+    sent = prepare_input(asked, WarningLog()).model_dump_json(by_alias=True)
+    assert RunAgentInput.model_validate_json(sent).state == agent.state
+    return document
+
+
+# --- the limits
+
+
+def test_a_document_may_be_as_deep_as_pydantic_reads_it() -> None:
+    for inmost in ("1", "[]", "{}"):
+        deepest, deeper = ("[" * levels + inmost + "]" * levels for levels in (DEEPEST_TEXT, DEEPEST_TEXT + 1))
+        assert not nests_deeper(from_json(deepest), DEEPEST_TEXT)
+        with pytest.raises(ValueError, match="recursion"):
+            from_json(deeper)
+        assert nests_deeper(json.loads(deeper), DEEPEST_TEXT)
+
+
+@pytest.mark.parametrize("value", [nested(3), within(3), {"b": 1, "a": nested(2)}, [1, within(2)]])
+def test_levels_are_those_of_arrays_and_objects(value: Any) -> None:
+    assert (nests_deeper(value, 2), nests_deeper(value, 3)) == (True, False)
+    flat: list[Any] = ["text", 1, None, [], {}]
+    assert not any(nests_deeper(each, 0) for each in flat)
+
+
+def test_a_value_that_contains_itself_twice_is_too_deep_and_that_is_found_at_once() -> None:
+    loop: list[Any] = []
+    loop += [loop, loop]
+    assert nests_deeper(loop, DEEPEST_TEXT)
+
+
+def test_values_names_and_texts_have_a_weight() -> None:
+    assert weight({"name": ["four", 1, None]}, 1_000) == 5 * 10 + len("name") + len("four")
+    assert weight([1] * 100, 50) > 50
+
+
+# --- patches that go ever deeper
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("op", ["add", "replace"])
+@pytest.mark.parametrize("make", [nested, within])
+def test_a_value_goes_only_as_deep_as_can_be_saved(op: str, make: Any) -> None:
+    document = {"a": {"b": 0}}
+    deepest = {"op": op, "path": "/a/b", "value": make(DEEPEST_VALUE - 2)}
+    assert patched(document, deepest) == {"a": {"b": make(DEEPEST_VALUE - 2)}}
+    deeper = {"op": op, "path": "/a/b", "value": make(DEEPEST_VALUE - 1)}
+    assert refusal(document, deeper) == f"operation 0 ({op} '/a/b'): the value is nested too deeply"
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("op", ["copy", "move"])
+@pytest.mark.parametrize("siblings", [0, 500], ids=["little", "much"])
+def test_what_is_copied_or_moved_goes_only_as_deep_as_can_be_saved(op: str, siblings: int) -> None:
+    more = ["text"] * siblings
+    document: Any = {"a": [nested(DEEPEST_VALUE - 3), *more], "b": {"c": {}}}
+    there = {"op": op, "from": "/a", "path": "/b/c"}
+    assert patched(document, there)["b"]["c"] == document["a"]
+    below = {"op": op, "from": "/a", "path": "/b/c/d"}
+    assert refusal(document, below) == f"operation 0 ({op} '/a' to '/b/c/d'): the value is nested too deeply"
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_something_little_may_be_too_deep_where_it_is_moved_to() -> None:
+    document = {"little": nested(95), "deep": within(99) | {"b": 1}}
+    there = {"op": "move", "from": "/little", "path": "/deep" + "/a" * 99}
+    below = {"op": "move", "from": "/little", "path": "/deep" + "/a" * 100}
+    assert nests_deeper(patched(document, there), DEEPEST_VALUE - 1)
+    assert "nested too deeply" in refusal(document | {"deep": within(101)}, below)
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_of_several_moves_the_first_that_may_have_gone_too_deep_is_named() -> None:
+    document: Any = {"a": nested(DEEPEST_VALUE - 2), "b": {}, "c": {}}
+    patch = [{"op": "move", "from": "/a", "path": "/b/a"}, {"op": "move", "from": "/b", "path": "/c/b"}]
+    assert refusal(document, *patch).startswith("operation 0 ")
+    assert patched(document, patch[0]) == {"b": {"a": document["a"]}, "c": {}}
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_a_move_may_go_too_deep_if_the_patch_brings_it_back() -> None:
+    document: Any = {"a": nested(DEEPEST_VALUE - 1), "b": {}}
+    away, back = {"op": "move", "from": "/a", "path": "/b/a"}, {"op": "move", "from": "/b/a", "path": "/a"}
+    assert refusal(document, away).startswith("operation 0 ")
+    assert patched(document, away, back) == document
+
+
+@pytest.mark.requirement("SNAP-5", "STATE-4")
+@pytest.mark.parametrize("levels", [100, 240, 1_000])
+def test_a_conversation_whose_state_grew_level_by_level_can_be_saved_loaded_and_sent(levels: int) -> None:
+    deltas = [patch({"op": "add", "path": "/a" + "/0" * depth, "value": nested(20)}) for depth in range(0, levels, 20)]
+    agent = ScriptedAgent(turn(*deltas, text("Done.")), turn(text("Again.")), initial_state={})
+    warnings = agent.run_agent_sync("Hi").warnings
+    assert sum(each.count for each in warnings) == max(0, len(deltas) - DEEPEST_VALUE // 20)
+    assert {each.rule for each in warnings} <= {"SNAP-5"}
+    assert nests_deeper(saved_loaded_and_cloned(agent).state, 100)
+    assert agent.run_agent_sync("And?").text == "Again."
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_an_activity_that_is_patched_level_by_level_can_be_saved() -> None:
+    deltas = [
+        {
+            "type": "ACTIVITY_DELTA",
+            "messageId": "map",
+            "activityType": "MAP",
+            "patch": [{"op": "replace" if depth else "add", "path": "/a" + "/0" * depth, "value": [1]}],
+        }
+        for depth in range(300)
+    ]
+    begun = ActivitySnapshotEvent(message_id="map", activity_type="MAP", content={})
+    agent = ScriptedAgent(turn(begun, *deltas))
+    agent.run_agent_sync("Hi")
+    message = saved_loaded_and_cloned(agent).messages[-1]
+    assert isinstance(message, ActivityMessage)
+    assert message.content == {"a": nested(DEEPEST_VALUE - 1)}
+
+
+# --- patches that copy and copy
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_copies_that_double_a_value_again_and_again_fail_before_it_is_large() -> None:
+    said = refusal({"a": [1]}, *[DOUBLING] * 60)
+    assert said.endswith("(copy '/a' to '/a/-'): the copies make the value too large")
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_no_number_of_patches_makes_a_value_too_large() -> None:
+    document: Any = {"a": [1]}
+    for _ in range(60):
+        try:
+            document = patched(document, DOUBLING)
+        except PatchFailed:
+            break
+    assert LARGEST / 4 < weight(document, 2 * LARGEST) <= LARGEST
+    refusal(document, DOUBLING)
+    assert patched(document, {"op": "copy", "from": "/a/0", "path": "/b"})["b"] == 1
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("long", [["x" * 1_000_000], {"x" * 1_000_000: 1}], ids=["text", "name"])
+def test_copies_of_long_texts_count_by_their_length(long: Any) -> None:
+    assert "too large" in refusal({"a": [long]}, *[DOUBLING] * 4)
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_what_a_patch_copies_and_takes_away_again_counts_too() -> None:
+    document = {"a": list(range(10_000))}
+    there = {"op": "copy", "from": "/a", "path": "/b"}
+    assert patched(document, *[there] * 50)["b"] == document["a"]
+    assert "too large" in refusal(document, *[there] * 200)
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_many_copies_of_something_little_are_what_they_always_were() -> None:
+    template = {"title": "", "tags": ["a", "b"]}
+    copies = [{"op": "copy", "from": "/template", "path": "/rows/-"}] * 5_000
+    assert patched({"template": template, "rows": []}, *copies)["rows"] == [template] * 5_000
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_in_a_document_that_came_large_something_little_can_be_copied() -> None:
+    document = {"text": "x" * LARGEST, "template": [1, 2], "rows": list(range(100))}
+    assert patched(document, {"op": "copy", "from": "/template", "path": "/a"})["a"] == [1, 2]
+    assert "too large" in refusal(document, {"op": "copy", "from": "/rows", "path": "/a"})
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_a_copy_is_nobody_else_s() -> None:
+    document = {"a": {"x": [1]}}
+    copy, write = {"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/a/x/-", "value": 2}
+    copied = patched(document, copy, write)
+    assert copied == {"a": {"x": [1, 2]}, "b": {"x": [1]}}
+    assert patched(document, copy)["b"] is not document["a"]
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_a_long_path_is_told_in_part() -> None:
+    assert len(refusal({}, {"op": "copy", "from": "/a" * 5_000, "path": "/b" * 5_000})) < 600
+
+
+# --- events
+
+
+def decoded(frame: str) -> WireEvent:
+    return Decoder(WarningLog()).feed(frame)
+
+
+@pytest.mark.requirement("PROC-12")
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type": "TEXT_MESSAGE_START", "messageId": "m", "metadata": {"a": %s}}',
+        '{"type": "TEXT_MESSAGE_START", "messageId": "m", "metadata": {"a": %s}, "future": 1}',
+        '{"type": "ACTIVITY_SNAPSHOT", "messageId": "m", "activityType": "MAP", "content": {"a": %s}}',
+    ],
+    ids=["metadata", "metadata and something unknown", "activity"],
+)
+def test_what_lies_deeper_in_a_message_than_in_its_event_has_room_for_that(frame: str) -> None:
+    assert decoded(frame % array(DEEPEST_VALUE - 1)) is not None
+    with pytest.raises(DecodeError, match="nests deeper than any event should"):
+        decoded(frame % array(DEEPEST_VALUE))
+
+
+@pytest.mark.requirement("PROC-12")
+@pytest.mark.parametrize("levels", [DEEPEST_TEXT, 900, 5_000])
+@pytest.mark.parametrize("delta", ["x", "\\ud83d"], ids=["plain", "half a character"])
+def test_half_a_character_lets_nothing_pass_that_is_too_deep(levels: int, delta: str) -> None:
+    frame = f'{{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "{delta}", "rawEvent": {array(levels)}}}'
+    with pytest.raises(DecodeError):
+        decoded(frame)
+
+
+@pytest.mark.requirement("STATE-4")
+def test_the_deepest_conversation_that_can_arrive_can_be_saved_loaded_and_sent() -> None:
+    deep = {"a": nested(DEEPEST_VALUE - 1)}
+    call = ToolCall(id="call", function=FunctionCall(name="look", arguments="{}"), metadata=deep)
+    agent = ScriptedAgent(
+        turn(),
+        initial_messages=[
+            AssistantMessage(id="answer", tool_calls=[call], metadata=deep),
+            ActivityMessage(id="map", activity_type="MAP", content=deep),
+            UserMessage(id="user", content="Hi", metadata=deep),
+        ],
+        initial_state=nested(DEEPEST_TEXT - 1),
+    )
+    saved_loaded_and_cloned(agent)
+
+
+@pytest.mark.requirement("PROC-6")
+@pytest.mark.parametrize("levels", [DEEPEST_TEXT - 1, 5_000])
+def test_an_agent_of_this_process_is_held_to_the_same_depth(levels: int) -> None:
+    state = StateSnapshotEvent(snapshot=nested(DEEPEST_TEXT - 1))
+    assert Enforcer(WarningLog()).feed(state) is state
+    for event, path in (
+        (StateSnapshotEvent(snapshot=nested(levels + 1)), "/snapshot"),
+        (ActivitySnapshotEvent(message_id="m", activity_type="MAP", content={"a": nested(levels)}), "/content"),
+        (StateDeltaEvent.model_validate({"delta": [{"op": "add", "path": "/a", "value": nested(levels)}]}), "/delta"),
+    ):
+        with pytest.raises(InvalidEventError, match=f"{path} contains itself, or is nested too deeply"):
+            Enforcer(WarningLog()).feed(event)
+
+
+# --- the application's own
+
+
+@pytest.mark.requirement("INPUT-3")
+@pytest.mark.parametrize("levels", [DEEPEST_TEXT, 300, 400, 100_000])
+def test_an_input_that_is_too_deep_is_refused_before_anything_is_sent(levels: int) -> None:
+    empty = RunAgentInput.model_construct(thread_id="t", run_id="r", messages=[])
+    for field in ({"state": nested(levels)}, {"forwarded_props": {"a": nested(levels - 1)}}):
+        given = empty.model_copy(update=field)
+        with pytest.raises(UsageError, match="contains itself, or is nested too deeply; nothing was sent"):
+            prepare_input(given, WarningLog())
+
+
+@pytest.mark.requirement("INPUT-3")
+def test_the_deepest_input_can_be_written_and_read() -> None:
+    given = RunAgentInput.model_construct(thread_id="t", run_id="r", messages=[], state=nested(DEEPEST_TEXT - 1))
+    sent = prepare_input(given, WarningLog()).model_dump_json(by_alias=True)
+    assert RunAgentInput.model_validate_json(sent).state == given.state
+
+
+@pytest.mark.parametrize("levels", [DEEPEST_TEXT, 400, 100_000])
+def test_a_state_that_no_run_and_no_document_could_hold_is_not_taken(levels: int) -> None:
+    state = nested(levels)
+    with pytest.raises(UsageError, match="nests deeper than 199 levels; it was not taken"):
+        ScriptedAgent(turn(), initial_state=state)
+    agent = ScriptedAgent(turn(), initial_state={"a": 1})
+    with pytest.raises(UsageError, match="the state contains itself, or nests deeper"):
+        agent.set_state(state)
+    assert agent.state == {"a": 1}

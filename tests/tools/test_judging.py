@@ -1,0 +1,206 @@
+"""Judging answers by schemas that agents wrote: in bounded time, in words of our own (INT-7)."""
+
+from __future__ import annotations
+
+import tracemalloc
+from time import thread_time
+from typing import Any, TypeAlias
+
+import pytest
+
+from agui_client._answers.judging import schema_errors
+
+Schema: TypeAlias = dict[str, Any]
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+BACKTRACKING = "^(a+)+$"
+ALMOST = "a" * 27 + "b"
+"""Takes Python seconds to find out that the pattern above does not fit it, and twice as many for each letter more."""
+SECONDS = 2.0
+"""More than a judgement may take on a slow machine."""
+
+
+def said(place: str, limit: str) -> str:
+    return f"does not fit its responseSchema at {place}: {limit}"
+
+
+def doubling(keyword: str, levels: int = 18) -> Schema:
+    """Definitions each of which refers to the next one twice."""
+    twice = [[{"$ref": f"#/$defs/d{level + 1}"}] * 2 for level in range(levels)]
+    if keyword == "dependentSchemas":
+        definitions: Schema = {
+            f"d{level}": {keyword: dict(zip("ab", two, strict=True))} for level, two in enumerate(twice)
+        }
+    else:
+        definitions = {f"d{level}": {keyword: two} for level, two in enumerate(twice)}
+    return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{levels}": {}}}
+
+
+def nested(levels: int) -> Schema:
+    schema: Schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"anyOf": [schema, schema]}
+    return schema
+
+
+ENDLESS: dict[str, tuple[Schema, Any]] = {
+    "references that double": (doubling("allOf"), "x"),
+    "references that double, to find out what is left over": (
+        {**doubling("dependentSchemas"), "unevaluatedProperties": False},
+        {"a": 1, "b": 2},
+    ),
+    "references that double, in a part with a dialect of its own": (
+        {**doubling("allOf"), "properties": {"x": {"$schema": DRAFT_7, "allOf": [{"$ref": "#/$defs/d0"}]}}},
+        {"x": 1},
+    ),
+    "alternatives of alternatives": (nested(17), 5),
+    "alternatives that each repeat the answer": ({"anyOf": [{"type": "null"}] * 100_000}, "x" * 1_000_000),
+    "choices in an old dialect": ({"$schema": DRAFT_4, "enum": [{"a": each} for each in range(4000)]}, {"a": 1}),
+    "more properties than can be checked": ({"properties": {f"p{each}": {} for each in range(50_000)}}, {"p1": 5}),
+    "a long search": ({"contains": {"enum": list(range(10_000))}}, [-1] * 5_000),
+    "patterns that are slow everywhere": ({"items": {"pattern": "^(a?){50000}$"}}, ["a" * 299 + "!"] * 100),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer"), ENDLESS.values(), ids=list(ENDLESS))
+def test_a_schema_that_takes_too_long_refuses_nothing(schema: Schema, answer: Any) -> None:
+    begun = thread_time()
+    assert schema_errors(schema, answer) == []
+    assert thread_time() - begun < SECONDS
+
+
+def test_the_answer_is_not_held_again_for_each_alternative() -> None:
+    tracemalloc.start()
+    try:
+        assert schema_errors({"anyOf": [{"type": "null"}] * 20}, "x" * 1_000_000) != []
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
+    "in a text": ({"pattern": BACKTRACKING}, ALMOST, [said("$", 'pattern is "^(a+)+$"')]),
+    "that fits": ({"pattern": BACKTRACKING}, "aaa", []),
+    "of no text": ({"pattern": BACKTRACKING}, 5, []),
+    "in a name": ({"propertyNames": {"pattern": BACKTRACKING}}, {ALMOST: 1}, [said("$", 'pattern is "^(a+)+$"')]),
+    "for other properties": ({"patternProperties": {BACKTRACKING: False}}, {ALMOST: 1}, []),
+    "for a property": (
+        {"patternProperties": {BACKTRACKING: {"type": "string"}}},
+        {"aa": 1},
+        [said("$.aa", 'type is "string"')],
+    ),
+    "for none of the properties": (
+        {"patternProperties": {BACKTRACKING: True}, "additionalProperties": False},
+        {ALMOST: 1},
+        [said(f"$.{ALMOST}", "additionalProperties is false")],
+    ),
+    "for all of the properties": ({"patternProperties": {"^a": True}, "additionalProperties": False}, {"aa": 1}, []),
+    "in a part with a dialect of its own": (
+        {"properties": {"x": {"$schema": DRAFT_7, "pattern": BACKTRACKING}}},
+        {"x": ALMOST},
+        [said("$.x", 'pattern is "^(a+)+$"')],
+    ),
+    "in a schema with a dialect that refers to itself": (
+        {"$schema": DRAFT_7, "properties": {"x": {"$ref": "#"}}, "pattern": BACKTRACKING},
+        {"x": ALMOST},
+        [said("$.x", 'pattern is "^(a+)+$"')],
+    ),
+    "in what is left over": (
+        {"patternProperties": {BACKTRACKING: True}, "unevaluatedProperties": False},
+        {ALMOST: 1},
+        [],
+    ),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer", "told"), PATTERNS.values(), ids=list(PATTERNS))
+def test_a_pattern_is_tried_without_going_back(schema: Schema, answer: Any, told: list[str]) -> None:
+    begun = thread_time()
+    assert schema_errors(schema, answer) == told
+    assert thread_time() - begun < SECONDS
+
+
+@pytest.mark.parametrize("pattern", ["^(?=.*[0-9]).+$", "[", r"(a)\1", "b" * 301], ids=lambda pattern: pattern[:10])
+def test_a_pattern_that_cannot_be_tried_refuses_nothing(pattern: str) -> None:
+    assert schema_errors({"pattern": pattern}, "x") == []
+    assert schema_errors({"patternProperties": {pattern: False}, "additionalProperties": False}, {"x": 1}) == []
+
+
+UNIQUE: list[tuple[Any, bool]] = [
+    ([{"a": each} for each in range(3000)], True),
+    ([*({"a": each} for each in range(3000)), {"a": 7}], False),
+    ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+    ([1, True, "1", None, [], {}], True),
+    ([[1], [1]], False),
+    ("aa", True),
+]
+
+
+@pytest.mark.parametrize(("answer", "fits"), UNIQUE, ids=lambda value: repr(value)[:30])
+def test_items_are_compared_in_one_go(answer: Any, fits: bool) -> None:
+    begun = thread_time()
+    assert schema_errors({"uniqueItems": True}, answer) == ([] if fits else [said("$", "uniqueItems is true")])
+    assert schema_errors({"uniqueItems": False}, answer) == []
+    assert thread_time() - begun < SECONDS
+
+
+SECRET = "s3cr3t"
+TOLD: list[tuple[Schema, Any, str, str]] = [
+    ({"type": ["integer", "null"]}, SECRET, "$", 'type is ["integer", "null"]'),
+    ({"const": "é"}, SECRET, "$", 'const is "é"'),
+    ({"enum": ["Q1", 2]}, SECRET, "$", 'enum is ["Q1", 2]'),
+    ({"maxLength": 3}, SECRET, "$", "maxLength is 3"),
+    ({"not": {"type": "string"}}, SECRET, "$", 'not is {"type": "string"}'),
+    ({"anyOf": [{"type": "null"}, {"maxLength": 1}]}, SECRET, "$", 'anyOf is [{"type": "null"}, {"maxLength": 1}]'),
+    ({"oneOf": [{}, True]}, SECRET, "$", "oneOf is [{}, true]"),
+    ({"properties": {"a": {"minimum": 3}}}, {"a": 2}, "$.a", "minimum is 3"),
+    ({"properties": {"a": False}}, {"a": SECRET}, "$", "nothing may stand there"),
+    ({"required": ["a", "b", "c"]}, {"b": SECRET}, "$", 'required is ["a", "c"]'),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": SECRET}, "$", 'dependentRequired is {"a": ["b"]}'),
+    ({"additionalProperties": False}, {"a": SECRET}, "$.a", "additionalProperties is false"),
+    ({"additionalProperties": {"type": "null"}}, {"a": SECRET}, "$.a", 'type is "null"'),
+    (
+        {"properties": {"a": {}}, "additionalProperties": {"type": "null"}},
+        {"a": 1, "b": SECRET},
+        "$.b",
+        'type is "null"',
+    ),
+    ({"items": {"type": "null"}}, [None, SECRET], "$[1]", 'type is "null"'),
+    ({"prefixItems": [{}], "items": False}, [1, SECRET], "$", "items is false"),
+    ({"contains": {"type": "null"}}, [SECRET], "$", 'contains is {"type": "null"}'),
+    ({"$schema": DRAFT_7, "items": [{}], "additionalItems": False}, [1, SECRET], "$", "additionalItems is false"),
+    ({"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}, {"a": SECRET}, "$", 'dependencies is {"a": ["b"]}'),
+]
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer", "place", "limit"), TOLD, ids=lambda value: repr(value)[:40])
+def test_a_problem_is_told_by_its_place_and_what_the_schema_says_there(
+    schema: Schema, answer: Any, place: str, limit: str
+) -> None:
+    assert schema_errors(schema, answer) == [said(place, limit)]
+
+
+def test_few_problems_are_told_and_each_in_short() -> None:
+    schema = {"additionalProperties": {"enum": ["long" * 1000] * 100}}
+    told = schema_errors(schema, {f"{each}" + "name" * 1000: SECRET for each in range(1000)})
+    assert (len(told), max(map(len, told)) < 600) == (10, True)
+    assert SECRET not in "".join(told)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": []},
+        {"required": "ab"},
+        {"enum": {}},
+        {"properties": {"a": {"minLength": "x"}}},
+        {"unevaluatedItems": 5},
+    ],
+    ids=repr,
+)
+def test_what_is_no_schema_refuses_nothing(schema: Schema) -> None:
+    assert schema_errors(schema, {"x": "y"}) == []
