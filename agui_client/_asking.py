@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agui_client._tools.approval import Approve
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.offer import definition, offered
-from agui_client.errors import UsageError
+from agui_client.errors import ToolError, UsageError
 from agui_client.messages import prompt_messages, tool_messages
 
 if TYPE_CHECKING:
@@ -137,10 +137,16 @@ class Asking:
             raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
         call = conversation.reducer.tool_call(tool_call_id)
         assert call is not None
-        if not isinstance(self.offered.get(call.function.name), FunctionTool):
+        tool = self.offered.get(call.function.name)
+        if not isinstance(tool, FunctionTool):
             raise UsageError(
                 f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
             )
+        if approval.arguments is not None:
+            try:
+                tool.bind_arguments(approval.arguments)
+            except ToolError as error:
+                raise UsageError(f"{refusal}with arguments that do not do: {error}; nothing was sent") from error
         return call
 
 

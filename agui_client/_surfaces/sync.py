@@ -182,9 +182,12 @@ class SyncAgentRun:
         self._has_left = True
         if self._future is not None:
             self._future.cancel()
-        self._stack.close()
-        if self._end is None and self._handover is not None:
-            self._keep_what_was_done(self._handover.rest())
+        try:
+            self._stack.close()
+        finally:
+            # Also when a second Ctrl-C ends the closing.
+            if self._end is None and self._handover is not None:
+                self._keep_what_was_done(self._handover.rest())
 
     def __iter__(self) -> Iterator[Event]:
         return self

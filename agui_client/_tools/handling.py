@@ -85,6 +85,9 @@ class Handling:
     def give_up(self) -> None:
         """Note that the call was not carried out, or not to its end; one that was answered stays what it is."""
         if self.message is None:
+            if self._execution.status == "running":
+                name, call = quoted(self._call.function.name), quoted(self._call.id)
+                _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
             self._note(status="cancelled")
 
     async def _handle(self) -> None:
@@ -186,8 +189,21 @@ class Handling:
         self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=error)
         seconds = None if began is None else time.monotonic() - began
         self._note(status=status, message=self.message, seconds=seconds)
-        _logger.info("tool %s %s (call %s)", quoted(self._call.function.name), status, quoted(self._call.id))
+        name, call = quoted(self._call.function.name), quoted(self._call.id)
+        _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": self._logged()})
         await self._tell()
+
+    def _logged(self) -> dict[str, Any]:
+        """What a log record knows of the call; nothing of what was sent or returned."""
+        execution, result = self._execution, self._over.result
+        return {
+            "thread_id": result.thread_id,
+            "run_id": result.run_id,
+            "tool_call_id": execution.tool_call_id,
+            "tool": execution.name,
+            "status": execution.status,
+            "seconds": execution.seconds,
+        }
 
     def _note(self, **changes: Any) -> None:
         self._execution = replace(self._execution, **changes)

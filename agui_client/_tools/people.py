@@ -61,11 +61,19 @@ class People:
         if self._approve is None:
             return None
         with anyio.move_on_after(self._seconds):
-            answer = await _asked(self._approve, request, f"approval of call {quoted(request.tool_call_id)}")
-            if not isinstance(answer, bool | Approve | Deny) and answer is not None:
-                _logger.warning("approve= returned a %s, which approves nothing", type(answer).__name__)
-            return as_decision(answer)
+            return await self._decision(self._approve, request)
         return Deny(f"Nobody approved this tool call within {self._seconds:g} seconds, so it was not carried out.")
+
+    async def _decision(self, approve: Approver, request: ApprovalRequest) -> Approve | Deny:
+        call = quoted(request.tool_call_id)
+        try:
+            answer = await _asked(approve, request, f"approval of call {call}")
+        except Exception:
+            _logger.exception("the approval of call %s failed, so it is denied", call)
+            return Deny("The approval of this tool call failed, so it was not carried out.")
+        if not isinstance(answer, bool | Approve | Deny):
+            _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
+        return as_decision(answer)
 
     async def answers(
         self, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], None]
@@ -98,17 +106,18 @@ async def _is_wanted(rule: ApprovalRule, request: ApprovalRequest) -> bool:
     """Whether the call waits for a person: deny by default, so whatever is not plainly no is yes."""
     if isinstance(rule, str):
         return rule != "never"
-    return await _asked(rule, request, f"approval rule of {request.name}") is not False
+    try:
+        answer = await _asked(rule, request, f"approval rule of {request.name}")
+    except Exception:
+        _logger.exception("the approval rule of %s failed, so somebody has to approve", request.name)
+        return True
+    return answer is not False and answer != "never"
 
 
 async def _asked(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:
-    """What an application's function says; None, which approves nothing, if it fails."""
+    """What a function says, which may do with what it is shown as it likes."""
     arguments, tool = copy.deepcopy(request.arguments), request.tool.model_copy(deep=True)
-    try:
-        return await _called(function, replace(request, arguments=arguments, tool=tool), what)
-    except Exception:
-        _logger.exception("the %s failed, so nothing is approved", what)
-        return None
+    return await _called(function, replace(request, arguments=arguments, tool=tool), what)
 
 
 async def _called(function: Callable[[Any], object], argument: object, what: str) -> Any:

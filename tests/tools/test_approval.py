@@ -91,6 +91,7 @@ ASKS: dict[str, tuple[str | Callable[[ApprovalRequest], Any], bool]] = {
     "always": ("always", True),
     "a yes": (lambda request: True, True),
     "a no": (lambda request: False, False),
+    "never, in a word": (lambda request: "never", False),
     "an async yes": (async_true, True),
     "an async no": (async_false, False),
     "nothing": (lambda request: None, True),
@@ -158,9 +159,11 @@ DENIALS: dict[str, Callable[[ApprovalRequest], Any]] = {
     "{'approved': True}": lambda request: {"approved": True},
     "Approve, the class": lambda request: Approve,
     "Deny()": lambda request: Deny(),
+    "an async False": async_false,
+}
+FAILING: dict[str, Callable[[ApprovalRequest], Any]] = {
     "arguments without names": lambda request: Approve(5),  # type: ignore[arg-type]
     "an exception": raising,
-    "an async False": async_false,
     "an async exception": async_raising,
 }
 
@@ -183,6 +186,25 @@ def test_anything_else_denies_and_the_agent_is_told(verb: Verb, approve: Any) ->
     agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
     assert verb(agent, "Hi").error is None
     assert (till.paid, results_sent(agent)[1]) == ([], [("c1", DENIED, DENIED)])
+
+
+@pytest.mark.parametrize("approve", FAILING.values(), ids=list(FAILING))
+@every_verb
+@pytest.mark.requirement("SEC-3", "TOOL-10")
+def test_an_approver_who_fails_denies_in_nobodys_name(
+    verb: Verb, approve: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    till = Till()
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=approve)
+    assert verb(agent, "Hi").error is None
+    told = "The approval of this tool call failed, so it was not carried out."
+    assert (till.paid, results_sent(agent)[1]) == ([], [("c1", told, told)])
+    assert "the approval of call 'c1' failed, so it is denied" in caplog.messages
+
+
+def test_an_approver_who_forgets_to_return_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    ScriptedAgent(CALL, DONE, tools=[Till().tool], approve=lambda request: None).run_agent_sync("Hi")
+    assert "approve= returned a NoneType for call 'c1', which denies it" in caplog.messages
 
 
 @every_verb
@@ -375,17 +397,16 @@ def test_it_is_answered_later(verb: Verb, answer: Any, told: tuple[str, str | No
 
 @every_verb
 @pytest.mark.requirement("SEC-2", "SEC-3")
-def test_of_several_some_are_approved_later_and_some_are_not(verb: Verb) -> None:
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(verb: Verb) -> None:
     till = Till()
     agent = ScriptedAgent(TWO_CALLS, DONE, tools=[till.tool])
     verb(agent, "Hi")
-    assert verb(agent, tool_results={"c1": Approve({"amount": "much"}), "c2": Deny("no")}).error is None
-    assert till.paid == []
-    assert {tool_call_id: error for tool_call_id, _, error in results_sent(agent)[1]} == {
-        "c1": "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'amount': Input should "
-        "be a valid integer, unable to parse string as an integer",
-        "c2": "no",
-    }
+    error = verb(agent, "And?", tool_results={"c1": Approve({"amount": "much"}), "c2": Deny("no")}).error
+    assert isinstance(error, UsageError)
+    assert "tool_results approves 'c1', with arguments that do not do: the arguments do not fit: 'amount'" in str(error)
+    assert (till.paid, len(agent.inputs), len(agent.messages)) == ([], 1, 3)
+    assert verb(agent, "And?", tool_results={"c1": Approve({"amount": 3}), "c2": Deny("no")}).error is None
+    assert (till.paid, results_sent(agent)[1]) == ([3], [("c1", "paid 3", None), ("c2", "no", "no")])
 
 
 @every_verb

@@ -165,6 +165,8 @@ async def test_a_call_that_is_stopped_ends_at_once(
         await until(lambda: set(threading.enumerate()) <= threads or holding.ended.is_set())
         await until(lambda: not [each for each in threading.enumerate() if each.name.startswith("agui_client:")])
     assert any("left" in message and "in its thread" in message for message in caplog.messages) is holding.in_thread
+    stopped = "tool 'hold' was stopped in the middle (call 'c2'); its effect is unknown"
+    assert (stopped in caplog.messages) is (holding.has_sibling and holding.status == "running")
 
 
 @every_holder

@@ -326,3 +326,7 @@ def test_what_became_of_a_call_is_logged_without_its_arguments(caplog: pytest.Lo
     assert [each.getMessage() for each in caplog.records if each.name == "agui_client.tools"] == [
         "tool 'look' succeeded (call 'call-1')"
     ]
+    (fields,) = [each.__dict__["agui"] for each in caplog.records if each.name == "agui_client.tools"]
+    assert (fields["thread_id"], fields["run_id"]) == (agent.thread_id, agent.inputs[0].run_id)
+    assert (fields["tool"], fields["tool_call_id"], fields["status"]) == ("look", "call-1", "succeeded")
+    assert "secret" not in str(fields)
