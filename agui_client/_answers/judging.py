@@ -70,12 +70,14 @@ def is_modest(schema: dict[str, Any], most: int) -> bool:
     sizes: dict[str, int] = {}
 
     def size(value: Any) -> int:
+        """How many values there are."""
         if is_object(value):
             reference = value.get("$ref")
             return 1 + sum(map(size, value.values())) + (referred(reference) if isinstance(reference, str) else 0)
         return 1 + sum(map(size, value)) if is_array(value) else 1
 
     def referred(reference: str) -> int:
+        """The size of what is referred to, counted once."""
         if reference not in sizes:
             sizes[reference] = 0  # what refers to itself, as a tree does, does not grow by that
             sizes[reference] = size(found(schema, reference))
@@ -121,7 +123,10 @@ def _bounded(dialect: Any) -> Any:
     deadline = thread_time() + _SECONDS
 
     def in_time(keyword: _Keyword) -> _Keyword:
+        """A keyword that gives up when the time is over."""
+
         def judged(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+            """Judge one value by the keyword."""
             if thread_time() > deadline:
                 raise TimeoutError("the schema takes too long")
             for error in keyword(validator, limit, instance, schema) or ():
@@ -135,6 +140,7 @@ def _bounded(dialect: Any) -> Any:
     evolved = bounded.evolve
 
     def evolve(self: Any, **changes: Any) -> Any:
+        """A validator of a part, in the same time."""
         # A part that names a dialect would be judged by the library's own class for it, whatever time that takes.
         schema = changes.get("schema", self.schema)
         if is_object(schema) and "$schema" in schema:

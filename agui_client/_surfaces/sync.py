@@ -377,14 +377,14 @@ class SyncAgentRun:
             except BaseException as error:
                 handover.put_last(_End(None, _escaped(error)))
                 raise
-            if rounds.revision != self._revision:
-                handover.put(_Resync(self._ahead.messages, self._ahead.state))
+            self._hand_over_changes(rounds, handover)
             handover.put_last(end)
             await anyio.sleep_forever()
 
     @asynccontextmanager
     async def _meet(self, rounds: Rounds, handover: Handover[_Item]) -> AsyncGenerator[None]:
         """Wait for the caller, who then waits for the run: what either changes is the other's, too."""
+        self._hand_over_changes(rounds, handover)
         loop, is_there = LoopThread(), anyio.Event()
         handover.put(_Meeting(rounds.current, partial(loop.call, is_there.set)))
         await is_there.wait()
@@ -395,6 +395,12 @@ class SyncAgentRun:
             yield
         finally:
             self._conversation.ahead = None
+
+    def _hand_over_changes(self, rounds: Rounds, handover: Handover[_Item]) -> None:
+        """Hand over what hooks changed since the last event."""
+        if rounds.revision != self._revision:
+            self._revision = rounds.revision
+            handover.put(_Resync(self._ahead.messages, self._ahead.state))
 
     def _hand_over_replies(self, handover: Handover[_Item], exchange: Exchange, replies: Replies) -> None:
         handover.put(_Replied(exchange, replies))

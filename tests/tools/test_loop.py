@@ -529,6 +529,19 @@ def test_a_result_says_what_was_changed_at_the_end_of_the_run(verb: Verb) -> Non
 
 
 @every_verb
+def test_what_a_hook_changes_at_the_end_of_a_run_is_part_of_the_next_round(verb: Verb) -> None:
+    class Counting(Subscriber):
+        def on_run_finalized(self, context: HookContext) -> Mutation:
+            """Count the runs."""
+            return Mutation(state={"runs": context.state.get("runs", 0) + 1})
+
+    agent = ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=Ran().tools)
+    agent.subscribe(Counting())
+    assert verb(agent, "Hi").error is None
+    assert (agent.inputs[1].state, agent.state) == ({"runs": 1}, {"runs": 2})
+
+
+@every_verb
 def test_results_that_are_given_at_different_times_stand_in_call_order(verb: Verb) -> None:
     @tool(approval="always")
     def pay() -> str:
