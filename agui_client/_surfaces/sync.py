@@ -369,10 +369,8 @@ class SyncAgentRun:
             try:
                 await self._hand_over(rounds, handover)
                 end = _End(await run.result())
-            except Exception as error:
-                end = _End(None, error)
-            except (SystemExit, KeyboardInterrupt) as error:
-                # The caller's thread raises it; here it would stop the loop in the middle.
+            except (Exception, SystemExit, KeyboardInterrupt) as error:
+                # The caller's thread raises it; what ends programs would stop the loop here in the middle.
                 end = _End(None, error)
             except BaseException as error:
                 handover.put_last(_End(None, _escaped(error)))
