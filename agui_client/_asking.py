@@ -52,7 +52,12 @@ class Asking:
         given = {key: value for key, value in results.items() if key not in approvals}
         self.results = tool_messages(given)
         """Answers to tool calls."""
-        carried_out = conversation.carried_out_unheard(approvals)
+        carried_out = conversation.carried_out_unheard(results)
+        for tool_call_id in carried_out:
+            if results[tool_call_id] != Approve():
+                raise UsageError(
+                    f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
+                )
         self._renewed = conversation.unstarted_results(results.keys() - carried_out)
         self.prompts = [each for each in prompt_messages(prompt) if not conversation.is_repeated(each)]
         """What is said, apart from what was said just now to a run that never started."""

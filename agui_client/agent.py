@@ -193,6 +193,8 @@ class AbstractAgent(Memory, Participants, ABC):
     def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun:
         """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
 
+        Events may arrive ahead of the iteration; tools begin when it has come to the end of the run that called them.
+
         Args:
             prompt: Text, content parts, a message, or None to go on with the conversation as it is.
             options: See `RunOptions`.

@@ -226,6 +226,8 @@ def test_an_approval_that_is_said_again_after_a_failure_is_carried_out_once(verb
     assert verb(agent, "Hi").error is None
     for _ in range(2):
         assert isinstance(verb(agent, "Now", tool_results={"c1": Approve()}).error, ConnectionResetError)
+    for late in (Deny("no"), Approve({"at": "sky"}), "seen nothing"):
+        assert "a call that was carried out" in str(verb(agent, "Now", tool_results={"c1": late}).error)
     assert verb(agent, "Now", tool_results={"c1": Approve()}).error is None
     assert (looked, [each.content for each in answers(agent)]) == (["map"], ["seen map"])
     assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "user", "assistant"]

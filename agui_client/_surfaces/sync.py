@@ -179,15 +179,17 @@ class SyncAgentRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._has_left = True
-        if self._future is not None:
-            self._future.cancel()
+        # Each step is taken also when Ctrl-C ends the one before.
         try:
-            self._stack.close()
+            self._has_left = True
+            if self._future is not None:
+                self._future.cancel()
         finally:
-            # Also when a second Ctrl-C ends the closing.
-            if self._end is None and self._handover is not None:
-                self._keep_what_was_done(self._handover.rest())
+            try:
+                self._stack.close()
+            finally:
+                if self._end is None and self._handover is not None:
+                    self._keep_what_was_done(self._handover.rest())
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -388,6 +390,7 @@ class SyncAgentRun:
         await is_there.wait()
         self._ahead.set_messages(self._reducer.messages)
         self._ahead.set_state(self._reducer.state)
+        rounds.current.sum_up_again()
         self._conversation.ahead = self._ahead
         try:
             yield

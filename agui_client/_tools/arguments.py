@@ -6,7 +6,7 @@ words of JSON. Nothing of this ends a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
@@ -105,20 +105,50 @@ def as_taken(parameters: Parameters, sent: Mapping[str, Any], values: Mapping[st
         A JSON object, by the names the agent uses; a default that has no JSON is not in it.
     """
     shown = {offered: _shown(values[name], sent.get(offered, _ABSENT)) for offered, name in parameters.names.items()}
-    return {offered: value for offered, value in shown.items() if value is not _ABSENT}
+    there = {offered: value for offered, value in shown.items() if value is not _ABSENT}
+    if not _mistaken(parameters, there, there, values):
+        return there
+    # JSON under other names than the agent uses would be lost when it is edited: what was sent is shown instead.
+    mistaken = [
+        name
+        for name in there
+        if is_object(there[name]) and _mistaken(parameters, {**sent, name: there[name]}, [name], values)
+    ]
+    return {name: sent.get(name, value) if name in mistaken else value for name, value in there.items()}
+
+
+def _mistaken(
+    parameters: Parameters, arguments: Mapping[str, Any], asked: Iterable[str], values: Mapping[str, Any]
+) -> bool:
+    """Whether what is shown, sent again, would be taken for something else."""
+    try:
+        again = validated(parameters, arguments)
+        return not all(_is_same(again[parameters.names[each]], values[parameters.names[each]]) for each in asked)
+    except Exception:  # types of the application's may refuse to be compared, too
+        return True
+
+
+def _is_same(value: object, other: object) -> bool:
+    return value == other or (type(value).__eq__ is object.__eq__ and _shown(value, None) == _shown(other, None))
 
 
 def _shown(value: object, sent: object) -> object:
     try:
-        return _with_hidden(from_json(to_json(value, by_alias=True), allow_inf_nan=False), sent)
+        shown = _with_hidden(from_json(to_json(value, by_alias=True), allow_inf_nan=False), sent)
     except ValueError:
         return sent
+    return _ABSENT if shown == _HIDDEN and sent is _ABSENT else shown
 
 
 def _with_hidden(shown: Any, sent: object) -> Any:
-    """The JSON of a value, with what it hides or leaves out as it was sent."""
-    if is_object(shown) and is_object(sent):
-        return {**sent, **{name: _with_hidden(value, sent.get(name, _ABSENT)) for name, value in shown.items()}}
+    """The JSON of a value with what it hides as it was sent; what was not sent stays hidden, and is left out."""
+    if is_object(shown):
+        held: Mapping[str, Any] = sent if is_object(sent) else {}
+        return {
+            name: _with_hidden(value, held.get(name, _ABSENT))
+            for name, value in shown.items()
+            if value != _HIDDEN or name in held
+        }
     if is_array(shown) and is_array(sent) and len(shown) == len(sent):
         return [_with_hidden(*pair) for pair in zip(shown, sent, strict=True)]
     return sent if shown == _HIDDEN and sent is not _ABSENT else shown

@@ -18,6 +18,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from ag_ui.core import Tool
+from pydantic_core import to_json
 
 from agui_client._pipeline.ownership import quoted
 from agui_client._tools.approval import ApprovalRequest
@@ -156,9 +157,11 @@ class FunctionTool(Generic[P, R]):
         if before is None:
             return self._bound(dict(arguments))
         edited = as_json(dict(arguments))
-        kept = {name for name, shown in before.arguments.items() if name in edited and edited[name] == shown}
+        kept = {name for name, shown in before.arguments.items() if name in edited and _is_same(edited[name], shown)}
         sent = {name: value for name, value in edited.items() if name not in kept}
         bound = self._bound({**{name: before.sent[name] for name in kept if name in before.sent}, **sent})
+        if vain := [name for name in sent if _is_same(bound.arguments.get(name), before.arguments.get(name))]:
+            raise ToolError(f"what was edited in {', '.join(map(repr, vain))} has no effect")
         names = self._parameters.names
         values = {**bound.values, **{names[name]: before.values[names[name]] for name in kept}}
         return replace(bound, values=values, arguments={**bound.arguments, **{n: before.arguments[n] for n in kept}})
@@ -247,6 +250,11 @@ def tool(
         return FunctionTool(function, name=name, description=description, approval=approval, timeout=timeout)
 
     return made if function is None else made(function)
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Whether two JSON values are one: for Python, true is 1."""
+    return to_json(value) == to_json(other)
 
 
 def _checked_name(function: object) -> str:

@@ -43,6 +43,20 @@ class Login(BaseModel):
     days: int = 30
 
 
+class Vault(BaseModel):
+    key: SecretStr = SecretStr("default")
+    tries: int = 1
+
+
+class Bill(BaseModel, populate_by_name=True):
+    amount: int = Field(alias="amt")
+
+
+class Receipt(BaseModel):
+    amount: int = Field(default=1, validation_alias="amt")
+
+
+SPARE = Vault()
 OLD: SecretStr = SecretStr("default")
 A_NEW_ID: UUID = Field(default_factory=uuid4)
 
@@ -308,7 +322,6 @@ def test_a_secret_is_shown_as_it_was_sent_and_the_rest_as_it_is_taken() -> None:
     assert call.arguments == {
         "key": "hunter2",
         "login": {"token": "abc", "keep": True, "days": 30},
-        "old": "**********",
     }
     assert (call.values["key"], call.values["login"].token) == (SecretStr("hunter2"), SecretStr("abc"))
 
@@ -330,6 +343,49 @@ def test_what_a_person_left_as_it_was_shown_stays_the_value_that_it_was() -> Non
     assert edited.values == {**call.values, "user": "bob"}
     assert edited.arguments == {**call.arguments, "user": "bob"}
     assert log_in.bind_arguments({"user": "bob", "at": 7}, call).values["at"] == 700
+
+
+@pytest.mark.requirement("SEC-3")
+def test_an_edit_beside_a_secret_leaves_the_secret() -> None:
+    @tool
+    def log_in(vault: Vault, spare: Vault = SPARE) -> None: ...
+
+    call = log_in.bind('{"vault": {}}')
+    assert call.arguments == {"vault": {"tries": 1}, "spare": {"tries": 1}}
+    edited = log_in.bind_arguments({"vault": {"tries": 2}, "spare": {"tries": 3}}, call)
+    assert [each.key.get_secret_value() for each in edited.values.values()] == ["default", "default"]
+    assert [each.tries for each in edited.values.values()] == [2, 3]
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("text", ['{"bill": {"amount": 5}}', '{"bill": {"amt": 5}}'])
+def test_an_edit_under_the_name_that_is_shown_takes_effect(text: str) -> None:
+    @tool
+    def pay(bill: Bill) -> None: ...
+
+    call = pay.bind(text)
+    assert call.arguments == {"bill": {"amt": 5}}
+    assert pay.bind_arguments({"bill": {"amt": 100}}, call).values["bill"].amount == 100
+    with pytest.raises(ToolError, match="what was edited in 'bill' has no effect"):
+        pay.bind_arguments({"bill": {"amt": 5, "amount": 100}}, call)
+
+
+@pytest.mark.requirement("SEC-3")
+def test_what_would_be_shown_under_another_name_than_is_read_is_shown_as_it_was_sent() -> None:
+    @tool
+    def pay(bill: Receipt) -> None: ...
+
+    call = pay.bind('{"bill": {"amt": 5}}')
+    assert call.arguments == {"bill": {"amt": 5}}
+    assert pay.bind_arguments({"bill": {"amt": 100}}, call).values["bill"].amount == 100
+
+
+def test_one_is_not_true_when_it_is_edited() -> None:
+    @tool
+    def put(value: bool | int) -> None: ...
+
+    assert put.bind_arguments({"value": True}, put.bind('{"value": 1}')).values == {"value": True}
+    assert put.bind_arguments({"value": True}, put.bind('{"value": 1}')).values["value"] is True
 
 
 @pytest.mark.parametrize("kind", [Iterable[int], Generator[int, None, None], list[Iterable[int]]], ids=str)

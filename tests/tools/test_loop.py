@@ -28,6 +28,7 @@ from ag_ui.core import (
 
 from agui_client import (
     AGUIError,
+    ApprovalRequest,
     Approve,
     ConversationSnapshot,
     HookContext,
@@ -36,6 +37,7 @@ from agui_client import (
     RunFailedError,
     RunResult,
     Subscriber,
+    ToolContext,
     ToolError,
     ToolExecution,
     ToolLimits,
@@ -501,6 +503,40 @@ def test_what_the_caller_changes_in_the_middle_of_a_run_is_part_of_the_next_roun
             for event in run:
                 edit(event)
     assert agent.inputs[1].state == agent.state == {"mine": 1, "later": 1}
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+def test_tools_and_approvers_see_what_the_caller_changed_at_the_end_of_the_run(is_sync: bool) -> None:
+    seen: list[Any] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        seen.append((request.state, len(request.messages)))
+        return True
+
+    @tool(approval="always")
+    def look(ctx: ToolContext) -> None:
+        seen.append((ctx.state, len(ctx.messages)))
+
+    agent = ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=[look], approve=approve)
+
+    def edit(event: Event) -> None:
+        if event.type is EventType.RUN_FINISHED and len(agent.inputs) == 1:
+            agent.set_state({"budget": 5})
+            agent.add_message({"role": "user", "content": "no more than five"})
+
+    async def main() -> None:
+        async with agent.stream("Hi") as run:
+            async for event in run:
+                edit(event)
+
+    if is_sync:
+        with agent.stream_sync("Hi") as run:
+            for event in run:
+                edit(event)
+    else:
+        anyio.run(main)
+    assert seen == [({"budget": 5}, 3), ({"budget": 5}, 3)]
+    assert agent.inputs[1].state == {"budget": 5}
 
 
 @every_verb
