@@ -86,10 +86,8 @@ def _round(exchange: Exchange, asking: Asking, conversation: Conversation) -> Ro
 def _withheld(exchange: Exchange, conversation: Conversation) -> dict[str, str]:
     """Which calls no function is to be called for, and why."""
     settled = exchange.pipeline.settlement
-    unfinished = (
-        set(conversation.unfinished_call_ids).difference(settled.tool_call_ids).union(settled.unfinished_call_ids)
-    )
-    incomplete = set(conversation.incomplete_ids).difference(settled.completed_ids).union(exchange.incomplete_ids)
+    unfinished = {*conversation.unfinished_call_ids} - settled.tool_call_ids.keys() | {*settled.unfinished_call_ids}
+    incomplete = {*conversation.incomplete_ids} - settled.completed_ids | {*exchange.incomplete_ids}
     return {
         **dict.fromkeys(unfinished, "the run that made it did not finish"),
         **dict.fromkeys(incomplete, "its arguments never ended"),

@@ -40,6 +40,7 @@ def _flatly(model: type[BaseEvent]) -> Callable[..., bool]:
         return is_valid
 
     def is_valid_and_shallow(fields: dict[str, Any], **how: bool) -> bool:
+        """Whether it conforms, and what is held of it can be saved and sent again."""
         return is_valid(fields, **how) and not nests_deeper(fields[held], DEEPEST_TEXT - 1)
 
     return is_valid_and_shallow

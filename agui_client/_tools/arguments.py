@@ -94,7 +94,8 @@ def as_taken(parameters: Parameters, sent: Mapping[str, Any], values: Mapping[st
     """The JSON of what the function is called with, so that whoever decides about a call sees what will happen.
 
     That is what was sent, with "true" for a boolean become true and defaults filled in. What JSON cannot hold, or hides
-    as pydantic does with secrets, stays as it was sent.
+    as pydantic does with secrets, stays as it was sent, and so does an object that is written under other names than it
+    is read under: an edit of it would be lost.
 
     Args:
         parameters: What the function takes.
@@ -108,7 +109,6 @@ def as_taken(parameters: Parameters, sent: Mapping[str, Any], values: Mapping[st
     there = {offered: value for offered, value in shown.items() if value is not _ABSENT}
     if not _mistaken(parameters, there, there, values):
         return there
-    # JSON under other names than the agent uses would be lost when it is edited: what was sent is shown instead.
     mistaken = [
         name
         for name in there
@@ -123,12 +123,12 @@ def _mistaken(
     """Whether what is shown, sent again, would be taken for something else."""
     try:
         again = validated(parameters, arguments)
-        return not all(_is_same(again[parameters.names[each]], values[parameters.names[each]]) for each in asked)
+        return not all(_is_same_value(again[parameters.names[each]], values[parameters.names[each]]) for each in asked)
     except Exception:  # types of the application's may refuse to be compared, too
         return True
 
 
-def _is_same(value: object, other: object) -> bool:
+def _is_same_value(value: object, other: object) -> bool:
     return value == other or (type(value).__eq__ is object.__eq__ and _shown(value, None) == _shown(other, None))
 
 

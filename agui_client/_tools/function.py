@@ -152,15 +152,17 @@ class FunctionTool(Generic[P, R]):
             before: What the person was shown: what is unchanged stays the value that it was.
 
         Raises:
-            ToolError: They do not fit.
+            ToolError: They do not fit, or something was edited that the function does not read.
         """
         if before is None:
             return self._bound(dict(arguments))
         edited = as_json(dict(arguments))
-        kept = {name for name, shown in before.arguments.items() if name in edited and _is_same(edited[name], shown)}
+        kept = {
+            name for name, shown in before.arguments.items() if name in edited and _is_same_json(edited[name], shown)
+        }
         sent = {name: value for name, value in edited.items() if name not in kept}
         bound = self._bound({**{name: before.sent[name] for name in kept if name in before.sent}, **sent})
-        if vain := [name for name in sent if _is_same(bound.arguments.get(name), before.arguments.get(name))]:
+        if vain := [name for name in sent if _is_same_json(bound.arguments.get(name), before.arguments.get(name))]:
             raise ToolError(f"what was edited in {', '.join(map(repr, vain))} has no effect")
         names = self._parameters.names
         values = {**bound.values, **{names[name]: before.values[names[name]] for name in kept}}
@@ -252,7 +254,7 @@ def tool(
     return made if function is None else made(function)
 
 
-def _is_same(value: object, other: object) -> bool:
+def _is_same_json(value: object, other: object) -> bool:
     """Whether two JSON values are one: for Python, true is 1."""
     return to_json(value) == to_json(other)
 

@@ -110,7 +110,8 @@ def _resolved(function: Callable[..., object]) -> list[Parameter]:
 def _hints(parameters: Sequence[Parameter], globalns: dict[str, Any], localns: dict[str, Any]) -> dict[str, Any]:
     """The parameters' types alone: what a function returns is often imported for type checkers only."""
 
-    def annotated() -> None: ...
+    def annotated() -> None:
+        """Carries the parameters' types."""
 
     annotated.__annotations__ = {each.name: each.annotation for each in parameters}
     return get_type_hints(annotated, globalns, localns, include_extras=True)
