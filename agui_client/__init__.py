@@ -1,24 +1,28 @@
 """The Python client for AG-UI 1.0, the protocol between agents and the applications people use.
 
-Everything public is here or in `agui_client.testing`; events, messages and tools are `ag_ui.core`'s. What only some
-programs use is loaded when it is first asked for.
+Everything public is here, in `agui_client.types` (aliases and small records) or in `agui_client.testing`; events,
+messages and tools are `ag_ui.core`'s. Names that only some programs use are loaded when they are first needed.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agui_client._pipeline.events import UnrecognizedEvent
-from agui_client._pipeline.limits import Timeouts
-from agui_client._pipeline.middleware import Middleware, Next
-from agui_client._pipeline.reduce import Change, Reducer
-from agui_client._pipeline.transport import Attempt, HeaderSource, Refresh, ResponseInfo, RetryPolicy
-from agui_client._pipeline.warnings import ProtocolWarning
-from agui_client._surfaces.calls import StreamedToolCall, ToolCalls
-from agui_client._surfaces.hooks import HookContext, Mutation, Subscriber
-from agui_client._surfaces.stream import AgentRun
-from agui_client._surfaces.subscribers import Subscription
-from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Decision, Deny
-from agui_client._tools.limits import ToolLimits
+from agui_client._interrupts.answers import Cancel, Resolve
+from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.warnings import ProtocolWarning
+from agui_client._run.async_run import AgentRun
+from agui_client._run.hooks import HookContext, Mutation, Subscriber
+from agui_client._run.logs import EventLog, RunLog
+from agui_client._run.observers import DEFAULT_OBSERVERS, RunObserver
+from agui_client._run.result import RunResult
+from agui_client._tools.approval import ApprovalRequest, Approve, Deny
+from agui_client._tools.context import ToolContext, ToolExecution
+from agui_client._tools.results import ToolFailure
+from agui_client._tools.tool_limits import ToolLimits
+from agui_client._transport.retry import RetryPolicy
+from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import (
@@ -42,44 +46,34 @@ from agui_client.errors import (
     ToolArgumentsError,
     ToolError,
     ToolRoundsExceededError,
+    ToolsetError,
     TransportError,
     UnexpectedContentTypeError,
     UsageError,
 )
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
-from agui_client.interrupts import Answer, Answerer, Cancel, Resolve, Resume
-from agui_client.messages import MessageLike, Prompt, ToolFailure, media_part
-from agui_client.options import ConnectOptions, RunOptions
-from agui_client.result import RunResult, Snapshot, Timings, ToolExecution
+from agui_client.messages import media_part
 
 if TYPE_CHECKING:
-    from agui_client._answers.model import answer_model
-    from agui_client._surfaces.abort import OnAbort
-    from agui_client._surfaces.logs import EventLog
-    from agui_client._surfaces.sync import SyncAgentRun
-    from agui_client._tools.context import ToolContext
+    from agui_client._interrupts.models import answer_model
+    from agui_client._run.sync_run import SyncAgentRun
+    from agui_client._run.tool_calls import StreamedToolCall
     from agui_client._tools.function import FunctionTool, tool
-    from agui_client._tools.offer import ToolSource
+    from agui_client._tools.toolset import FunctionToolset, Toolset
     from agui_client.langgraph import langgraph_interrupts
 
 __all__ = [
     "AGUIError",
     "AbstractAgent",
     "AgentRun",
-    "Answer",
-    "Answerer",
     "ApprovalRequest",
     "Approve",
-    "Approver",
-    "Attempt",
     "Cancel",
     "Change",
     "ConnectError",
-    "ConnectOptions",
     "ConnectTimeoutError",
     "ConversationSnapshot",
-    "Decision",
     "DecodeError",
     "Deny",
     "EventLog",
@@ -87,51 +81,40 @@ __all__ = [
     "FirstEventTimeoutError",
     "FunctionAgent",
     "FunctionTool",
+    "FunctionToolset",
     "HTTPStatusError",
-    "HeaderSource",
     "HookContext",
     "HttpAgent",
     "IdleTimeoutError",
     "IncompleteRunError",
     "InterruptsNotCoveredError",
     "InvalidEventError",
-    "MessageLike",
-    "Middleware",
     "Mutation",
-    "Next",
-    "OnAbort",
-    "Prompt",
     "ProtocolError",
     "ProtocolWarning",
     "Reducer",
-    "Refresh",
     "Resolve",
-    "ResponseInfo",
-    "Resume",
     "RetryPolicy",
     "RunFailedError",
     "RunInProgressError",
-    "RunOptions",
+    "RunObserver",
     "RunResult",
     "RunTimeoutError",
-    "Snapshot",
     "StreamTimeoutError",
     "StreamTooLargeError",
     "StreamedToolCall",
     "Subscriber",
-    "Subscription",
     "SyncAgentRun",
     "Timeouts",
-    "Timings",
     "ToolArgumentsError",
-    "ToolCalls",
     "ToolContext",
     "ToolError",
     "ToolExecution",
     "ToolFailure",
     "ToolLimits",
     "ToolRoundsExceededError",
-    "ToolSource",
+    "Toolset",
+    "ToolsetError",
     "TransportError",
     "UnexpectedContentTypeError",
     "UnrecognizedEvent",
@@ -143,19 +126,37 @@ __all__ = [
 ]
 
 _LATER = {
-    "EventLog": "agui_client._surfaces.logs",
-    "SyncAgentRun": "agui_client._surfaces.sync",
-    "answer_model": "agui_client._answers.model",
-    "OnAbort": "agui_client._surfaces.abort",
-    "ToolContext": "agui_client._tools.context",
-    "ToolSource": "agui_client._tools.offer",
     "FunctionTool": "agui_client._tools.function",
-    "tool": "agui_client._tools.function",
+    "FunctionToolset": "agui_client._tools.toolset",
+    "StreamedToolCall": "agui_client._run.tool_calls",
+    "SyncAgentRun": "agui_client._run.sync_run",
+    "Toolset": "agui_client._tools.toolset",
+    "answer_model": "agui_client._interrupts.models",
     "langgraph_interrupts": "agui_client.langgraph",
+    "tool": "agui_client._tools.function",
 }
 
 
+def _span_observer() -> RunObserver | None:
+    """Return the observer that makes spans, for applications that have imported OpenTelemetry."""
+    if "opentelemetry.trace" not in sys.modules:
+        return None
+    from agui_client.otel import SpanObserver
+
+    return SpanObserver()
+
+
+DEFAULT_OBSERVERS[:] = [RunLog, _span_observer]
+
+
 def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name in vars(types := import_module("agui_client.types")):
+        # Names of the first edition, importable from here until 0.3.
+        import warnings
+
+        message = f"import {name} from agui_client.types; agui_client.{name} goes with version 0.3"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(types, name)
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATER[name]), name)

@@ -1,119 +1,139 @@
-"""AbstractAgent: a conversation and the verbs that run it.
+"""AbstractAgent: a conversation with an agent, and the verbs that run it.
 
-`run(input)` is what an agent is; the five verbs are how people use one. Here the parts are wired: the conversation
-gives the input, the pipeline judges what comes back, a surface hands it over.
+Subclasses say how one run is carried out (`run`); the five verbs are how people use it. Here the parts are put
+together; a call is carried out by `_run.engine`.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, get_args, overload
 from uuid import uuid4
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import BaseEvent, RunAgentInput
 
-from agui_client._memory import Memory
-from agui_client._participants import Participants
-from agui_client._pipeline import NullFields
-from agui_client._pipeline.reduce import Reducer
-from agui_client._pipeline.request import prepare_input
-from agui_client._pipeline.threads import LoopThread
-from agui_client._pipeline.tracing import trace_run
-from agui_client._pipeline.warnings import WarningLog
-from agui_client._settling import leave, settle
-from agui_client._surfaces.course import Course
-from agui_client._surfaces.exchange import Exchange
-from agui_client._surfaces.plan import Plan
-from agui_client._surfaces.rounds import Rounds
-from agui_client._surfaces.stream import AgentRun
-from agui_client._tools.limits import ToolLimits
-from agui_client.conversation import Conversation
+from agui_client._protocol.pipeline import NullFields
+from agui_client._protocol.reduce import Change
+from agui_client._protocol.request import prepare_input
+from agui_client._protocol.warnings import WarningLog
+from agui_client._run.async_run import AgentRun
+from agui_client._run.call_setup import CallSetup
+from agui_client._run.engine import Engine
+from agui_client._run.hooks import Subscriber
+from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver
+from agui_client._run.scope import AgentInfo
+from agui_client._run.subscribers import EventSubscriber, Subscribers, Subscription
+from agui_client._tools.function import FunctionTool, NamedToolOptions
+from agui_client._tools.tool_limits import ToolLimits
+from agui_client.conversation import Conversation, ConversationSnapshot, Mark
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import ConnectOptions, RunOptions, given
+from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
     from typing import Self
 
-    from ag_ui.core import Event, Message
+    from ag_ui.core import Event, Interrupt, Message, ToolCall
     from reactivex import Observable
 
-    from agui_client._pipeline.events import WireEvent
-    from agui_client._pipeline.middleware import Middleware, Run
-    from agui_client._pipeline.tracing import RunTrace
-    from agui_client._surfaces.abort import OnAbort
-    from agui_client._surfaces.stream import Start
-    from agui_client._surfaces.sync import SyncAgentRun
+    from agui_client._interrupts.answers import Answerer
+    from agui_client._protocol.events import WireEvent
+    from agui_client._run.async_run import Start
+    from agui_client._run.loop import RunLoop
+    from agui_client._run.middleware import Middleware, Run
+    from agui_client._run.on_abort import OnAbort
+    from agui_client._run.result import RunResult
+    from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import Approver
-    from agui_client._tools.offer import ToolSource
-    from agui_client.interrupts import Answerer
-    from agui_client.result import RunResult
+    from agui_client._tools.toolset import ToolSource
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-class AbstractAgent(Memory, Participants, ABC):
+class AgentOptions(TypedDict, total=False):
+    """The keywords that the constructor of every agent takes."""
+
+    agent_id: str | None
+    """The id of the agent in the application; a new one if left out."""
+    description: str | None
+    """The purpose of the agent, in a sentence."""
+    thread_id: str | None
+    """The thread to go on with; a new one if left out."""
+    initial_messages: Iterable[MessageLike]
+    """The messages that the conversation begins with."""
+    initial_state: Any
+    """The state that the conversation begins with, any JSON value; `{}` if left out."""
+    tools: ToolSource
+    """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
+    elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""
+    approve: Approver | None
+    """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""
+    answer: Answerer | None
+    """Called, sync or async, to answer interrupts; without it interrupts come back on the result."""
+    tool_limits: ToolLimits | None
+    """Limits of the tool rounds, and of how tools are executed."""
+    on_abort: OnAbort | None
+    """Called, sync or async, when a run is left before its end, for servers that have a way to stop one."""
+    middleware: Iterable[Middleware]
+    """Functions around each run, outermost first; see `use`."""
+    observers: Iterable[RunObserver]
+    """Observers of the runs: they can neither change nor fail them."""
+    null_fields: NullFields
+    """"reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a warning, for
+    servers that send them (PROC-17)."""
+    strict: bool
+    """Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise."""
+
+
+class AbstractAgent(ABC):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
 
     Args:
-        agent_id: What the application calls this agent; a new id if left out.
-        description: What it is for, in a sentence.
-        thread_id: The conversation to go on with; a new one if left out.
-        initial_messages: What was said before.
-        initial_state: The state both sides write, any JSON value; `{}` if left out.
-        tools: Tools of the application that the agent may call: `@tool` functions, definitions of tools that are
-            answered elsewhere, or a function of the `RunAgentInput` that chooses them for each run.
-        approve: Asked, sync or async, before a tool runs that wants approval; without it such calls come back pending.
-        answer: Asked, sync or async, what a run was interrupted for; without it interrupts come back on the result.
-        tool_limits: When to stop answering tool calls, and how tools are run.
-        on_abort: Called, sync or async, when a run is left before its end, for servers that have a way to stop one.
-        middleware: Functions around each run, outermost first; see `use`.
-        null_fields: "reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a
-            warning, for servers that send them (PROC-17).
-        strict: Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise.
+        options: See `AgentOptions`.
+
+    Raises:
+        UsageError: An option has a value that it does not take.
+        TypeError: There is no such option.
     """
 
     _takes_wire_options = False
     """Whether `headers` and `timeout` mean something to this kind of agent."""
 
-    def __init__(
-        self,
-        *,
-        agent_id: str | None = None,
-        description: str = "",
-        thread_id: str | None = None,
-        initial_messages: Iterable[MessageLike] = (),
-        initial_state: Any = None,
-        tools: ToolSource = (),
-        approve: Approver | None = None,
-        answer: Answerer | None = None,
-        tool_limits: ToolLimits | None = None,
-        on_abort: OnAbort | None = None,
-        middleware: Iterable[Middleware] = (),
-        null_fields: NullFields = "reject",
-        strict: bool = False,
-    ) -> None:
-        Memory.__init__(self, Conversation(thread_id, initial_messages, initial_state))
-        Participants.__init__(self, tools, middleware)
+    @lists_keywords(AgentOptions)
+    def __init__(self, **options: Unpack[AgentOptions]) -> None:
+        options = checked_options(options, AgentOptions, "an agent")
+        agent_id = options.get("agent_id")
         self.agent_id = agent_id or str(uuid4())
-        """What the application calls this agent."""
-        self._agent_name = agent_id
-        self.description = description
-        """What it is for."""
-        self._approve, self._answer, self._on_abort = approve, answer, on_abort
-        self._limits = tool_limits or ToolLimits()
-        if null_fields not in get_args(NullFields):
-            raise UsageError(f"null_fields is 'reject' or 'drop', not {null_fields!r}")
-        self._null_fields: NullFields = null_fields
-        self._strict = strict
-        self._active: Exchange | None = None
-        self._stop: Callable[[], None] | None = None
-        self._active_options: RunOptions = {}
+        """The id of the agent in the application."""
+        self.description = options.get("description") or ""
+        """The purpose of the agent."""
+        tools: ToolSource = options.get("tools", ())
+        self.tools: ToolSource = _own_list(tools)
+        """Tools of the application that the agent may call, or a function that chooses them."""
+        self._is_named = bool(agent_id)
+        self._conversation = Conversation(
+            options.get("thread_id"), options.get("initial_messages", ()), options.get("initial_state")
+        )
+        self._approve, self._answer = options.get("approve"), options.get("answer")
+        self._on_abort = options.get("on_abort")
+        self._limits = options.get("tool_limits") or ToolLimits()
+        self._null_fields: NullFields = options.get("null_fields", "reject")
+        if self._null_fields not in get_args(NullFields):
+            raise UsageError(f"null_fields is 'reject' or 'drop', not {self._null_fields!r}")
+        self._strict = options.get("strict", False)
+        self._middleware: list[Middleware] = []
+        self._subscribers = Subscribers()
+        self._observers: list[RunObserver] = []
+        self.use(*options.get("middleware", ()))
+        for observer in options.get("observers", ()):
+            self.add_observer(observer)
 
     @abstractmethod
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -123,25 +143,27 @@ class AbstractAgent(Memory, Participants, ABC):
         breaks the run.
 
         Args:
-            input: What is asked, with the whole conversation.
+            input: The input of the run, with the whole conversation.
 
         Returns:
-            The run's events, as they happen; they are judged like a remote agent's.
+            The run's events, as they happen; they are validated like a remote agent's.
         """
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Tell the thread again, and go on with a run that is still going: override this where the agent can.
+        """Send the thread again, and go on with a run that is still going: override this where the agent can.
 
         Args:
-            input: The thread, with what is held of it.
+            input: The thread, with the messages that the client has.
 
         Returns:
-            The thread's events from its beginning, as far as the agent has them; none if there is nothing to tell.
+            The thread's events from its beginning, as far as the agent has them; none if there is nothing to send.
 
         Raises:
             UsageError: There is no way to, which is so unless a subclass says otherwise.
         """
         raise UsageError(f"{type(self).__name__} has no way to reconnect: override connect(), or see connect_url=")
+
+    # --- the verbs
 
     async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
         """Run the agent and wait for its answer.
@@ -151,7 +173,7 @@ class AbstractAgent(Memory, Participants, ABC):
             options: See `RunOptions`.
 
         Returns:
-            What the run came to; interrupts and unanswered tool calls are in it, not raised.
+            The result; interrupts and unanswered tool calls are in it, not raised.
 
         Raises:
             RunFailedError: The agent reported RUN_ERROR.
@@ -163,16 +185,16 @@ class AbstractAgent(Memory, Participants, ABC):
             return await run.result()
 
     def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun:
-        """Run the agent and iterate what happens: `async with agent.stream("...") as run: async for event in run`.
+        """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
 
         Args:
             prompt: Text, content parts, a message, or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
-            The run, as an async context manager; nothing is sent before the first event is asked for.
+            The run, as an async context manager; nothing is sent before the first event is requested.
         """
-        return AgentRun(self._plan_run(prompt, given(options), self._conversation.reducer))
+        return AgentRun(self._starting(prompt, checked_options(options, RunOptions, "a run")))
 
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
@@ -182,7 +204,7 @@ class AbstractAgent(Memory, Participants, ABC):
             options: See `RunOptions`.
 
         Returns:
-            What the run came to.
+            The result.
 
         Raises:
             AGUIError: As `run_agent`.
@@ -193,23 +215,19 @@ class AbstractAgent(Memory, Participants, ABC):
     def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun:
         """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
 
-        Events may arrive ahead of the iteration; tools begin when it has come to the end of the run that called them.
-
         Args:
             prompt: Text, content parts, a message, or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
-            The run, as a context manager.
+            The run, as a context manager; nothing is sent before the first event is requested.
         """
-        from agui_client._surfaces.sync import SyncAgentRun
+        from agui_client._run.sync_run import SyncAgentRun
 
-        ahead = Reducer()
-        start = self._plan_run(prompt, given(options), ahead)
-        return SyncAgentRun(start, ahead, self._conversation)
+        return SyncAgentRun(self._starting(prompt, checked_options(options, RunOptions, "a run")))
 
     def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
-        """The run as a cold RxPY observable: subscribing starts it, disposing aborts it.
+        """Return a run as a cold RxPY observable: subscribing starts it, disposing aborts it.
 
         Inside an asyncio loop the events come in that loop; without one, in a thread of the subscription's own.
 
@@ -218,24 +236,24 @@ class AbstractAgent(Memory, Participants, ABC):
             options: See `RunOptions`.
 
         Returns:
-            An observable of events; what `run_agent` would raise comes as `on_error`.
+            An observable of events; an exception that `run_agent` would raise goes to `on_error`.
         """
-        from agui_client._surfaces.observable import observe_run
+        from agui_client._run.observable import observe_run
 
-        given(options)
+        checked_options(options, RunOptions, "a run")
         return observe_run(lambda: self.stream(prompt, **options))
 
     async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult:
         """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
 
-        What the agent tells again replaces what is held of it, so nothing is doubled; a run that is still going is
-        followed to its end. Nothing is asked, and no tool is run.
+        The thread that the server sends again is merged with the local one, message by message; a run that is still
+        going is followed to its end. Nothing is asked, and no tool is executed.
 
         Args:
             options: See `ConnectOptions`.
 
         Returns:
-            What the thread's last run came to; without an outcome if there was nothing to tell.
+            The result of the thread's last run; without an outcome if there was nothing to send.
 
         Raises:
             AGUIError: As `run_agent`.
@@ -252,132 +270,264 @@ class AbstractAgent(Memory, Participants, ABC):
         Returns:
             The run, as an async context manager.
         """
-        return AgentRun(self._plan_replay(given(cast("RunOptions", options), ConnectOptions)))
+        given = cast("RunOptions", checked_options(options, ConnectOptions, "connecting"))
+        return AgentRun(self._starting(None, given, is_replay=True))
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
-        if (stop := self._stop) is not None:
-            stop()
+        self._conversation.interrupt_run()
+
+    # --- the conversation
+
+    @property
+    def thread_id(self) -> str:
+        """The id of the thread."""
+        return self._conversation.thread_id
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation so far, as a new list; the messages in it never change afterwards."""
+        return self._conversation.messages
+
+    @property
+    def state(self) -> Any:
+        """The state that both sides write; treat it as read-only, and use `set_state`."""
+        return self._conversation.state
+
+    @property
+    def pending_interrupts(self) -> list[Interrupt]:
+        """The interrupts of the last run; the next run must answer all of them with `resume=`."""
+        return list(self._conversation.pending_interrupts)
+
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The tool calls that the last run left to the application; answer them with `tool_results=`."""
+        return self._conversation.pending_tool_calls
+
+    @property
+    def incomplete_ids(self) -> list[str]:
+        """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
+        return self._conversation.marked(Mark.INCOMPLETE)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._conversation.is_running
+
+    def add_message(self, message: MessageLike) -> None:
+        """Append a message."""
+        self.add_messages([message])
+
+    def add_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Append messages."""
+        self._conversation.add_messages(messages)
+
+    def set_messages(self, messages: Iterable[MessageLike]) -> None:
+        """Replace the conversation's messages."""
+        self._conversation.set_messages(messages)
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state by a copy of any JSON value."""
+        self._conversation.set_state(state)
+
+    def abandon_interrupts(self) -> None:
+        """Let the next run go on without answers: it cancels every pending interrupt."""
+        self._conversation.abandon_interrupts()
+
+    def snapshot(self) -> ConversationSnapshot:
+        """Return the conversation as a pydantic document that survives JSON; see `restore`."""
+        return self._conversation.snapshot()
+
+    def restore(self, document: ConversationSnapshot) -> None:
+        """Go on with a conversation that was saved with `snapshot()`, in this process or another.
+
+        Args:
+            document: The saved conversation.
+
+        Raises:
+            RunInProgressError: A run is going on.
+        """
+        self._conversation.restore(document)
 
     def clone(self, *, thread_id: str | None = None) -> Self:
-        """A second line of thought: the same agent with a copy of the conversation.
+        """Return the same agent with a copy of the conversation, for a second line of thought.
 
-        Nothing that is said to one reaches the other here. The transport and attributes of subclasses are shared.
+        Changes to one conversation do not reach the other. The transport and attributes of subclasses are shared.
 
         Args:
             thread_id: The copy's thread; the same one if left out. A server that remembers threads wants another.
-
-        Returns:
-            The copy.
         """
         twin = copy.copy(self)
-        Participants.__init__(twin, self.tools, self._middleware, self._roster.copy())
+        twin.tools = _own_list(self.tools)
+        twin._middleware, twin._observers = list(self._middleware), list(self._observers)
+        twin._subscribers = Subscribers(self._subscribers.members)
         twin._conversation = self._conversation.clone(thread_id)
-        twin._active = twin._stop = None
-        twin._active_options = {}
         return twin
+
+    def observe_messages(self) -> Observable[list[Message]]:
+        """Return the messages as a hot RxPY observable: the present ones, then every change, across runs."""
+        from agui_client._run.observable import observe_changes
+
+        return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
+
+    def observe_state(self) -> Observable[Any]:
+        """Return the state as a hot RxPY observable: the present one, then every change, across runs."""
+        from agui_client._run.observable import observe_changes
+
+        return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
+
+    # --- middleware, subscribers, observers, tools
+
+    def use(self, *middleware: Middleware) -> Self:
+        """Put functions around every run, inside those that are there already.
+
+        Args:
+            middleware: `async def function(input, next)` that yields events, usually those of `next(input)`.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: One of them is not a function.
+        """
+        for function in middleware:
+            if not callable(function):
+                raise UsageError(f"middleware is a function (input, next), not {function!r}")
+        self._middleware += middleware
+        return self
+
+    def subscribe(self, subscriber: Subscriber) -> Subscription:
+        """Call a subscriber's hooks, from the next event on.
+
+        Args:
+            subscriber: An instance of a `Subscriber` subclass.
+
+        Returns:
+            The subscription; leave it as a block, or call `unsubscribe()`.
+
+        Raises:
+            UsageError: It is not a subscriber.
+        """
+        if not isinstance(cast("object", subscriber), Subscriber):
+            raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
+        return self._subscribers.add(subscriber)
+
+    def on(self, event_type: type[BaseEvent]) -> Callable[[FunctionT], FunctionT]:
+        """Decorate a function, sync or async, to be called with every event of a type.
+
+        Args:
+            event_type: An event class of `ag_ui.core`; `BaseEvent` for all.
+
+        Returns:
+            The decorator; the function takes the event, and the `HookContext` after it if it wants.
+
+        Raises:
+            UsageError: The type is not a class of events.
+        """
+        kind: Any = event_type
+        if not (isinstance(kind, type) and issubclass(kind, BaseEvent)):
+            raise UsageError(f"on() takes a class of events, such as TextMessageContentEvent, not {event_type!r}")
+
+        def register(function: FunctionT) -> FunctionT:
+            """Call the function from the next event on."""
+            self._subscribers.add(EventSubscriber(event_type, function))
+            return function
+
+        return register
+
+    def add_observer(self, observer: RunObserver) -> Self:
+        """Let an observer watch runs, from the next call on.
+
+        Args:
+            observer: An instance of a `RunObserver` subclass.
+
+        Returns:
+            The agent itself.
+
+        Raises:
+            UsageError: It is not an observer.
+        """
+        if not isinstance(cast("object", observer), RunObserver):
+            raise UsageError(f"an observer is an instance of a RunObserver subclass, not {observer!r}")
+        self._observers.append(observer)
+        return self
+
+    @overload
+    def tool(self, function: Callable[P, R], /, **options: Unpack[NamedToolOptions]) -> FunctionTool[P, R]: ...
+    @overload
+    def tool(self, /, **options: Unpack[NamedToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[NamedToolOptions]) -> Any:
+        """Decorate a function to make it a tool of this agent: `@agent.tool`, or `@agent.tool(approval="always")`.
+
+        Args:
+            function: A function, a coroutine function or a bound method; see `agui_client.tool`.
+            options: The tool's name, description, approval and timeout; see `NamedToolOptions`.
+
+        Returns:
+            The tool, which can be called like the function.
+
+        Raises:
+            UsageError: It cannot be offered, or a function chooses this agent's tools.
+        """
+        from agui_client._tools.function import FunctionTool
+        from agui_client._tools.toolset import Toolset
+
+        if function is None:
+            return partial(self.tool, **options)
+        if callable(self.tools) or isinstance(self.tools, Toolset):
+            raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
+        made = FunctionTool(function, **options)
+        self.tools = [*self.tools, made]
+        return made
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
 
+    # --- putting a call together
+
     def _prepare(self, run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
-        """The last look at an input before the agent gets it (INPUT-3)."""
+        """Check an input for the last time before the agent gets it (INPUT-3)."""
         return prepare_input(run_input, warnings)
 
-    def _plan_run(self, prompt: Prompt, options: RunOptions, reducer: Reducer) -> Start:
-        """A run that starts when its block is entered, reduced by the conversation or by a reducer ahead of it."""
+    def _address(self) -> str | None:
+        """Return the address of a remote agent; None for one in this process."""
+        return None
 
-        def begin() -> Rounds:
-            """Ask, in the run's event loop."""
-            # Loaded when something is asked: importing the package should cost next to nothing.
-            from agui_client._asking import Asking
-            from agui_client._following import followed
-
-            asking = Asking(self._conversation, prompt, options, self.tools)
-            asking.take_in(self._conversation)
-            warnings = WarningLog()
-            asking.warn(warnings)
-            plan = self._plan(asking.input, reducer, warnings, self.run, asking.added)
-            following = followed(asking, self._conversation, reducer, self._approve, self._answer, self._limits)
-            return Rounds(Exchange(plan, Course(self.messages)), following)
-
-        return self._run_of(begin, options)
-
-    def _plan_replay(self, options: RunOptions) -> Start:
-        """A run that tells the thread again, through `connect`."""
-
-        def begin() -> Rounds:
-            """Ask, in the run's event loop."""
-            from agui_client._asking import replay_input
-
-            asked, reducer = replay_input(self._conversation, options, self.tools), self._conversation.reducer
-            plan = self._plan(asked, reducer, WarningLog(), self.connect, ())
-            return Rounds(Exchange(replace(plan, is_replay=True), Course(self.messages)))
-
-        return self._run_of(begin, options)
-
-    def _run_of(self, begin: Callable[[], Rounds], options: RunOptions) -> Start:
-        """A run that holds the conversation from entering its block to leaving it."""
+    def _starting(self, prompt: Prompt, options: RunOptions, *, is_replay: bool = False) -> Start:
+        """Return the function that makes the engine of a call when its block is entered."""
         if not self._takes_wire_options and not options.keys().isdisjoint(("headers", "timeout")):
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
 
-        def start(stack: ExitStack) -> Rounds:
-            """Hold the conversation, and begin."""
-            stack.enter_context(self._conversation.running())
-            rounds = begin()
-            self._active_options, self._stop = options, partial(LoopThread().call, rounds.interrupt)
-            stack.callback(self._forget)
-            return rounds
+        def start(loop: RunLoop) -> Engine:
+            """Make the engine."""
+            return Engine(self._setup(is_replay=is_replay), prompt, options, loop)
 
         return start
 
-    def _plan(
-        self, asked: RunAgentInput, reducer: Reducer, warnings: WarningLog, run: Run, added: Sequence[Message]
-    ) -> Plan:
-        own = self._conversation.reducer
-        if reducer is not own:
-            reducer.set_messages(own.messages)
-            reducer.set_state(own.state)
-            own.use_warnings(WarningLog(is_logged=False))
-        reducer.use_warnings(warnings)
-        return Plan(
-            input=asked,
-            run=lambda prepared: run(self._prepare(prepared, warnings)),
-            reducer=reducer,
-            warnings=warnings,
+    def _setup(self, *, is_replay: bool) -> CallSetup:
+        run: Run = self.connect if is_replay else self.run
+        observers = [*self._observers, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
+        info = AgentInfo(self.agent_id, self.agent_id if self._is_named else None, self.description, self._address())
+        return CallSetup(
+            agent=info,
+            owner=self,
+            run=run,
+            prepare=self._prepare,
+            conversation=self._conversation,
+            tools=self.tools,
+            approve=self._approve,
+            answer=self._answer,
+            limits=self._limits,
+            on_abort=self._on_abort,
             middleware=tuple(self._middleware),
-            roster=self._roster,
+            subscribers=self._subscribers,
+            observers=Observers(observers),
             null_fields=self._null_fields,
             strict=self._strict,
-            listeners=self._conversation.listeners if reducer is own else (),
-            trace=self._trace,
-            on_begin=self._begin,
-            on_end=partial(settle, self._conversation, added),
-            on_left=partial(leave, self._conversation, added),
-            on_replies=self._conversation.keep,
-            on_abort=self._on_abort,
-            is_ahead=reducer is not own,
+            is_replay=is_replay,
         )
 
-    def _trace(self, asked: RunAgentInput, first: RunTrace | None) -> RunTrace:
-        """The span of a run."""
-        return trace_run(
-            thread_id=asked.thread_id,
-            run_id=asked.run_id,
-            agent_id=self.agent_id,
-            agent_name=self._agent_name,
-            description=self.description,
-            url=self._url(),
-            first=first,
-        )
 
-    def _url(self) -> str | None:
-        """Where the agent lives; None for one in this process."""
-        return None
-
-    def _begin(self, exchange: Exchange) -> None:
-        self._active = exchange
-
-    def _forget(self) -> None:
-        self._active = self._stop = None
-        self._active_options = {}
+def _own_list(tools: ToolSource) -> ToolSource:
+    """Return tools as a list of their own; a toolset or a function that chooses tools as it is."""
+    return list(cast("Iterable[Any]", tools)) if isinstance(tools, Iterable) else tools

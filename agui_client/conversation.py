@@ -1,28 +1,46 @@
-"""A conversation: messages, state and pending interrupts of one thread, saved and restored as one document."""
+"""A conversation: messages, state and what is pending of one thread, saved and restored as one document."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
 
-from agui_client._pipeline.extent import DEEPEST_TEXT, nests_deeper
-from agui_client._pipeline.reduce import Change, Reducer
+from agui_client._interrupts.answers import Resume, cancel_all, cover
+from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.interrupts import Resume, cancel_all, cover
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
     from ag_ui.core import ToolCall
 
-    from agui_client._pipeline.replies import Replies
+    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.replay import ReplayReducer
+    from agui_client._protocol.verify import Verifier
 
 Listener = Callable[[Change], None]
+
+
+class Mark(Enum):
+    """Facts about a message or tool call that its model has no place for."""
+
+    PENDING = auto()
+    """The last run left the call to the application."""
+    INCOMPLETE = auto()
+    """A run began the message or call and did not complete it."""
+    EXECUTED = auto()
+    """The function of the call was called; it is never called again."""
+    UNREPORTED = auto()
+    """The call was executed, and no run has received its result yet."""
+    UNFINISHED = auto()
+    """The run that made the call did not finish; no function is called for it unless somebody approves it."""
 
 
 class ConversationSnapshot(BaseModel):
@@ -31,21 +49,21 @@ class ConversationSnapshot(BaseModel):
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
 
     version: Literal[1] = 1
-    """The version of this document's shape."""
+    """The version of the document's shape."""
     thread_id: str
-    """The conversation."""
+    """The id of the thread."""
     messages: list[Message] = Field(default_factory=list["Message"])
-    """Its messages, in order."""
+    """The messages, in order."""
     state: Any = None
-    """Its state, any JSON value."""
+    """The state, any JSON value."""
     pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
-    """What its last run waits for."""
+    """The interrupts that the next run must answer."""
     abandoned: bool = False
     """Whether the next run abandons those interrupts."""
     pending_tool_call_ids: list[str] = Field(default_factory=list[str])
-    """The tool calls its last run left to the application."""
+    """The tool calls that the last run left to the application."""
     kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
-    """Answers to interrupts of that run that were given already, and go out with the rest."""
+    """Answers to interrupts that were given already and are sent with the remaining ones."""
     incomplete_ids: list[str] = Field(default_factory=list[str])
     """The messages and tool calls that runs began and did not complete."""
     executed_call_ids: list[str] = Field(default_factory=list[str])
@@ -53,103 +71,154 @@ class ConversationSnapshot(BaseModel):
     unfinished_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
     unheard_ids: list[str] = Field(default_factory=list[str])
-    """The messages that were said to runs which then never started; saying one again does not say it twice."""
+    """The results of executed tool calls that no run has received yet."""
 
 
 class Conversation:
-    """Messages, state and interrupts of one thread, and the lock that keeps runs on it apart.
+    """Messages, state and pending work of one thread, and the lock that keeps its runs apart.
 
     Args:
-        thread_id: The thread; None mints an id.
-        messages: What was said before.
-        state: The state both sides write, any JSON value.
+        thread_id: The id of the thread; None makes one.
+        messages: The first messages.
+        state: The first state, any JSON value.
     """
 
     def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
         self.thread_id = thread_id or str(uuid4())
-        """The thread."""
-        self.reducer = Reducer(as_messages(messages), {} if state is None else _state_of_our_own(state))
-        """Where events become messages and state."""
+        """The id of the thread."""
+        self.reducer = Reducer(as_messages(messages), {} if state is None else _own_copy(state))
+        """The messages and the state; during a replay, with the replayed ones among them."""
         self.pending_interrupts: list[Interrupt] = []
-        """What the last run waits for."""
-        self.pending_tool_call_ids: list[str] = []
-        """The tool calls the last run left to the application, whether answered since or not."""
-        self.postponed_ids: Sequence[str] = ()
-        """Of those, the ones that stay pending although the conversation went on."""
-        self.incomplete_ids: list[str] = []
-        """The messages and tool calls that runs began and did not complete."""
-        self.executed_call_ids: dict[str, None] = {}
-        """The tool calls whose functions were called here, in order; none of them is called again."""
-        self.unfinished_call_ids: list[str] = []
-        """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
-        self.unstarted: Sequence[Message] = ()
-        """What was said to runs that then never started; saying it again does not say it twice."""
-        self._kept: list[ResumeEntry] = []
-        self._abandoned = False
-        self._is_running = False
+        """The interrupts that the next run must answer."""
         self.listeners: list[Listener] = []
-        """Who hears of every change."""
-        self.ahead: Reducer | None = None
-        """While a run that has a reducer of its own is answered, that one; what is edited here is edited there."""
+        """Functions that are called after every change."""
+        self._interrupt: Callable[[], None] | None = None
+        self._marks: dict[Mark, dict[str, None]] = {mark: {} for mark in Mark}
+        self._kept_answers: list[ResumeEntry] = []
+        self._abandoned = False
+        self._local = self.reducer
 
     @contextmanager
-    def running(self) -> Generator[None]:
-        """Hold the conversation for one run.
+    def running(self, interrupt: Callable[[], None]) -> Generator[None]:
+        """Reserve the conversation for one run.
+
+        Args:
+            interrupt: Stops the run, from any thread.
 
         Raises:
-            RunInProgressError: Another run holds it.
+            RunInProgressError: Another run is going on.
         """
-        if self._is_running:
+        if self.is_running:
             raise RunInProgressError(
                 f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
                 "or clone() the agent for parallel work"
             )
-        self._is_running = True
+        self._interrupt = interrupt
         try:
             yield
         finally:
-            self._is_running = False
+            self._interrupt = None
 
     @property
     def is_running(self) -> bool:
-        """Whether a run holds the conversation."""
-        return self._is_running
+        """Whether a run is going on."""
+        return self._interrupt is not None
+
+    def interrupt_run(self) -> None:
+        """Stop the run that is going on, if there is one."""
+        if (interrupt := self._interrupt) is not None:
+            interrupt()
 
     @property
-    def pending_tool_calls(self) -> list[ToolCall]:
-        """The tool calls the last run left to the application that nobody answered since."""
-        answered = {each.tool_call_id for each in self.reducer.messages if isinstance(each, ToolMessage)}
-        calls = [self.reducer.tool_call(each) for each in self.pending_tool_call_ids if each not in answered]
-        return [call for call in calls if call is not None]
+    def messages(self) -> list[Message]:
+        """The messages so far, as a new list."""
+        return self.reducer.messages
+
+    @property
+    def state(self) -> Any:
+        """The state so far."""
+        return self.reducer.state
+
+    # --- editing
 
     def add_messages(self, messages: Iterable[MessageLike]) -> None:
         """Append messages."""
         if added := as_messages(messages):
-            self._edit(lambda reducer: reducer.add_messages(added), Change.MESSAGES)
+            self.reducer.add_messages(added)
+            self.notify(Change.MESSAGES)
 
     def add_results(self, results: Sequence[ToolMessage]) -> None:
-        """Put results of tool calls where they belong."""
+        """Insert results of tool calls behind their calls."""
         if results:
             self.reducer.add_results(results)
             self.notify(Change.MESSAGES)
 
-    def take_back(self, messages: Iterable[Message]) -> None:
-        """Remove messages that were added for a run which then could not be sent."""
-        taken = {message.id for message in messages}
-        self.set_messages([message for message in self.reducer.messages if message.id not in taken])
+    def remove_messages(self, message_ids: Collection[str]) -> None:
+        """Remove messages by their ids."""
+        if message_ids:
+            self.set_messages([message for message in self.reducer.messages if message.id not in message_ids])
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages."""
-        held = as_messages(messages)
-        self._edit(lambda reducer: reducer.set_messages(held), Change.MESSAGES)
+        self.reducer.set_messages(as_messages(messages))
+        self.notify(Change.MESSAGES)
 
     def set_state(self, state: Any) -> None:
-        """Replace the state; the value is copied, so that it stays the caller's."""
-        held = _state_of_our_own(state)
-        self._edit(lambda reducer: reducer.set_state(held), Change.STATE)
+        """Replace the state by a copy of a JSON value."""
+        self.reducer.set_state(_own_copy(state))
+        self.notify(Change.STATE)
 
-    def answers(self, resume: Resume | None) -> list[ResumeEntry]:
-        """The resume entries of the next run.
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call a function after every change to messages or state.
+
+        Args:
+            listener: Called with the parts that changed.
+
+        Returns:
+            A function that ends it; idempotent.
+        """
+        self.listeners.append(listener)
+
+        def stop() -> None:
+            """Remove the listener."""
+            with suppress(ValueError):
+                self.listeners.remove(listener)
+
+        return stop
+
+    def notify(self, change: Change) -> None:
+        """Call the listeners."""
+        if self.listeners and change:
+            for listener in tuple(self.listeners):
+                listener(change)
+
+    # --- marks
+
+    def marked(self, mark: Mark) -> list[str]:
+        """Return the ids of the messages and calls that have a mark, in the order they got it."""
+        return list(self._marks[mark])
+
+    def mark(self, mark: Mark, item_ids: Iterable[str]) -> None:
+        """Mark messages or calls."""
+        self._marks[mark].update(dict.fromkeys(item_ids))
+
+    def unmark(self, mark: Mark, item_ids: Iterable[str] | None = None) -> None:
+        """Remove a mark from messages or calls; from all if no ids are given."""
+        marked = self._marks[mark]
+        for item_id in list(marked) if item_ids is None else item_ids:
+            marked.pop(item_id, None)
+
+    # --- pending work
+
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The tool calls that the last run left to the application and that have no result yet."""
+        answered = self._answered_call_ids()
+        calls = [self.reducer.tool_call(each) for each in self._marks[Mark.PENDING] if each not in answered]
+        return [call for call in calls if call is not None]
+
+    def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
+        """Return the resume entries of the next run.
 
         Args:
             resume: The caller's answers; None if there are none.
@@ -161,67 +230,39 @@ class Conversation:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
         """
         if self._abandoned and resume is None:
-            return self._kept + cancel_all(self.pending_interrupts)
-        return self._kept + cover(self.pending_interrupts, resume)
+            return self._kept_answers + cancel_all(self.pending_interrupts)
+        return self._kept_answers + cover(self.pending_interrupts, resume)
 
-    def keep(self, replies: Replies) -> None:
-        """Keep the answers that were given while others still wait for the caller."""
-        if not replies.goes_on:
-            answered = {entry.interrupt_id for entry in replies.entries}
-            self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
-            self._kept += replies.entries
+    def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
+        """Keep answers to pending interrupts, to be sent with those that are still missing."""
+        answered = {entry.interrupt_id for entry in entries}
+        self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
+        self._kept_answers += entries
 
     def abandon_interrupts(self) -> None:
-        """Let the next run abandon whatever is pending."""
+        """Let the next run cancel the pending interrupts."""
         self._abandoned = True
 
-    def mark(self, incomplete_ids: Iterable[str], completed_ids: Collection[str] = ()) -> None:
-        """Take note of what a run did not complete, and of what it did after all."""
-        before = [item_id for item_id in self.incomplete_ids if item_id not in completed_ids]
-        self.incomplete_ids = list(dict.fromkeys([*before, *incomplete_ids]))
+    def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str]) -> None:
+        """Replace what is pending by what a run left.
 
-    def mark_calls(self, unfinished_ids: Iterable[str], finished_ids: Collection[str] = ()) -> None:
-        """Take note of the calls of runs that did not finish, and of those that were made by one which did."""
-        before = [each for each in self.unfinished_call_ids if each not in finished_ids]
-        self.unfinished_call_ids = list(dict.fromkeys([*before, *unfinished_ids]))
-
-    def settle(self, interrupts: Sequence[Interrupt], tool_calls: Sequence[ToolCall]) -> None:
-        """Replace what is pending by what a run left; calls that an interrupt is about go with the interrupt."""
-        asked_about = {interrupt.tool_call_id for interrupt in interrupts}
+        Args:
+            interrupts: The interrupts that the next run must answer.
+            tool_call_ids: The calls without a result; those that an interrupt is about go with the interrupt.
+        """
+        with_interrupt = {interrupt.tool_call_id for interrupt in interrupts}
         self.pending_interrupts = list(interrupts)
-        left = [call.id for call in tool_calls if call.id not in asked_about]
-        self.pending_tool_call_ids = list(dict.fromkeys([*self.postponed_ids, *left]))
-        self.postponed_ids = ()
-        self._kept = []
+        self.unmark(Mark.PENDING)
+        self.mark(Mark.PENDING, (each for each in tool_call_ids if each not in with_interrupt))
+        self._kept_answers = []
         self._abandoned = False
 
-    def note_started(self) -> None:
-        """Take note that a run has begun, so that all that was said was heard."""
-        self.unstarted = ()
-
-    def note_unstarted(self, said: Sequence[Message]) -> None:
-        """Take note that a run never started, and of what was said to it."""
-        held = {message.id for message in self.reducer.messages}
-        self.unstarted = [*(message for message in self.unstarted if message.id in held), *said]
-
-    def is_repeated(self, message: Message) -> bool:
-        """Whether this was the last thing said, to a run that never started."""
-        last = self.reducer.messages[-1:]
-        return any(held.id == last[0].id and _says_the_same(held, message) for held in self.unstarted if last)
-
-    def unstarted_results(self, tool_call_ids: Collection[str]) -> list[ToolMessage]:
-        """The answers to these calls that were given to a run that never started."""
-        held = {message.id for message in self.reducer.messages}
-        given = [each for each in self.unstarted if isinstance(each, ToolMessage) and each.id in held]
-        return [message for message in given if message.tool_call_id in tool_call_ids]
-
-    def carried_out_unheard(self, tool_call_ids: Collection[str]) -> set[str]:
-        """Of these calls the ones that were carried out for a run that never started."""
-        answered = {message.tool_call_id for message in self.unstarted_results(tool_call_ids)}
-        return answered & self.executed_call_ids.keys()
+    def is_unreported(self, tool_call_id: str) -> bool:
+        """Whether a call was executed and no run has received its result."""
+        return tool_call_id in self._marks[Mark.UNREPORTED]
 
     def check_results(self, results: Mapping[str, object]) -> list[str]:
-        """Hold answers to tool calls against the calls (TOOL-10).
+        """Check that answers to tool calls fit the conversation (TOOL-10).
 
         Args:
             results: The answers by tool call id.
@@ -230,102 +271,125 @@ class Conversation:
             The pending calls that stay without an answer.
 
         Raises:
-            UsageError: An answer is to no call, or to one that was answered before.
+            UsageError: The call does not exist, or has a result.
         """
         messages = self.reducer.messages
         called = {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()}
-        answered = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
-        renewable = {message.tool_call_id for message in self.unstarted_results(answered)}
+        answered = self._answered_call_ids()
         for tool_call_id in results:
-            if tool_call_id not in called or tool_call_id in answered - renewable:
-                state = "has a result already" if tool_call_id in answered else "was never made"
-                raise UsageError(f"tool_results answers {tool_call_id!r}, a call that {state}; nothing was sent")
-        return [each for each in self.pending_tool_call_ids if each not in results and each not in answered]
+            if tool_call_id not in called:
+                raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
+            if tool_call_id in answered and not self.is_unreported(tool_call_id):
+                raise UsageError(
+                    f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
+                )
+        return [each for each in self._marks[Mark.PENDING] if each not in results and each not in answered]
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Hear of every change to messages or state.
+    def _answered_call_ids(self) -> set[str]:
+        return {each.tool_call_id for each in self.reducer.messages if isinstance(each, ToolMessage)}
+
+    def withheld_calls(self) -> dict[str, str]:
+        """Return the calls that no function is to be called for, with the reason."""
+        return {
+            **dict.fromkeys(self._marks[Mark.UNFINISHED], "the run that made it did not finish"),
+            **dict.fromkeys(self._marks[Mark.INCOMPLETE], "its arguments never ended"),
+            **dict.fromkeys(self._marks[Mark.EXECUTED], "its function was called before"),
+        }
+
+    def mark_run(self, outcome: Outcome, verifier: Verifier) -> None:
+        """Take over from a run that started which items it completed and which it left open."""
+        earlier = [each for each in verifier.left_open_before if each not in outcome.completed_ids]
+        self.unmark(Mark.INCOMPLETE, outcome.completed_ids)
+        self.mark(Mark.INCOMPLETE, [*earlier, *verifier.left_open])
+        self.unmark(Mark.UNFINISHED, outcome.tool_call_ids)
+        self.mark(Mark.UNFINISHED, outcome.unfinished_call_ids)
+        self.unmark(Mark.UNREPORTED)
+
+    # --- replays
+
+    def begin_replay(self, replay: ReplayReducer) -> None:
+        """Show a replayed thread merged with the local one."""
+        self._local, self.reducer = self.reducer, replay
+
+    def end_replay(self, *, has_ended: bool) -> bool:
+        """Take over the merged thread; after a replay that ended early, go back to the local one.
 
         Args:
-            listener: Called with what changed.
+            has_ended: Whether the replay came to the end of a run.
 
         Returns:
-            A function that stops it; idempotent.
+            Whether the local thread goes on after that run, so that the replay ended early all the same.
         """
-        self.listeners.append(listener)
+        replay, self.reducer = cast("ReplayReducer", self.reducer), self._local
+        is_behind = has_ended and replay.is_behind
+        self.notify(replay.commit() if has_ended and not is_behind else Change.MESSAGES | Change.STATE)
+        return is_behind
 
-        def stop() -> None:
-            """Hear no more."""
-            with suppress(ValueError):
-                self.listeners.remove(listener)
-
-        return stop
-
-    def notify(self, change: Change) -> None:
-        """Tell the listeners."""
-        for listener in tuple(self.listeners):
-            listener(change)
-
-    def _edit(self, edit: Callable[[Reducer], None], change: Change) -> None:
-        edit(self.reducer)
-        if self.ahead is not None:
-            edit(self.ahead)
-        self.notify(change)
+    # --- documents
 
     def snapshot(self) -> ConversationSnapshot:
-        """The conversation as a document."""
+        """Return the conversation as a document."""
+        messages = self.reducer.messages
+        unreported = self._marks[Mark.UNREPORTED]
         return ConversationSnapshot(
             thread_id=self.thread_id,
-            messages=self.reducer.messages,
+            messages=messages,
             state=copy.deepcopy(self.reducer.state),
             pending_interrupts=self.pending_interrupts,
             abandoned=self._abandoned,
             pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
-            kept_answers=self._kept,
-            incomplete_ids=self.incomplete_ids,
-            executed_call_ids=list(self.executed_call_ids),
-            unfinished_call_ids=self.unfinished_call_ids,
-            unheard_ids=[message.id for message in self.unstarted],
+            kept_answers=self._kept_answers,
+            incomplete_ids=self.marked(Mark.INCOMPLETE),
+            executed_call_ids=self.marked(Mark.EXECUTED),
+            unfinished_call_ids=self.marked(Mark.UNFINISHED),
+            unheard_ids=[
+                each.id for each in messages if isinstance(each, ToolMessage) and each.tool_call_id in unreported
+            ],
         )
 
     def restore(self, document: ConversationSnapshot) -> None:
-        """Become what a document says.
+        """Replace the conversation by a saved one.
 
         Raises:
-            RunInProgressError: A run holds the conversation.
+            RunInProgressError: A run is going on.
         """
         if not isinstance(cast("object", document), ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
-        with self.running():
-            # It may refuse: nothing is taken over then.
+        with self.running(lambda: None):
+            # It may refuse the messages: then nothing is replaced.
             self.reducer.set_messages(document.messages)
-            # An older document of this thread does not know what was executed since.
-            executed = self.executed_call_ids if document.thread_id == self.thread_id else {}
-            self.executed_call_ids = {**dict.fromkeys(document.executed_call_ids), **executed}
+            # An older document of this thread does not know the calls that were executed since.
+            executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
+            unreported = set(document.unheard_ids)
             self.thread_id = document.thread_id
             self.reducer.set_state(copy.deepcopy(document.state))
             self.pending_interrupts = list(document.pending_interrupts)
-            self.pending_tool_call_ids = list(document.pending_tool_call_ids)
-            self.incomplete_ids = list(document.incomplete_ids)
-            self.unfinished_call_ids = list(document.unfinished_call_ids)
-            self.unstarted = [message for message in document.messages if message.id in document.unheard_ids]
-            self.postponed_ids = ()
-            self._kept = list(document.kept_answers)
+            self._kept_answers = list(document.kept_answers)
             self._abandoned = document.abandoned
+            self._marks = {
+                Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
+                Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),
+                Mark.EXECUTED: dict.fromkeys([*document.executed_call_ids, *executed]),
+                Mark.UNFINISHED: dict.fromkeys(document.unfinished_call_ids),
+                Mark.UNREPORTED: {
+                    each.tool_call_id: None
+                    for each in document.messages
+                    if isinstance(each, ToolMessage)
+                    and each.id in unreported
+                    and each.tool_call_id in document.executed_call_ids
+                },
+            }
         self.notify(Change.MESSAGES | Change.STATE)
 
     def clone(self, thread_id: str | None = None) -> Conversation:
-        """A second line of thought: the same messages, state and interrupts, on the same thread unless one is given."""
+        """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
         twin = Conversation(thread_id or self.thread_id)
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         return twin
 
 
-def _state_of_our_own(state: Any) -> Any:
-    """A copy of the application's state, which fits into a saved conversation and a run input as their one member."""
+def _own_copy(state: Any) -> Any:
+    """Return a copy of the application's state that fits into a saved conversation and a run input."""
     if nests_deeper(state, DEEPEST_TEXT - 1):
         raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
     return copy.deepcopy(state)
-
-
-def _says_the_same(held: Message, message: Message) -> bool:
-    return type(held) is type(message) and held.content == message.content

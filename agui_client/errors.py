@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
+"""The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
 AGUIError                          thread_id, run_id, partial
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
@@ -14,6 +14,7 @@ AGUIError                          thread_id, run_id, partial
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
 ├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
+├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from ag_ui.core import BaseEvent, RunErrorEvent
 
-    from agui_client.result import RunResult
+    from agui_client._run.result import RunResult
 
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
@@ -41,7 +42,7 @@ class AGUIError(Exception):
     run_id: str | None = None
     """The run that failed; None when there was no run."""
     partial: RunResult | None = None
-    """What had arrived when the run failed; None when there was no run. Its messages stay on the agent."""
+    """The result so far when the run failed; None when there was no run. Its messages stay on the agent."""
 
     def __reduce__(self) -> tuple[Callable[..., AGUIError], tuple[object, ...]]:
         return _rebuild, (type(self), self.args, self.__dict__)
@@ -229,6 +230,10 @@ class ToolRoundsExceededError(AGUIError):
     def __init__(self, message: str, *, rounds: int) -> None:
         super().__init__(message)
         self.rounds = rounds
+
+
+class ToolsetError(AGUIError):
+    """A toolset could not be opened, could not list its tools, or lost its connection; `__cause__` says why."""
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -1,7 +1,7 @@
-"""LangGraph's older AG-UI adapters: a question is a custom event, an answer rides in `forwardedProps` (INT-1, INT-7).
+"""LangGraph's older AG-UI adapters: interrupts are custom events, answers go in `forwardedProps` (INT-1, INT-7).
 
-Adapters before AG-UI 1.0, and later ones unless they are told otherwise (`emit_interrupt_outcome=True`), end an
-interrupted run as if it had succeeded. `langgraph_interrupts` gives their questions and answers the protocol's form.
+Adapters before AG-UI 1.0, and later ones without the option `emit_interrupt_outcome=True`, end an interrupted run as if
+it had succeeded. `langgraph_interrupts` translates their interrupts and the answers from and to that form.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ag_ui.core import (
 )
 from pydantic_core import from_json, to_json
 
-from agui_client._pipeline.events import WireEvent
-from agui_client._pipeline.middleware import Next
-from agui_client._pipeline.schema import is_array, is_object
+from agui_client._protocol.events import WireEvent
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.middleware import Next
 from agui_client.errors import UsageError
 
 _EVENT = "on_interrupt"
@@ -49,30 +49,30 @@ async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterato
     adapter sends with its raw events (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
 
     Args:
-        input: What is asked.
+        input: The input of the run.
         next: The rest of the chain.
 
     Yields:
         The run's events.
 
     Raises:
-        UsageError: The answers cannot be told to this server; nothing was sent.
+        UsageError: The answers cannot be sent to this server; nothing was sent.
     """
-    held: list[CustomEvent] = []
+    questions: list[CustomEvent] = []
     async for event in next(_resumed(input)):
         if isinstance(event, CustomEvent) and event.name == _EVENT:
-            held.append(event)
+            questions.append(event)
             continue
-        if held and isinstance(event, RunFinishedEvent) and event.outcome is None:
-            yield event.model_copy(update={"outcome": _outcome(event.run_id, held)})
-            held.clear()
+        if questions and isinstance(event, RunFinishedEvent) and event.outcome is None:
+            yield event.model_copy(update={"outcome": _outcome(event.run_id, questions)})
+            questions.clear()
             continue
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
-            for question in held:
+            for question in questions:
                 yield question
-            held.clear()
+            questions.clear()
         yield event
-    for question in held:
+    for question in questions:
         yield question
 
 
@@ -80,41 +80,44 @@ async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterato
 
 
 def _outcome(run_id: str, questions: Sequence[CustomEvent]) -> RunFinishedInterruptOutcome:
-    asked = [_interrupt(question, f"{run_id}/{index}") for index, question in enumerate(questions)]
-    # An adapter may tell of one interrupt twice; ids are unique (INT-2).
-    return RunFinishedInterruptOutcome(interrupts=list({interrupt.id: interrupt for interrupt in asked}.values()))
+    interrupts = [_interrupt(question, f"{run_id}/{index}") for index, question in enumerate(questions)]
+    # An adapter may send one interrupt twice; ids are unique (INT-2).
+    return RunFinishedInterruptOutcome(interrupts=list({interrupt.id: interrupt for interrupt in interrupts}.values()))
 
 
 def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
     raw = _parsed(question.value)
-    told: Mapping[str, Any] = raw if is_object(raw) else {"message": raw}
+    members: Mapping[str, Any] = raw if is_object(raw) else {"message": raw}
     native: Mapping[str, Any] = question.raw_event if is_object(question.raw_event) else {}
-    reason = _first(str, told, "reason")
+    reason = _first(str, members, "reason")
     return Interrupt(
         id=_OURS + (_native_id(native) or fallback_id),
         reason="langgraph:interrupt" if reason is None else reason,
-        message=_first(str, told, "message"),
-        tool_call_id=_first(str, told, "toolCallId", "tool_call_id"),
-        response_schema=_first(dict, told, "responseSchema", "response_schema") or _native_schema(native),
-        expires_at=_first(str, told, "expiresAt", "expires_at"),
+        message=_first(str, members, "message"),
+        tool_call_id=_first(str, members, "toolCallId", "tool_call_id"),
+        response_schema=_first(dict, members, "responseSchema", "response_schema") or _native_schema(native),
+        expires_at=_first(str, members, "expiresAt", "expires_at"),
         metadata={"langgraph": {"raw": raw}},
         subagent_run_id=question.subagent_run_id,
     )
 
 
 def _parsed(value: Any) -> Any:
-    """What the graph asked; adapters send an object or array as JSON text, which stays text if no run can hold it."""
+    """Parse the value that the graph passed to `interrupt()`: adapters send objects and arrays as JSON text.
+
+    Text that no interrupt can carry as JSON stays text.
+    """
     if not isinstance(value, str):
-        return value if _is_holdable(value) else None
+        return value if _is_portable(value) else None
     try:
         parsed: object = from_json(value)
     except ValueError:
         return value
-    return parsed if (is_object(parsed) or is_array(parsed)) and _is_holdable(parsed) else value
+    return parsed if (is_object(parsed) or is_array(parsed)) and _is_portable(parsed) else value
 
 
-def _is_holdable(value: Any) -> bool:
-    """Whether it is JSON where an interrupt has it: a number may be out of range, or the whole nested too deeply."""
+def _is_portable(value: Any) -> bool:
+    """Whether an interrupt can carry the value: numbers in range, and not nested too deeply."""
     outcome = {"outcome": {"interrupts": [{"metadata": {"langgraph": {"raw": value}}}]}}
     try:
         from_json(to_json(outcome), allow_inf_nan=False)
@@ -130,19 +133,19 @@ def _native_id(native: Mapping[str, Any]) -> str | None:
 
 def _native_schema(native: Mapping[str, Any]) -> dict[str, Any] | None:
     given = _first(dict, native, "response_schema")
-    return given if _is_holdable(given) else None
+    return given if _is_portable(given) else None
 
 
-def _first(kind: type[Any], told: Mapping[str, Any], *names: str) -> Any:
-    """The first member of the expected kind; None if there is none."""
-    return next((told[name] for name in names if isinstance(told.get(name), kind)), None)
+def _first(kind: type[Any], members: Mapping[str, Any], *names: str) -> Any:
+    """Return the first member of the expected kind; None if there is none."""
+    return next((members[name] for name in names if isinstance(members.get(name), kind)), None)
 
 
 # --- answers
 
 
 def _resumed(run_input: RunAgentInput) -> RunAgentInput:
-    """The input with answers where the adapter looks for them, if they are to questions that it asked in this way."""
+    """Return the input with answers where the adapter reads them, if they answer interrupts of an older adapter."""
     entries = run_input.resume or []
     if not entries or not all(entry.interrupt_id.startswith(_OURS) for entry in entries):
         return run_input
@@ -152,8 +155,8 @@ def _resumed(run_input: RunAgentInput) -> RunAgentInput:
             "forwarded_props carry the answers to this server, so they must be an object; nothing was sent"
         )
     command: Any = props.get("command")
-    told = {**(command if is_object(command) else {}), "resume": _command_resume(entries)}
-    return run_input.model_copy(update={"resume": None, "forwarded_props": {**props, "command": told}})
+    resumed = {**(command if is_object(command) else {}), "resume": _command_resume(entries)}
+    return run_input.model_copy(update={"resume": None, "forwarded_props": {**props, "command": resumed}})
 
 
 def _command_resume(entries: Sequence[ResumeEntry]) -> Any:
@@ -163,7 +166,7 @@ def _command_resume(entries: Sequence[ResumeEntry]) -> Any:
         return answers
     if len(answers) > 1:
         raise UsageError(
-            f"{len(answers)} interrupts cannot be answered at once: this server does not tell their ids; "
+            f"{len(answers)} interrupts cannot be answered at once: this server does not send their ids; "
             "let its adapter send raw events (emit_raw_events=True), or speak AG-UI 1.0 (emit_interrupt_outcome=True); "
             "nothing was sent"
         )
@@ -179,14 +182,14 @@ def _answer(entry: ResumeEntry) -> Any:
 def _alone(answer: Any) -> Any:
     if answer is None or answer == {}:
         raise UsageError(
-            "an answer of nothing cannot be told to this server, which would ask again; "
+            "an empty answer cannot be sent to this server, which would interrupt again; "
             "give Resolve(...) a value, or Cancel(); nothing was sent"
         )
     return json.dumps(answer) if isinstance(answer, str) and _is_json(answer) else answer
 
 
 def _is_json(text: str) -> bool:
-    """Whether the adapter would take the text for something else."""
+    """Whether the adapter would parse the text as something else."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -1,24 +1,23 @@
-"""People at a notebook, ready-made: `approve=NotebookApprover()`, `answer=NotebookAnswerer()` (extra `notebook`).
+"""Approval and answers in a notebook: `approve=NotebookApprover()`, `answer=NotebookAnswerer()` (extra `notebook`).
 
-Buttons and fields below the cell, while the kernel's loop goes on: runs are awaited, `await agent.run_agent(...)`. From
-ipykernel 7.4 on a click reaches a cell that is still waiting. Before that, and without ipywidgets, questions are asked
-with `input()`, which stops the loop meanwhile. Where nobody can type, a call is denied and an interrupt left.
+Questions are buttons and fields below the cell, and runs are awaited: `await agent.run_agent(...)`. Since ipykernel 7.4
+a click reaches a cell that is still waiting. Before that, and without ipywidgets, questions use `input()`, which blocks
+the event loop meanwhile. Where nobody can type, a call is denied and an interrupt stays pending.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agui_client._answers.form import AnswerForm, decision_form, read_arguments
+from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._tools.approval import Approve, Deny
-from agui_client._tools.sight import json_text, sentence
-from agui_client._widgets import Panel, area, field_input, widget
+from agui_client._widgets.escaping import json_text, sentence
+from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
+from agui_client._widgets.panel import Panel, area, field_input, widget
 from agui_client.errors import InterruptsNotCoveredError
-from agui_client.interrupts import Answer, Cancel, Resolve, cover, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,18 +35,18 @@ _EXPIRED = "It has expired, and cannot be answered."
 
 
 class NotebookApprover:
-    """Asks whoever sits at the notebook to approve tool calls; the arguments may be changed, a no may have a reason.
+    """Asks the user of a notebook to approve tool calls, whose arguments may be edited; a denial may have a reason.
 
     Args:
-        widgets: Whether to ask with widgets instead of `input()`; if left out, with widgets where clicks arrive. True
-            for a run that no cell waits for, such as `asyncio.create_task(agent.run_agent(...))`.
+        widgets: Whether to use widgets instead of `input()`; if left out, widgets are used where clicks reach a waiting
+            cell. True for a run that no cell waits for, such as `asyncio.create_task(agent.run_agent(...))`.
     """
 
     def __init__(self, *, widgets: bool | None = None) -> None:
         self._uses_widgets = _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, request: ApprovalRequest) -> Approve | Deny:
-        """Ask about one call.
+        """Ask for approval of one call.
 
         Args:
             request: The call.
@@ -55,12 +54,12 @@ class NotebookApprover:
         Returns:
             The decision.
         """
-        asked = f"The agent wants to call {request.name}. {request.tool.description}"
+        question = f"The agent wants to call {request.name}. {request.tool.description}"
         if not self._uses_widgets:
-            return _typed(f"{sentence(asked)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
+            return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
         arguments = area(json_text(request.arguments), is_shown=False)
         reason = widget("Text", placeholder="why not, if you deny it")
-        async with Panel(asked, [arguments, reason], ["Approve", "Deny"]) as panel:
+        async with Panel(question, [arguments, reason], ["Approve", "Deny"]) as panel:
             while await panel.pressed() == "Approve":
                 try:
                     edited = read_arguments(arguments.value, request.tool.parameters)
@@ -71,7 +70,7 @@ class NotebookApprover:
 
 
 class NotebookAnswerer:
-    """Asks whoever sits at the notebook what a run was interrupted for.
+    """Asks the user of a notebook to answer interrupts.
 
     Args:
         widgets: As for `NotebookApprover`.
@@ -81,26 +80,26 @@ class NotebookAnswerer:
         self._uses_widgets = _clicks_arrive() if widgets is None else widgets
 
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
-        """Ask one question.
+        """Ask for the answer to one interrupt.
 
         Args:
-            interrupt: What the agent asks.
+            interrupt: The interrupt.
 
         Returns:
             The answer; None leaves it to the caller.
         """
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
-        asked = f"{sentence(interrupt.message or interrupt.reason)}{details}"
-        if is_expired(interrupt, datetime.now(UTC)):
-            asked, form, choices = f"{asked}\n{_EXPIRED}", None, list[str]()
+        question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
+        if is_expired(interrupt):
+            question, form, choices = f"{question}\n{_EXPIRED}", None, list[str]()
         elif decision_form(interrupt) is not None:
             form, choices = None, ["Approve", "Deny"]
         else:
             form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), ["Answer"]
         if not self._uses_widgets:
-            return _typed(asked, lambda: _typed_answer(interrupt, form, choices))
+            return _typed(question, lambda: _typed_answer(interrupt, form, choices))
         inputs = {field.name: field_input(field) for field in (form.fields if form is not None else ())}
-        async with Panel(asked, list(inputs.values()), [*choices, "Go on without"]) as panel:
+        async with Panel(question, list(inputs.values()), [*choices, "Go on without"]) as panel:
             while True:
                 try:
                     answer = _pressed_answer(await panel.pressed(), form, inputs)
@@ -117,9 +116,9 @@ def _pressed_answer(choice: str, form: AnswerForm | None, inputs: Mapping[str, A
     return decisions.get(choice, Cancel())
 
 
-def _typed(asked: str, read: Callable[[], AnswerT]) -> AnswerT | None:
-    """Show what is asked, and read what is typed; None if nobody can type, or it will not do."""
-    sys.stdout.write(f"{asked}\n")
+def _typed(question: str, read: Callable[[], AnswerT]) -> AnswerT | None:
+    """Show a question and read the typed answer; return None if nobody can type, or the answer does not fit."""
+    sys.stdout.write(f"{question}\n")
     try:
         return read()
     except (EOFError, NotImplementedError):  # of IPython's, StdinNotImplementedError
@@ -153,7 +152,7 @@ def _is_yes(question: str) -> bool:
 
 
 def _clicks_arrive() -> bool:
-    """Whether there are widgets, in a kernel that hears them while a cell waits."""
+    """Whether there are widgets, in a kernel that delivers clicks while a cell waits."""
     try:
         major, minor = map(int, version("ipykernel").split(".")[:2])
         return bool(version("ipywidgets")) and (major, minor) >= (7, 4)

@@ -1,16 +1,17 @@
-"""What a single run may be given besides its prompt: one definition, taken by all five verbs."""
+"""The keywords of the verbs, defined once for all five, and how keywords are checked and listed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
 
-    from agui_client._pipeline.limits import Timeouts
-    from agui_client._tools.offer import ToolSource
-    from agui_client.interrupts import Resume
+    from agui_client._interrupts.answers import Resume
+    from agui_client._tools.toolset import ToolSource
+    from agui_client._transport.timeouts import Timeouts
 
 
 class RunOptions(TypedDict, total=False):
@@ -21,7 +22,7 @@ class RunOptions(TypedDict, total=False):
     tools: ToolSource
     """The tools offered in this run instead of the agent's `tools`."""
     context: Sequence[Context]
-    """What the model should know besides the conversation."""
+    """Further information for the model, besides the conversation."""
     forwarded_props: Any
     """Passed to the server untouched, any JSON value."""
     resume: Resume
@@ -39,7 +40,7 @@ class ConnectOptions(TypedDict, total=False):
     """The keywords of `connect_agent`, which asks nothing."""
 
     context: Sequence[Context]
-    """What the model should know besides the conversation."""
+    """Further information for the model, besides the conversation."""
     forwarded_props: Any
     """Passed to the server untouched, any JSON value; where a server takes a cursor, often here."""
     headers: Mapping[str, str]
@@ -48,22 +49,52 @@ class ConnectOptions(TypedDict, total=False):
     """Time-outs instead of the agent's own, in seconds (HttpAgent)."""
 
 
-def given(options: RunOptions, kind: type[RunOptions | ConnectOptions] = RunOptions) -> RunOptions:
-    """The keywords that were given a value; refuses those that no run takes.
+OptionsT = TypeVar("OptionsT")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def checked_options(options: OptionsT, kind: type, what: str) -> OptionsT:
+    """Return the keywords that were given a value.
 
     Args:
-        options: As the caller wrote them; None counts as left out.
-        kind: Which of them there are.
-
-    Returns:
-        Those that mean something.
+        options: The keywords as the caller wrote them; None counts as left out.
+        kind: The `TypedDict` that lists them.
+        what: Names the call in the error.
 
     Raises:
-        TypeError: As Python does for a keyword that a function does not have.
+        TypeError: A keyword is unknown, as Python raises it for a function.
     """
-    unknown = sorted(options.keys() - kind.__annotations__.keys())
-    if unknown:
-        known = ", ".join(kind.__annotations__)
-        what = "a run" if kind is RunOptions else "connecting"
-        raise TypeError(f"unknown keyword {unknown[0]!r}; {what} takes {known}")
-    return cast("RunOptions", {name: value for name, value in options.items() if value is not None})
+    given = cast("dict[str, Any]", options)
+    known = get_annotations(kind)
+    if unknown := sorted(given.keys() - known.keys()):
+        raise TypeError(f"unknown keyword {unknown[0]!r}; {what} takes {', '.join(known)}")
+    return cast("OptionsT", {name: value for name, value in given.items() if value is not None})
+
+
+def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
+    """Decorate a function that takes `**options: Unpack[kind]`, so that `help()` lists the keywords one by one.
+
+    Args:
+        kind: The `TypedDict` that lists them.
+    """
+
+    def listed(function: FunctionT) -> FunctionT:
+        """Give the function a signature with the keywords in it."""
+        shown = signature(function)
+        named = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        added = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in get_annotations(kind).items()
+            if name not in shown.parameters
+        ]
+        function.__signature__ = shown.replace(parameters=[*named, *added])  # type: ignore[attr-defined]
+        return function
+
+    return listed
+
+
+def get_annotations(kind: type) -> dict[str, Any]:
+    """Return the keys of a `TypedDict`, those of its bases first, with their annotations."""
+    bases = getattr(kind, "__orig_bases__", ())
+    inherited = {key: value for base in bases if isinstance(base, type) for key, value in get_annotations(base).items()}
+    return {**inherited, **kind.__annotations__}

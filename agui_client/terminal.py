@@ -1,10 +1,10 @@
-"""People at a terminal, ready-made, for scripts: `approve=TerminalApprover()`, `answer=TerminalAnswerer()`.
+"""Approval and answers at a terminal, for scripts: `approve=TerminalApprover()`, `answer=TerminalAnswerer()`.
 
-The command line's own, under a public name; needs its extra, `cli`.
+These are the classes that the command line uses; they need the extra `cli`.
 """
 
 try:
-    from agui_client._cli.people import TerminalAnswerer, TerminalApprover
+    from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.terminal needs its extra: pip install 'agui-client[cli]'") from missing
 

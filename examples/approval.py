@@ -1,7 +1,7 @@
-"""Tools that wait for a person: approved with other arguments, denied with a reason, or decided later and elsewhere.
+"""Tools that need approval: approve a call with edited arguments, deny it with a reason, or decide it later.
 
-Only `True` and `Approve` approve. Without somebody to ask, the call comes back on the result: the conversation can be
-kept, and another process answers it. What is approved then is carried out there, before the agent goes on.
+Only `True` and `Approve` approve. Without `approve=`, the call is in the result: the conversation can be saved, and
+another process decides. An approved tool is then called there, before the agent goes on.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from agui_client.testing import demo_agent, serve
 QUESTION = "Plan my Saturday in Oslo, and book the ferry."
 
 
-def is_dear(request: ApprovalRequest) -> bool:
+def is_expensive(request: ApprovalRequest) -> bool:
     return bool(request.arguments["count"] > 1)
 
 
-@tool(approval=is_dear)  # or "always", or "never"
+@tool(approval=is_expensive)  # or "always", or "never"
 async def buy_tickets(route: str, count: int) -> str:
     """Buy ferry tickets. They cannot be returned."""
     print(f"--- bought {count} for {route}")
@@ -35,16 +35,16 @@ def deny(request: ApprovalRequest) -> Deny:  # a plain function gets a thread of
 
 
 async def main(url: str) -> None:
-    limits = ToolLimits(approval=300)  # seconds; whoever has not decided by then has denied
+    limits = ToolLimits(approval=300)  # seconds; after that the call is denied
     for approver in (approve, deny):
         agent = HttpAgent(url, tools=[buy_tickets], approve=approver, tool_limits=limits)
         print((await agent.run_agent(QUESTION)).text)
 
-    # Nobody is there to ask: the call waits in the conversation ...
+    # Without an approver, the call waits in the conversation ...
     agent = HttpAgent(url, tools=[buy_tickets])
     await agent.run_agent(QUESTION)
     saved = agent.snapshot().model_dump_json()
-    # ... and is decided on another day, in another process.
+    # ... and is decided another day, in another process.
     agent = HttpAgent(url, tools=[buy_tickets])
     agent.restore(ConversationSnapshot.model_validate_json(saved))
     print(f"waiting: {[call.function.arguments for call in agent.pending_tool_calls]}")

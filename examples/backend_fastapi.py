@@ -1,6 +1,6 @@
 """A backend that is an AG-UI agent itself: it asks two remote agents in parallel and streams one run to its caller.
 
-Each of them is a subagent of that run, so the caller sees who says what while both are still speaking.
+Each of the two is a subagent of that run, so the caller can tell their messages apart while both are still writing.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ async def research(input: agui.RunAgentInput) -> AsyncIterator[agui.Event]:
     yield agui.RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
     tasks = [asyncio.create_task(ask(expert, input, events)) for expert in ("guide", "critic")]
     try:
-        for _ in tasks:  # each puts None when it is done
+        for _ in tasks:  # each task puts None at its end
             while event := await events.get():
                 yield event
     finally:
         for task in tasks:
-            task.cancel()  # a caller who leaves takes the remote runs along
+            task.cancel()  # if the caller leaves, the remote runs end, too
     yield agui.RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
 
 

@@ -1,6 +1,6 @@
-"""Agents of your own, in this process: they yield a run's events, and everything that works for remote agents works.
+"""Your own agents in this process: they yield the events of a run, and have every feature of remote agents.
 
-A class overrides `run`; a function is handed to `FunctionAgent`. What they yield is judged like a remote agent's
+A class overrides `run`; a function is given to `FunctionAgent`. Their events are checked like a remote agent's
 stream: an event out of order is an `EventOrderError`, a value of the wrong type an `InvalidEventError`.
 """
 
@@ -22,7 +22,7 @@ from agui_client import AbstractAgent, FunctionAgent
 
 
 class EchoAgent(AbstractAgent):
-    """Says what it hears."""
+    """Repeats the last message."""
 
     async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
         """Answer one run; `input.messages` is the whole conversation."""

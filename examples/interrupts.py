@@ -1,7 +1,7 @@
-"""The agent asks before it acts, and a person decides: an interrupt comes back on the result, `resume=` answers it.
+"""Interrupts: the agent asks before it acts. The question is in the result, and `resume=` answers it.
 
-The pause may last days. The conversation is a document that survives JSON: another process goes on with it. An answer
-is held against the schema that came with the question, before anything is sent. Or `answer=` is asked in between.
+The pause may last days, as the conversation can be saved as JSON and restored in another process. An answer is checked
+by the schema of the question before it is sent. With `answer=`, a function of yours answers during the call.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def approves(interrupt: Interrupt) -> bool:
 async def answer(interrupt: Interrupt) -> Resolve | None:
     model = answer_model(interrupt)  # a pydantic model: a form can be made from its fields
     if model is None:
-        return None  # whoever called the agent finds the question on the result
+        return None  # the question is then in the result
     print(f"{interrupt.message} {list(model.model_fields)}: no")
     return Resolve(model(approved=False))
 
@@ -33,9 +33,9 @@ async def main(url: str) -> None:
     agent = HttpAgent(url)
     result = await agent.run_agent(QUESTION)
 
-    # Kept over night ...
+    # The conversation is saved ...
     saved = agent.snapshot().model_dump_json()
-    # ... and taken up again, elsewhere.
+    # ... and restored in another process.
     agent = HttpAgent(url)
     agent.restore(ConversationSnapshot.model_validate_json(saved))
     careful = agent.clone()
@@ -45,11 +45,11 @@ async def main(url: str) -> None:
         result = await agent.run_agent(resume=answers)
     print(f"{result.text}result: {result.result}")
 
-    # The other way: the question is abandoned, and the agent is told so.
+    # The question can also be cancelled.
     result = await careful.run_agent(resume={asked.id: Cancel() for asked in careful.pending_interrupts})
     print(f"{result.text}result: {result.result}")
 
-    # Or somebody is at hand, and the whole conversation is one call.
+    # With answer=, the whole conversation is one call.
     result = await HttpAgent(url, answer=answer).run_agent(QUESTION)
     print(f"{result.text}result: {result.result}")
 

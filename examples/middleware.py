@@ -1,4 +1,4 @@
-"""Middleware: functions around every run. They may change what is sent, what comes back, or answer themselves.
+"""Middleware: functions around every run. They may change the input, change the events, or answer themselves.
 
 A middleware takes the input and the rest of the chain, and yields events. The first one is the outermost.
 """
@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 
 from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent, ToolCallStartEvent
 
-from agui_client import HttpAgent, Next
+from agui_client import HttpAgent
 from agui_client.testing import demo_agent, serve
+from agui_client.types import Next
 
 
 async def count_events(input: RunAgentInput, next: Next) -> AsyncIterator[Event]:

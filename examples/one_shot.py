@@ -3,8 +3,8 @@
     python examples/one_shot.py                               # asks the demo agent, which it starts itself
     python examples/one_shot.py http://localhost:8000/agent   # asks yours
 
-`run_agent` waits for the whole answer. What the run came to is one object: the text, the messages, the state, the
-tokens it took, how long it took, and what the agent still waits for.
+`run_agent` waits for the whole answer. Its result has the text, the messages, the state, the tokens, the timings, and
+the questions of the agent.
 """
 
 import asyncio

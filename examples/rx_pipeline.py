@@ -1,7 +1,7 @@
-"""A run as an RxPY observable: text in batches for a slow screen, and only those changes of state that matter.
+"""A run as an RxPY observable: text in batches for a slow screen, and only the interesting changes of the state.
 
 `observe` is cold: subscribing starts the run, disposing aborts it. `observe_state` and `observe_messages` are hot: they
-give what there is, then every change, across runs.
+give the current value, then every change, across runs.
 """
 
 import sys
@@ -31,11 +31,11 @@ def weather_in(state: Any) -> str:
 def main(url: str) -> None:
     agent = HttpAgent(url)
 
-    # The plan changes many times; this hears of the weather only, and only when it is another one.
+    # The state changes many times; this observable gives the weather, and only when it changes.
     weather: Observable[str] = agent.observe_state().pipe(ops.map(weather_in), ops.distinct_until_changed())
     watching = weather.subscribe(lambda now: print(f"[weather: {now}]"))
 
-    # Words come every few milliseconds; the screen is drawn ten times a second.
+    # Words arrive every few milliseconds; the screen is drawn ten times a second.
     text = agent.observe("Plan my Saturday in Oslo, and book the ferry.").pipe(
         ops.map(delta_of), ops.buffer_with_time(0.1), ops.map(joined), ops.filter(bool)
     )

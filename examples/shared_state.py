@@ -1,7 +1,7 @@
 """State that both sides write: the agent with snapshots and patches, the application with `set_state`.
 
-The state goes out with every run. While the run is going, the agent's patches and the application's edits meet in one
-document: a patch changes what it names, and nothing else.
+Every run sends the state. During a run, patches of the agent and edits of the application change the same document: a
+patch changes the places that it names, and nothing else.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def main(url: str) -> None:
                 agent.set_state({**snapshot.state, "preferred_language": "Norwegian"})
         before = await run.result()
 
-    # The next run is sent what both of them wrote.
+    # The next run sends the changes of both.
     after = await agent.run_agent(resume={interrupt.id: Cancel() for interrupt in before.interrupts})
     print(f"language: {after.state['preferred_language']}")
     print(f"stops: {len(after.state['trip']['plan'])}")

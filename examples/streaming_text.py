@@ -1,7 +1,7 @@
 """Print the answer while it is being written.
 
-`stream` gives the run as a block. Inside, `run.text_stream` is the assistant's text, piece by piece; leaving the block,
-also half-way, ends the run and closes its connection.
+`stream` returns the run as a block. Inside, `run.text_stream` gives the assistant's text, piece by piece. Leaving the
+block, also before the end, ends the run and closes its connection.
 """
 
 import asyncio

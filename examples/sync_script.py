@@ -1,7 +1,7 @@
-"""A script without `await`: what a cron job or a thread of an older program looks like.
+"""A script without `await`, for a cron job or a thread of an older program.
 
-Every verb has a plain twin: `run_agent_sync` for `run_agent`, `stream_sync` for `stream`. The agent remembers its
-thread, so the second question goes on where the first one ended.
+`run_agent_sync` is `run_agent` without `await`, and `stream_sync` is `stream`. The agent remembers its thread, so the
+second question goes on with the conversation of the first.
 """
 
 import sys
@@ -17,7 +17,7 @@ def main(url: str) -> int:
             for text in run.text_stream:
                 print(text, end="", flush=True)
 
-        # The agent may have asked something. A script that cannot answer says so, and goes on.
+        # The agent may have asked a question. This script cannot answer, and goes on without.
         agent.abandon_interrupts()
         result = agent.run_agent_sync("And what if it rains?")
     except RunFailedError as error:

@@ -1,10 +1,10 @@
-"""Functions of the application that the agent may call: it asks, they are called, and it goes on with their results.
+"""Tools: functions of the application that the agent may call, and whose results it gets.
 
     python examples/tools.py                               # asks the demo agent, which it starts itself
     python examples/tools.py http://localhost:8000/agent   # asks yours
 
-A tool is a function with type hints and a docstring. Calls and their arguments are shown while they stream in; what a
-tool reports on its way reaches whoever watches the run. A `ToolError` tells the agent what went wrong, in your words.
+A tool is a function with type hints and a docstring. The program prints the arguments of a call while they arrive, and
+the progress that a tool reports. The text of a `ToolError` is for the agent.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def get_weather(ctx: ToolContext, city: str) -> str:
     """Current weather for a city.
 
     Args:
-        ctx: The call; the agent does not hear of it.
+        ctx: The call; the agent does not see this parameter.
         city: City name, e.g. "Oslo".
     """
     ctx.report(f"looking up {city}")
@@ -33,10 +33,10 @@ async def get_weather(ctx: ToolContext, city: str) -> str:
 
 
 class Progress(Subscriber):
-    """Shows the tools at work."""
+    """Prints the progress of tools."""
 
     def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
-        """Print how far a call has come."""
+        """Print the status of a call."""
         print(f"[{execution.name}: {', '.join([execution.status, *map(str, execution.progress)])}]")
 
 

@@ -1,6 +1,6 @@
-"""Watch everything a run does: each event is an object of `ag_ui.core`, made to be matched.
+"""Iterate the events of a run: each is an object of a class of `ag_ui.core`, to be used with `match`.
 
-When an event is given out, `run.messages` and `run.state` already include it.
+`run.messages` and `run.state` already include the event that was just given.
 """
 
 import asyncio

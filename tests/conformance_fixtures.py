@@ -42,10 +42,10 @@ from agui_client import (
     ProtocolError,
     ProtocolWarning,
     RunFailedError,
-    RunOptions,
     UsageError,
 )
-from agui_client._pipeline.schema import is_array, is_object
+from agui_client._protocol.schema import is_array, is_object
+from agui_client.types import RunOptions
 
 Json: TypeAlias = dict[str, Any]
 

@@ -24,15 +24,9 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import (
-    AbstractAgent,
-    AGUIError,
-    FunctionAgent,
-    HttpAgent,
-    RunOptions,
-    UsageError,
-)
+from agui_client import AbstractAgent, AGUIError, FunctionAgent, HttpAgent, UsageError
 from agui_client.testing import ScriptedAgent, serve_bytes, sse, text, tool_call, turn
+from agui_client.types import RunOptions
 from support import scenario
 from support.verbs import Verb, every_verb, shown
 
@@ -167,7 +161,9 @@ def test_no_prompt_goes_on_with_what_is_there(verb: Verb) -> None:
     assert agent.inputs[0].messages == BEFORE
 
 
-@pytest.mark.parametrize("prompt", [7, b"Hi", [], ["Hi"], object(), {"role": "user"}], ids=repr)
+@pytest.mark.parametrize(
+    "prompt", [7, b"Hi", [], ["Hi"], pytest.param(object(), id="object"), {"role": "user"}], ids=repr
+)
 def test_anything_else_is_no_prompt(prompt: Any) -> None:
     agent = ScriptedAgent(HELLO)
     with pytest.raises(UsageError):

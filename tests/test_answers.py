@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from agui_client import Cancel, InterruptsNotCoveredError, Resolve, UsageError
-from agui_client._answers.model import answer_model
+from agui_client._interrupts.answers import Answer, cover
+from agui_client._interrupts.models import answer_model
 from agui_client._tools.approval import DENIED, Approve, Deny
-from agui_client.interrupts import Answer, cover
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, turn
 from support.verbs import Verb, every_verb
 
@@ -242,14 +242,11 @@ def test_types_that_are_nested_do_not_multiply(kinds: list[str]) -> None:
     assert thread_time() - begun < 2
 
 
-def test_patterns_are_left_to_the_schema() -> None:
-    for pattern, complaint in (("^A", 'at $.a: pattern is "^A"'), ("^(?=A)", None), ("[", None)):
-        schema = {"type": "object", "properties": {"a": {**TEXT, "pattern": pattern}, "pattern": TEXT}}
-        answer = model_of(schema)(a="B", pattern="x")
-        if complaint is None:
-            assert payload(asked(schema), Resolve(answer)) == {"a": "B", "pattern": "x"}
-        else:
-            assert complaint in refusal(asked(schema), Resolve(answer))
+@pytest.mark.parametrize("pattern", ["^A", "^(?=A)", "["])
+def test_patterns_are_left_to_the_agent(pattern: str) -> None:
+    schema = {"type": "object", "properties": {"a": {**TEXT, "pattern": pattern}, "pattern": TEXT}}
+    answer = model_of(schema)(a="B", pattern="x")
+    assert payload(asked(schema), Resolve(answer)) == {"a": "B", "pattern": "x"}
 
 
 @pytest.mark.parametrize("section", ["$defs", "definitions"])
@@ -392,7 +389,7 @@ def test_a_model_that_json_cannot_hold_is_refused() -> None:
         thing: object
 
     said = refusal(asked(), Resolve(Odd(thing=object())))
-    assert "the answer to 'i1' is a Odd that JSON cannot hold" in said
+    assert "the answer to 'i1' is a Odd that cannot be written as JSON" in said
 
 
 @pytest.mark.parametrize("kind", [Item, Address])
@@ -437,7 +434,7 @@ def test_what_json_cannot_hold_is_refused_before_anything_is_sent(answer: Any, i
 
 
 @pytest.mark.requirement("INT-7")
-@pytest.mark.parametrize("answer", [object(), {"a": float("nan")}], ids=repr)
+@pytest.mark.parametrize("answer", [object(), {"a": float("nan")}], ids=["object", "NaN"])
 def test_entries_are_refused_as_answers_are(answer: Any) -> None:
     with pytest.raises(InterruptsNotCoveredError, match="the answer to 'i1' cannot be sent as JSON: /payload"):
         cover([asked()], [ResumeEntry(interrupt_id="i1", status="resolved", payload=answer)])
@@ -460,7 +457,7 @@ def test_metadata_that_is_no_object_is_refused_where_it_is_written(kind: Any, me
 
 
 @pytest.mark.parametrize(
-    "answer", [Cancel(metadata={"a": object()}), Resolve(1, metadata={"a": {"b": b"x"}})], ids=repr
+    "answer", [Cancel(metadata={"a": object()}), Resolve(1, metadata={"a": {"b": b"x"}})], ids=["object", "bytes"]
 )
 def test_metadata_that_json_cannot_hold_is_refused(answer: Answer) -> None:
     assert "the answer to 'i1' cannot be sent as JSON: /metadata/a" in refusal(asked(), answer)
@@ -534,7 +531,7 @@ def test_a_confirmation_is_a_boolean_unless_its_schema_says_otherwise(decision: 
 @pytest.mark.parametrize("schema", [NO_REASON, CLOSED, {"type": "object", "properties": {"accepted": {}}}], ids=repr)
 def test_edited_arguments_are_refused_where_the_schema_has_no_place_for_them(schema: Schema) -> None:
     said = refusal(asked(schema), Approve({"amount": 1}))
-    assert "no place for edited arguments: its responseSchema names no editedArgs" in said
+    assert "no place for edited arguments: the responseSchema names no editedArgs" in said
     assert said.endswith("write the payload yourself: Resolve(...)")
 
 

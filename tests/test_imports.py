@@ -24,8 +24,28 @@ _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
 _HEAVY = ("ipywidgets", "opentelemetry", "prompt_toolkit", "reactivex", "rich", "typer", "uvicorn")
 _NAMESPACES = ("agui_client", "agui_client.notebook", "agui_client.terminal", "agui_client.testing")
-# Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's.
-_PART_OF = {"jsonpointer": {"jsonpatch"}, "pydantic_core": {"pydantic"}}
+_ROOMS = (
+    ("errors",),
+    ("_concurrency",),
+    ("_protocol",),
+    ("_transport",),
+    ("messages",),
+    ("_tools",),
+    ("_interrupts",),
+    ("options",),
+    ("conversation",),
+    ("_run",),
+    ("agent",),
+    ("http_agent", "function_agent", "langgraph", "otel", "notebook", "_widgets"),
+    ("types",),
+    ("agui_client",),
+    ("testing",),
+    ("_cli", "terminal", "__main__"),
+)
+"""The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
+# Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's,
+# and httpx's own transport is httpcore's.
+_PART_OF = {"httpcore": {"httpx"}, "jsonpointer": {"jsonpatch"}, "pydantic_core": {"pydantic"}}
 
 
 @dataclass(frozen=True)
@@ -152,7 +172,7 @@ async def late():
     from uvicorn import run
 """
     known = frozenset({"agui_client.errors", "agui_client.result", "agui_client._tools.sibling"})
-    found = _imports_of("agui_client._tools.loop", source, is_package=False, known=known)
+    found = _imports_of("agui_client._tools.execute", source, is_package=False, known=known)
     assert [(i.target, i.line, i.typing_only, i.in_function) for i in found] == [
         ("typing", 2, False, False),
         ("agui_client.errors", 3, False, False),
@@ -166,51 +186,41 @@ async def late():
 
 
 def test_the_package_is_where_these_tests_look() -> None:
-    assert {"agui_client", "agui_client.agent", "agui_client._pipeline.transport"} <= set(_modules())
+    assert {"agui_client", "agui_client.agent", "agui_client._transport"} <= set(_modules())
 
 
-def test_the_pipeline_imports_only_errors_and_itself() -> None:
-    allowed = ("agui_client.errors", "agui_client._pipeline")
-    assert _lines(i for i in _own("agui_client._pipeline") if not _is_or_is_in(i.target, *allowed)) == []
+def _room(module: str) -> int:
+    """The place of a module's room in the order; every module has one."""
+    name = module.split(".")[1] if "." in module else module
+    return next(place for place, rooms in enumerate(_ROOMS) if name in rooms)
 
 
-def test_the_surfaces_import_only_the_pipeline_errors_results_and_themselves() -> None:
-    allowed = ("agui_client.errors", "agui_client.result", "agui_client._pipeline", "agui_client._surfaces")
-    run_time = (i for i in _own("agui_client._surfaces") if not i.typing_only)
-    assert _lines(i for i in run_time if not _is_or_is_in(i.target, *allowed)) == []
+def _is_upward(one: _Import) -> bool:
+    return _room(one.target) > _room(one.module)
 
 
-@pytest.mark.parametrize("package", ["agui_client._tools", "agui_client._answers"])
-def test_tools_and_answers_see_a_run_only_through_a_callable(package: str) -> None:
-    agents = ("agui_client.agent", "agui_client.http_agent", "agui_client.function_agent")
-    broken = (i for i in _own(package) if _is_or_is_in(i.target, *agents, "agui_client._surfaces"))
-    assert _lines(i for i in broken if not i.typing_only) == []
+def _is_of_another_feature(one: _Import) -> bool:
+    """Features know nothing of each other, apart from the parts that those for people share."""
+    if _is_or_is_in(one.target, "agui_client._widgets") or _room(one.module) != _room("agui_client.langgraph"):
+        return False
+    return _room(one.target) == _room(one.module) and one.target.split(".")[1] != one.module.split(".")[1]
 
 
-def test_nothing_inside_imports_the_public_namespace() -> None:
-    outside = ("agui_client._cli", "agui_client.testing", "agui_client.__main__")
-    broken = (i for i in _own("agui_client") if i.target == "agui_client" and not _is_or_is_in(i.module, *outside))
-    assert _lines(i for i in broken if not i.typing_only) == []
-
-
-def test_only_the_main_module_and_the_public_name_of_its_people_import_the_command_line() -> None:
-    importers = ("agui_client._cli", "agui_client.__main__", "agui_client.terminal")
-    broken = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._cli"))
-    assert _lines(i for i in broken if not _is_or_is_in(i.module, *importers)) == []
-
-
-def test_only_the_command_line_imports_the_test_kit() -> None:
-    importers = ("agui_client._cli", "agui_client.testing")
-    broken = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client.testing"))
-    assert _lines(i for i in broken if not _is_or_is_in(i.module, *importers)) == []
+def test_no_module_imports_upward_or_from_another_feature() -> None:
+    assert {_room(module) for module in _modules()} == set(range(len(_ROOMS)))
+    broken = [one for one in _own("agui_client") if _is_upward(one) or _is_of_another_feature(one)]
+    # An error carries what had arrived before it, and says so to type checkers.
+    assert [(one.module, one.target, one.typing_only) for one in broken] == [
+        ("agui_client.errors", "agui_client._run.result", True)
+    ]
 
 
 @pytest.mark.parametrize(
     ("importer", "libraries"),
     [
-        ("agui_client._pipeline.tracing", ("opentelemetry",)),
-        ("agui_client._pipeline.transport", ("httpx", "httpx_sse")),
-        ("agui_client._surfaces.observable", ("reactivex",)),
+        ("agui_client.otel", ("opentelemetry",)),
+        ("agui_client._transport", ("httpcore", "httpx", "httpx_sse")),
+        ("agui_client._run.observable", ("reactivex",)),
         ("agui_client._cli", ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
     ],
 )
@@ -242,14 +252,14 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
-    if _is_or_is_in(one.module, "agui_client._pipeline.tracing.spans"):
+    if _is_or_is_in(one.module, "agui_client.otel"):
         return "otel"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 
 
 def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
-    importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client._pipeline.tracing.spans"))
-    assert [(i.module, i.in_function) for i in importers] == [("agui_client._pipeline.tracing", True)]
+    importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client.otel"))
+    assert [(i.module, i.in_function) for i in importers] == [("agui_client", True)]
 
 
 def _distributions(requirements: Iterable[str]) -> set[str]:

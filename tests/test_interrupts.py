@@ -13,16 +13,9 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
 )
 
-from agui_client import (
-    Cancel,
-    HttpAgent,
-    InterruptsNotCoveredError,
-    ProtocolError,
-    Resolve,
-    RunFailedError,
-    RunOptions,
-)
+from agui_client import Cancel, HttpAgent, InterruptsNotCoveredError, ProtocolError, Resolve, RunFailedError
 from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, text, turn
+from agui_client.types import RunOptions
 from support.verbs import Verb, every_verb
 
 DONE = turn(text("Done."))

@@ -36,7 +36,7 @@ from agui_client import (
     RunFailedError,
     UsageError,
 )
-from agui_client.interrupts import Answer
+from agui_client._interrupts.answers import Answer
 from agui_client.langgraph import langgraph_interrupts
 from support.verbs import Verb, every_result_verb, every_verb
 
@@ -356,8 +356,8 @@ def test_a_conversation_saved_with_a_question_is_answered_by_another_agent() -> 
     [
         ([question("1"), question("2")], [Resolve(1), Resolve(2)], {}, "2 interrupts cannot be answered at once"),
         ([question("1", A), question("2")], [Resolve(1), Resolve(2)], {}, "2 interrupts cannot be answered at once"),
-        ([question("1")], [Resolve()], {}, "an answer of nothing cannot be told"),
-        ([question("1")], [Resolve({})], {}, "an answer of nothing cannot be told"),
+        ([question("1")], [Resolve()], {}, "an empty answer cannot be sent"),
+        ([question("1")], [Resolve({})], {}, "an empty answer cannot be sent"),
         ([question("1", A)], [Resolve(1)], {"forwarded_props": [1]}, "forwarded_props carry the answers"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ def _marked(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield _spelled(argument), node.lineno
 
 
+@cache
 def _places_by_id() -> Mapping[str, list[str]]:
     """Where each id is named by a marker, anywhere under tests/."""
     places: defaultdict[str, list[str]] = defaultdict(list)

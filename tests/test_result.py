@@ -18,8 +18,9 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel, ValidationError
 
-from agui_client import RunFailedError, RunResult, Timings
+from agui_client import RunFailedError, RunResult
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
+from agui_client.types import Timings
 from support import scenario
 from support.verbs import shown
 

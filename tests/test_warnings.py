@@ -46,8 +46,8 @@ def test_each_kind_is_one_line_in_the_log(verb: Verb, caplog: pytest.LogCaptureF
     caplog.set_level(logging.DEBUG, "agui_client")
     verb(ScriptedAgent(ODD))
     records = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [(record.name, record.levelname, record.message.partition(":")[0]) for record in records] == [
-        ("agui_client", "WARNING", rule) for rule, *_ in TOLERATED
+    assert [(record.name, record.levelname, record.message.rpartition(" ")[2]) for record in records] == [
+        ("agui_client", "WARNING", f"({rule})") for rule, *_ in TOLERATED
     ]
 
 

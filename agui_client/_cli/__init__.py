@@ -1,7 +1,7 @@
 """The `agui` command, part of the extra `cli`: click reads its arguments, rich draws, prompt_toolkit reads the lines.
 
-click, because uvicorn brings it already and because it lets a command say its exit code itself; prompt_toolkit, because
-a question of its can be taken back while it waits, and because readline is not everywhere.
+click, because uvicorn depends on it and because a click command returns its exit code; prompt_toolkit, because a prompt
+can be cancelled while it waits, and because readline is not everywhere.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ _NEEDED = ("click", "prompt_toolkit", "rich", "uvicorn")
 
 
 def main() -> int:
-    """Carry out the command line.
+    """Run the command line.
 
     Returns:
-        The exit code; `agui --help` lists what each means.
+        The exit code; `agui --help` explains each.
     """
-    _open_what_is_closed()
+    _replace_closed_streams()
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         sys.stderr.write(f"agui: needs {', '.join(missing)}; install the extra: pip install 'agui-client[cli]'\n")
         return 2
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # What an agent sends is not always what the terminal's encoding can show.
+            # An agent may send characters that the terminal's encoding does not have.
             stream.reconfigure(errors="replace")
     try:
         from agui_client._cli.commands import agui
-        from agui_client._cli.exits import carry_out
+        from agui_client._cli.exit_codes import run_command
     except KeyboardInterrupt:
         sys.stderr.write("agui: stopped\n")
         return 130
-    return carry_out(agui)
+    return run_command(agui)
 
 
-def _open_what_is_closed() -> None:
-    """Put the null device where the program was started without a stream, as `agui run ... 2>&-` does."""
+def _replace_closed_streams() -> None:
+    """Use the null device for streams that the program was started without, as with `agui run ... 2>&-`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end

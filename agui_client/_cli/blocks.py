@@ -1,4 +1,4 @@
-"""What a screen is made of: one block per thing that is going on."""
+"""The parts of a screen: one block for each message, call and execution in progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 
-class Shown:
-    """Whatever an agent had a part in, as a screen may have it: all that is drawn goes through here (SEC-8).
+class Printable:
+    """Content without control characters: everything that is drawn goes through here (SEC-8).
 
-    What is drawn is looked at, not what was written: Markdown, for one, makes characters of `&#x202e;`.
+    The rendered text is checked, not its source: Markdown turns `&#x202e;` into a character.
 
     Args:
-        content: What to draw.
+        content: The content to draw.
     """
 
     def __init__(self, content: RenderableType) -> None:
@@ -34,29 +34,29 @@ class Shown:
 
 
 class Block:
-    """Something of the agent's that arrives in pieces."""
+    """A message or call that arrives in pieces."""
 
     doing = "working"
-    """What the status says while it arrives."""
+    """The text of the status while the block arrives."""
     doing_next = "working"
-    """What the status says once it is there."""
+    """The text of the status after the block is complete."""
     gap = True
-    """Whether an empty line follows it."""
+    """Whether an empty line follows the block."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
 
     @property
     def content(self) -> str:
-        """What has arrived so far."""
+        """The text so far."""
         return "".join(self._pieces)
 
     def add(self, delta: str) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         self._pieces.append(delta)
 
     def done(self) -> RenderableType:
-        """How it is shown for good."""
+        """Return the final form of the block."""
         return self.__rich__()
 
     def __rich__(self) -> RenderableType:
@@ -64,7 +64,7 @@ class Block:
 
 
 class Thought(Block):
-    """Reasoning, folded into one line: its latest words while it goes on, its first ones afterwards."""
+    """Reasoning, folded into one line: its latest words while it arrives, its first ones afterwards."""
 
     doing = "thinking"
 
@@ -73,7 +73,7 @@ class Thought(Block):
         self._started_at = time.perf_counter()
 
     def done(self) -> RenderableType:
-        """How long it took and how it began."""
+        """Return the time that it took, and its beginning."""
         seconds = time.perf_counter() - self._started_at
         return _folded(f"thought for {seconds:.1f} s: {one_line(self.content)}")
 
@@ -82,7 +82,7 @@ class Thought(Block):
 
 
 class Answer(Block):
-    """A text message, as Markdown; where a link leads is told."""
+    """A text message, as Markdown; a link shows its address."""
 
     doing = "answering"
 
@@ -110,10 +110,10 @@ class Call(Block):
 
 
 class Work(Block):
-    """A tool of ours at work.
+    """An execution of one of the application's tools.
 
     Args:
-        line: What it is doing.
+        line: Its status.
     """
 
     gap = False
@@ -127,7 +127,7 @@ class Work(Block):
 
 
 class Status:
-    """The last line: what goes on, since when, and how many events it took."""
+    """The last line: the current activity, the time since the start, and the number of events."""
 
     def __init__(self) -> None:
         self.doing = "waiting"
@@ -142,11 +142,11 @@ class Status:
 
 
 class Tail:
-    """The last lines of something that may be longer than the screen.
+    """The last lines of content that may be longer than the screen.
 
     Args:
-        content: What to show.
-        height: How many lines of it.
+        content: The content.
+        height: The number of lines to show.
     """
 
     def __init__(self, content: RenderableType, height: int) -> None:

@@ -1,4 +1,4 @@
-"""`agui chat`: a conversation at the terminal, with tools, people and a memory."""
+"""`agui chat`: a conversation at the terminal, with tools, approval and answers to interrupts."""
 
 from __future__ import annotations
 
@@ -10,48 +10,50 @@ from typing import TYPE_CHECKING
 from ag_ui.core import RunFinishedCancelledOutcome
 
 from agui_client._cli.demo import demo_server
-from agui_client._cli.exits import ExitCode, code_of, drive
-from agui_client._cli.leftovers import Leftovers
-from agui_client._cli.lines import GivenLines, TypedLines
+from agui_client._cli.exit_codes import ExitCode, code_of, drive
+from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import WarningLines, usage_line
-from agui_client._cli.people import TerminalAnswerer, TerminalApprover
+from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
-from agui_client._cli.remarks import REMARKS, remark
+from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
+from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
 from agui_client._cli.watching import drawing_board, watch
-from agui_client._surfaces.hooks import HookContext, Subscriber
+from agui_client._run.observers import RunObserver
 
 if TYPE_CHECKING:
-    from agui_client._cli.peers import Peer
-    from agui_client._tools.offer import ToolSource
+    from agui_client._cli.agent_settings import AgentSettings
+    from agui_client._run.result import RunResult
+    from agui_client._run.scope import RunScope
+    from agui_client._tools.context import ToolExecution
+    from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent
     from agui_client.conversation import ConversationSnapshot
-    from agui_client.result import RunResult, ToolExecution
 
     View = LiveRun | PlainRun
     Lines = TypedLines | GivenLines
 
 
-def chat_with_demo(peer: Callable[[str], Peer], tools: ToolSource) -> int:
+def chat_with_demo(settings: Callable[[str], AgentSettings], tools: ToolSource) -> int:
     """Serve the demo agent, and talk with it.
 
     Args:
-        peer: Says how, given where it is.
-        tools: What it may call.
+        settings: Makes the settings for the address of the agent.
+        tools: The tools that the agent may call.
 
     Returns:
         The exit code.
     """
     with demo_server(0) as server:
-        return chat_with(peer(server.url), tools)
+        return chat_with(settings(server.url), tools)
 
 
-def chat_with(peer: Peer, tools: ToolSource) -> int:
-    """Talk with an agent until somebody has said everything.
+def chat_with(settings: AgentSettings, tools: ToolSource) -> int:
+    """Talk with an agent until the input ends or the user leaves.
 
     Args:
-        peer: Where it is, and how it is reached.
-        tools: What it may call.
+        settings: The agent and the conversation.
+        tools: The tools that the agent may call.
 
     Returns:
         The exit code.
@@ -59,111 +61,111 @@ def chat_with(peer: Peer, tools: ToolSource) -> int:
     console = drawing_board()
     view: View = PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
     WarningLines(view.note).install()
-    lines: Lines = TypedLines(REMARKS) if sys.stdin.isatty() else GivenLines()
+    lines: Lines = TypedLines(SLASH_COMMANDS) if sys.stdin.isatty() else GivenLines()
     approve = TerminalApprover(around=view.paused)
     answer = TerminalAnswerer(around=view.paused, messages=lambda: agent.messages)
-    agent = peer.agent(tools=tools, approve=approve, answer=answer)
+    agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
-        view.note(f"talking with {peer.place}; /help lists what else can be said")
+        view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
     with asyncio.Runner() as runner:
-        return Chat(agent, view, Leftovers(agent, approve, answer), runner).talk(lines)
+        return Chat(agent, view, PendingWork(agent, approve, answer), runner).talk(lines)
 
 
-class Chat(Subscriber):
+class Chat(RunObserver):
     """A conversation.
 
     Args:
-        agent: With whom.
-        view: Where it is shown.
-        leftovers: What is settled before each run.
-        runner: Where runs happen; outside of them there is no event loop, and Ctrl-C is the terminal's.
+        agent: The agent.
+        view: The view that shows runs and notes.
+        pending_work: Asks about open interrupts and calls before each run.
+        runner: The event loop of the runs; between runs no loop is running, and Ctrl-C reaches the prompt.
     """
 
-    def __init__(self, agent: AbstractAgent, view: View, leftovers: Leftovers, runner: asyncio.Runner) -> None:
+    def __init__(self, agent: AbstractAgent, view: View, pending_work: PendingWork, runner: asyncio.Runner) -> None:
         self.agent = agent
-        """With whom."""
+        """The agent."""
         self.view = view
-        """Where it is shown."""
+        """The view that shows runs and notes."""
         self.first_state = agent.state
-        """What a new conversation begins with."""
+        """The state that a new conversation begins with."""
         self.is_over = False
-        """Whether everything was said."""
+        """Whether the user has left."""
         self.is_settled = True
         """Whether there is nothing to try again."""
-        self._unsaid: str | None = None
-        self._leftovers = leftovers
+        self._unsent_prompt: str | None = None
+        self._pending_work = pending_work
         self._runner = runner
-        agent.subscribe(self)
+        agent.add_observer(self)
 
-    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
-        """Show how far a tool has come."""
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Show the progress of a tool."""
         self.view.execution(execution)
 
     def talk(self, lines: Lines) -> int:
-        """Take line after line; where nobody types them, until one fails.
+        """Carry out one line after the other; lines that no user types end with the first that fails.
 
         Args:
-            lines: Where they come from.
+            lines: The source of the lines.
 
         Returns:
             The exit code.
         """
         while not self.is_over and (line := lines.next()) is not None:
-            code = self._take(line.strip())
+            code = self._handle_line(line.strip())
             if code and (not lines.is_typed or code == ExitCode.BROKEN_PIPE):
                 return code
             if lines.is_typed and not (self.is_settled or self.is_over):
                 self.view.note("/retry goes on from here")
         return ExitCode.SUCCESS
 
-    def say(self, prompt: str | None) -> int:
+    def send_prompt(self, prompt: str | None) -> int:
         """Run the agent once.
 
         Args:
-            prompt: What is said; None tries again what did not succeed.
+            prompt: The prompt; None repeats the run that did not succeed.
 
         Returns:
-            What the exit code would be.
+            The exit code of the run.
         """
-        self._unsaid, self.is_settled = prompt or self._unsaid, False
+        self._unsent_prompt, self.is_settled = prompt or self._unsent_prompt, False
         return drive(self._run)
 
     def restore(self, document: ConversationSnapshot) -> None:
         """Go on with another conversation.
 
         Args:
-            document: As it was kept.
+            document: The conversation, as it was saved.
         """
         self.agent.restore(document)
-        self._unsaid, self.is_settled = None, not (document.pending_interrupts or document.pending_tool_call_ids)
+        self._unsent_prompt, self.is_settled = None, not (document.pending_interrupts or document.pending_tool_call_ids)
 
-    def _take(self, line: str) -> int:
+    def _handle_line(self, line: str) -> int:
         if not line:
             return ExitCode.SUCCESS
         if line.startswith("/") and not line.startswith("//"):
-            return drive(lambda: remark(self, line))
-        return self.say(line.removeprefix("/") if line.startswith("//") else line)
+            return drive(lambda: run_slash_command(self, line))
+        return self.send_prompt(line.removeprefix("/") if line.startswith("//") else line)
 
     def _run(self) -> int:
-        options = self._runner.run(self._leftovers.settle())
+        options = self._runner.run(self._pending_work.settle())
         if options is None:
             self.view.note("nothing was sent: the agent waits for an answer first")
             return ExitCode.UNFINISHED
-        held = len(self.agent.messages)
+        earlier = len(self.agent.messages)
         try:
-            result = self._runner.run(watch(self.agent.stream(self._unsaid, **options), self.view))
+            result = self._runner.run(watch(self.agent.stream(self._unsent_prompt, **options), self.view))
         finally:
-            # A prompt that could not be sent is not in the conversation.
-            if len(self.agent.messages) > held:
-                self._unsaid = None
+            # The prompt of a run that never started is not in the conversation, and is sent again by /retry.
+            if len(self.agent.messages) > earlier:
+                self._unsent_prompt = None
         self._conclude(result)
         return code_of(result)
 
     def _conclude(self, result: RunResult) -> None:
-        """Say what is left to say after a run."""
-        self._unsaid, self.is_settled = None, not result.interrupts
+        """Write what a run left open, and its usage."""
+        self._unsent_prompt, self.is_settled = None, not result.interrupts
         for call in result.pending_tool_calls:
-            self.view.note(f"nobody here can answer the call of {call.function.name} ({call.id})")
+            self.view.note(f"no tool here answers the call of {call.function.name} ({call.id})")
         if isinstance(result.outcome, RunFinishedCancelledOutcome):
             self.view.note("the agent cancelled the run")
         if result.usage:

@@ -1,4 +1,4 @@
-"""The commands: what they take, and what they do with a run."""
+"""The commands of `agui`, with their arguments and options."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import click
 from ag_ui.core import PROTOCOL_VERSION
 from pydantic_core import to_jsonable_python
 
-from agui_client._cli.exits import ExitCode, code_of, complain, drive
-from agui_client._cli.output import Transcript, WarningLines, shown_json
-from agui_client._cli.peers import asks, peer, question, talks
+from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
+from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
+from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
-    from agui_client._cli.peers import Question
-    from agui_client.result import RunResult
+    from agui_client._cli.agent_settings import RunSettings
+    from agui_client._run.result import RunResult
 
 
 def _version() -> str:
@@ -56,67 +56,67 @@ def agui(context: click.Context) -> int:
 
 
 @agui.command(epilog=_EXIT_CODES)
-@asks
-@click.option("-v", "--verbose", is_flag=True, help="Tell reasoning, state, usage and timings on stderr, too.")
+@run_arguments
+@click.option("-v", "--verbose", is_flag=True, help="Also write reasoning, state, usage and timings to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end, instead of the text.")
-def run(verbose: bool, as_json: bool, **asked: Any) -> int:
+def run(verbose: bool, as_json: bool, **given: Any) -> int:
     """Run the agent at URL and print its answer.
 
     The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
-    asking = question(**asked)
-    return drive(lambda: asyncio.run(_run(asking, verbose=verbose, as_json=as_json)))
+    settings = read_run_settings(**given)
+    return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json)))
 
 
 @agui.command(epilog=_EXIT_CODES)
-@asks
-def events(**asked: Any) -> int:
+@run_arguments
+def events(**given: Any) -> int:
     """Run the agent at URL and print its events, one JSON object a line.
 
     These are the events an application sees: chunks expanded, unknown material removed. PROMPT - reads stdin.
     """
-    asking = question(**asked)
-    return drive(lambda: asyncio.run(_events(asking)))
+    settings = read_run_settings(**given)
+    return drive(lambda: asyncio.run(_events(settings)))
 
 
 @agui.command(epilog=_EXIT_CODES)
-@talks
+@chat_arguments
 @click.option(
     "--tools",
     "places",
     multiple=True,
     metavar="MODULE:NAME",
-    help="A @tool, a list of them, or a function of a RunAgentInput that chooses; FILE.py:NAME, too; may be repeated.",
+    help="A @tool, a list of tools, or a function of a RunAgentInput that chooses; also FILE.py:NAME; may be repeated.",
 )
-def chat(places: tuple[str, ...], url: str | None, **asked: Any) -> int:
+def chat(places: tuple[str, ...], url: str | None, **given: Any) -> int:
     """Talk with the agent at URL, or with the demo agent.
 
-    It may call the tools you give it, and asks you before those that want approval. /help lists what else can be said.
-    Where nobody types, each line of stdin is a prompt, and the first that fails ends the chat.
+    The agent may call the tools of --tools; you are asked before a tool that wants approval is called. /help lists
+    the commands of the chat. If stdin is no terminal, each line is a prompt, and the first that fails ends the chat.
     """
     # Loaded here: `agui run` needs neither prompt_toolkit nor rich.
     from agui_client._cli.chat import chat_with, chat_with_demo
-    from agui_client._cli.toolbox import load_tools
+    from agui_client._cli.tool_loading import load_tools
 
     tools = load_tools(places)
     if url is None:
-        return drive(lambda: chat_with_demo(lambda served: peer(url=served, **asked), tools))
-    whom = peer(url=url, **asked)
-    return drive(lambda: chat_with(whom, tools))
+        return drive(lambda: chat_with_demo(lambda served: read_agent_settings(url=served, **given), tools))
+    settings = read_agent_settings(url=url, **given)
+    return drive(lambda: chat_with(settings, tools))
 
 
 @agui.command()
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="The port to serve on; if left out, a free one, or, with --serve, 8000.",
+    help="The port to serve on; a free one if left out, 8000 with --serve.",
 )
-@click.option("--serve", "only_serve", is_flag=True, help="Only serve the demo agent, for programs of your own.")
+@click.option("--serve", "only_serve", is_flag=True, help="Only serve the demo agent, for your own programs.")
 def demo(port: int | None, only_serve: bool) -> int:
     """Watch a scripted agent at work, over real HTTP on this machine.
 
-    It thinks, calls a tool, writes shared state, streams Markdown, and asks before it acts. Without a terminal the
-    demo prints plain lines and answers the question itself.
+    The agent thinks, calls a tool, writes shared state, streams Markdown, and asks before it books. Without a terminal
+    the demo prints plain lines and answers the question itself.
     """
     # Loaded here: `agui run` needs neither uvicorn nor rich.
     from agui_client._cli.demo import serve_demo, show_demo
@@ -124,11 +124,11 @@ def demo(port: int | None, only_serve: bool) -> int:
     return drive(lambda: serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0))
 
 
-async def _run(asked: Question, *, verbose: bool, as_json: bool) -> int:
+async def _run(settings: RunSettings, *, verbose: bool, as_json: bool) -> int:
     transcript = Transcript(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(transcript.note).install()
     try:
-        async with asked.stream() as stream:
+        async with settings.stream() as stream:
             async for event in stream:
                 transcript.show(event, stream.state)
             result = await stream.result()
@@ -144,10 +144,10 @@ async def _run(asked: Question, *, verbose: bool, as_json: bool) -> int:
     return code_of(result)
 
 
-async def _events(asked: Question) -> int:
-    async with asked.stream() as stream:
+async def _events(settings: RunSettings) -> int:
+    async with settings.stream() as stream:
         async for event in stream:
-            click.echo(shown_json(event.model_dump_json(by_alias=True), sys.stdout))
+            click.echo(escaped_json(event.model_dump_json(by_alias=True), sys.stdout))
         return code_of(await stream.result())
 
 
@@ -155,4 +155,4 @@ def _print_json(result: RunResult | None, error: AGUIError | None = None) -> Non
     document: dict[str, Any] = to_jsonable_python(result, by_alias=True) if result is not None else {}
     if error is not None:
         document["error"] = {"type": type(error).__name__, "message": str(error), "code": getattr(error, "code", None)}
-    click.echo(shown_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))
+    click.echo(escaped_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))

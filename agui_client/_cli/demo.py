@@ -1,4 +1,4 @@
-"""`agui demo`: the demo agent on a port of this machine, and a client that shows what it does."""
+"""`agui demo`: the demo agent on a port of this machine, and a client that shows its work."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agui_client._cli.exits import ExitCode
+from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.live_view import LiveView
 from agui_client._cli.plain_view import PlainView
 from agui_client._cli.watching import drawing_board, watch
+from agui_client._interrupts.answers import Resolve
 from agui_client.http_agent import HttpAgent
-from agui_client.interrupts import Resolve
 from agui_client.testing import Server, demo_agent, serve
 
 if TYPE_CHECKING:
-    from agui_client.interrupts import Answer
+    from agui_client._interrupts.answers import Answer
 
     View = LiveView | PlainView
 
 PROMPT = "Plan my Saturday in Oslo, and book the ferry."
-"""What `agui demo` asks."""
+"""The prompt of `agui demo`."""
 
 
 def serve_demo(port: int) -> int:
-    """Serve the demo agent until Ctrl-C, which is how this ends, not how it fails."""
+    """Serve the demo agent until Ctrl-C, which counts as success."""
     with demo_server(port) as server:
         click.echo(f"The demo agent answers at {server.url} until Ctrl-C. Ask it from another terminal:")
         click.echo(f"  agui run {server.url} '{PROMPT}'")
@@ -42,7 +42,7 @@ def serve_demo(port: int) -> int:
 
 
 def show_demo(port: int) -> int:
-    """Ask the demo agent over HTTP, show what happens, answer what it asks."""
+    """Run the demo agent over HTTP, show its events, and answer its question."""
     console = drawing_board()
     view: View = PlainView(sys.stdout) if console is None else LiveView(console, can_ask=sys.stdin.isatty())
     with demo_server(port) as server, asyncio.Runner() as runner:
@@ -50,7 +50,7 @@ def show_demo(port: int) -> int:
         agent = HttpAgent(server.url)
         results = [runner.run(watch(agent.stream(PROMPT), view))]
         while interrupts := results[-1].interrupts:
-            # Asked between the runs of the loop: inside, Ctrl-C would wait for the answer.
+            # The user is asked between runs: inside the event loop, Ctrl-C would wait for the answer.
             answers: dict[str, Answer] = {
                 interrupt.id: Resolve({"approved": view.ask(interrupt.message or interrupt.reason)})
                 for interrupt in interrupts

@@ -1,4 +1,4 @@
-"""What is decided about, on a terminal: as it may be shown, with colours, and no more than fits the screen."""
+"""Arguments and messages on a terminal: coloured, escaped, and cut to what fits the screen."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, Any
 from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
-from agui_client._tools.sight import json_text
+from agui_client._widgets.escaping import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _LINES = 30
-"""As much of one value as is shown before somebody asks for all of it."""
+"""The number of lines of one value that are shown at first."""
 
 _highlight = JSONHighlighter().highlight
 
 
 def json_lines(value: Any) -> Text:
-    """A JSON value to be printed, with its colours."""
+    """Return a JSON value as coloured text."""
     text = Text(json_text(value), no_wrap=False, overflow="fold")
     _highlight(text)
     return text
 
 
 def beginning(text: Text, console: Console) -> Text:
-    """As much of a text as fits a screen.
+    """Cut a text to what fits a screen.
 
     Args:
-        text: All of it.
-        console: Where it is going to be printed.
+        text: The text.
+        console: The console that is going to print it.
 
     Returns:
-        The text itself if it fits.
+        The beginning of the text; the text itself if it fits.
     """
     width = max(console.width - 4, 1)
     wrapped = text[: _LINES * width].wrap(console, width, overflow="fold")

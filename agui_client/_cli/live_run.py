@@ -1,4 +1,4 @@
-"""A run on a terminal: what is going on is redrawn in place, what is done scrolls up and stays."""
+"""A run on a terminal: unfinished blocks are redrawn in place, finished ones scroll up and stay."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from agui_client._cli.blocks import Answer, Block, Call, Shown, Status, Tail, Thought, Work
-from agui_client._cli.output import execution_line, is_over, one_line, told
+from agui_client._cli.blocks import Answer, Block, Call, Printable, Status, Tail, Thought, Work
+from agui_client._cli.output import content_text, execution_line, is_over, one_line
 
 if TYPE_CHECKING:
-    from agui_client.result import ToolExecution
+    from agui_client._tools.context import ToolExecution
 
 _STATUS_LINES = 2
-"""Lines of the terminal that are not the blocks'."""
+"""The lines of the terminal that blocks may not use."""
 
 
 class LiveRun:
     """Draws runs.
 
     Args:
-        console: Where to.
+        console: The terminal.
     """
 
     def __init__(self, console: Console) -> None:
@@ -49,14 +49,14 @@ class LiveRun:
         self._live: Live | None = None
         self._is_running = False
         self._is_paused = False
-        self._held: list[RenderableType] = []
+        self._missed: list[RenderableType] = []
         self._is_apart = True
-        # A question pauses from its own thread, and a tool may report from one.
+        # Questions pause the drawing from their own threads, and tools may report from others.
         self._lock = threading.RLock()
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Around each run: draw while it lasts."""
+        """Draw while a run lasts."""
         self._status, self._is_running, self._is_apart = Status(), True, True
         self._open()
         try:
@@ -70,7 +70,7 @@ class LiveRun:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """While somebody else writes to the terminal: draw nothing, and catch up afterwards."""
+        """Stop drawing while other code writes to the terminal; print afterwards what was missed."""
         with self._lock:
             if not self._is_apart:
                 self._keep("")
@@ -81,20 +81,20 @@ class LiveRun:
         finally:
             with self._lock:
                 self._is_paused = False
-                for renderable in self._held:
+                for renderable in self._missed:
                     self._print(renderable)
-                self._held.clear()
+                self._missed.clear()
                 self._open()
 
     def show(self, event: Event, state: Any) -> None:
-        """Draw what one event adds."""
+        """Draw an event."""
         with self._lock:
             self._status.events += 1
             self._take(event)
             self._redraw()
 
     def execution(self, execution: ToolExecution) -> None:
-        """Draw how far a tool has come."""
+        """Draw the status of a tool's execution."""
         with self._lock:
             item_id = f"execution {execution.tool_call_id}"
             if is_over(execution):
@@ -108,12 +108,12 @@ class LiveRun:
                 self._redraw()
 
     def note(self, sentence: str) -> None:
-        """Print a line beside the answers."""
+        """Print a note about the run."""
         with self._lock:
             self._keep(Text(one_line(sentence), style="dim"), gap=False)
 
-    def tell(self, text: str) -> None:
-        """Print what was asked for."""
+    def show_text(self, text: str) -> None:
+        """Print the output of a command."""
         with self._lock:
             self._keep(Text(text), gap=False)
 
@@ -136,7 +136,7 @@ class LiveRun:
             case ToolCallEndEvent():
                 self._end(event.tool_call_id)
             case ToolCallResultEvent():
-                self._keep(Text.assemble(("-> ", "dim"), (one_line(told(event.content)), "green")))
+                self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
             case _:
                 pass
 
@@ -150,17 +150,17 @@ class LiveRun:
         self._keep(block.done(), gap=block.gap)
 
     def _keep(self, renderable: RenderableType, *, gap: bool = True) -> None:
-        """Print above what is redrawn, where it stays."""
+        """Print above the blocks that are redrawn; the text stays there."""
         kept, self._is_apart = Group(renderable, *(("",) if gap and renderable else ())), gap
         if self._is_paused:
-            self._held.append(kept)
+            self._missed.append(kept)
             return
-        # Drawn at once: what is printed now would otherwise stand there twice until the next refresh.
+        # Redrawn at once: the old drawing would show the text a second time until the next refresh.
         self._redraw(refresh=True)
         self._print(kept)
 
     def _print(self, renderable: RenderableType) -> None:
-        self._console.print(Shown(renderable))
+        self._console.print(Printable(renderable))
 
     def _redraw(self, *, refresh: bool = False) -> None:
         if self._live is not None:
@@ -180,11 +180,11 @@ class LiveRun:
     def _screen(self) -> RenderableType:
         below = self._below()
         height = self._console.height - _STATUS_LINES - self._lines_below
-        return Shown(Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status))
+        return Printable(Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status))
 
     _lines_below = 0
-    """Lines of the terminal that `_below` takes."""
+    """The number of lines that `_below` takes."""
 
     def _below(self) -> list[RenderableType]:
-        """What stands between the blocks and the status."""
+        """Return the parts between the blocks and the status."""
         return []

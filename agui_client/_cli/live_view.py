@@ -16,15 +16,15 @@ from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import printable, summary
 
 if TYPE_CHECKING:
-    from agui_client.result import RunResult
+    from agui_client._run.result import RunResult
 
 
 class LiveView(LiveRun):
     """Draws the demo.
 
     Args:
-        console: Where to.
-        can_ask: Whether somebody sits there to answer.
+        console: The terminal.
+        can_ask: Whether a user can answer there.
     """
 
     _lines_below = 7
@@ -36,19 +36,19 @@ class LiveView(LiveRun):
         self._changed = ""
 
     def begin(self, url: str, prompt: str) -> None:
-        """Say what is going to happen."""
+        """Print the address and the prompt."""
         self._print(Text(f"The demo agent answers at {url}", style="dim"))
         self._print(Text(f"> {prompt}\n", style="bold"))
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Around each run: draw while it lasts."""
+        """Draw while a run lasts, and print its state at the end."""
         with super().running():
             yield
         self._print(self._state_panel())
 
     def show(self, event: Event, state: Any) -> None:
-        """Draw what one event adds."""
+        """Draw an event."""
         self._state = state
         if isinstance(event, StateSnapshotEvent):
             self._changed = "snapshot"
@@ -57,10 +57,10 @@ class LiveView(LiveRun):
         super().show(event, state)
 
     def ask(self, question: str) -> bool:
-        """Put the agent's question to whoever sits there; only "y" and "yes" approve."""
+        """Ask the user the agent's question; only "y" and "yes" approve."""
         asked = Text.assemble(("? ", "bold yellow"), (printable(question), "bold"), (" [y/N] ", "dim"))
         if not self._can_ask:
-            self._print(asked.append("yes (nobody can type here, so the demo answers itself)\n"))
+            self._print(asked.append("yes (there is no terminal to ask on, so the demo answers itself)\n"))
             return True
         try:
             reply = self._console.input(asked)
@@ -70,7 +70,7 @@ class LiveView(LiveRun):
         return reply.strip().lower() in {"y", "yes"}
 
     def finish(self, results: Sequence[RunResult]) -> None:
-        """Tell what the runs took."""
+        """Print the usage and the timings of the runs."""
         for line in summary(results):
             self._print(Text(line, style="dim"))
         self._print(Text("Try it with a program of yours: agui demo --serve", style="dim"))

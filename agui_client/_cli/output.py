@@ -1,7 +1,6 @@
-"""What the commands write: the agent's text on stdout, everything about the run on stderr.
+"""Output of the commands: the agent's text on stdout, everything about the run on stderr.
 
-What an agent sends is never given to a terminal with its control characters (SEC-8); a file or a pipe gets the text
-exactly as it came.
+A terminal never gets control characters that an agent sent (SEC-8); a file or a pipe gets the text unchanged.
 """
 
 from __future__ import annotations
@@ -29,20 +28,21 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
-from agui_client._surfaces.stream import AnswerText
-from agui_client._tools.sight import exact, sentence
+from agui_client._run.async_run import AnswerText
+from agui_client._widgets.escaping import exact, sentence
 
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
+    from agui_client._run.result import RunResult, Timings
+    from agui_client._tools.context import ToolExecution
     from agui_client.messages import Part
-    from agui_client.result import RunResult, Timings, ToolExecution
 
 _LONGEST_LINE = 400
 
 
-class _Shown(dict[int, str | None]):
-    """What is shown for each character, found out when it is first met."""
+class _PrintableTable(dict[int, str | None]):
+    """A translation table that finds the printable form of a character at its first use."""
 
     def __missing__(self, code: int) -> str | None:
         character = chr(code)
@@ -54,28 +54,28 @@ class _Shown(dict[int, str | None]):
 
 
 _UNKNOWN = ("Cn", "Co")
-"""Characters that are newer than this Python, or nobody's: at worst a terminal has no glyph for one."""
-_SHOWN = _Shown()
+"""Categories of characters that are newer than this Python, or private: at worst a terminal has no glyph."""
+_PRINTABLE = _PrintableTable()
 
 
 def printable(text: str) -> str:
-    """Prose without what a screen would obey, hide or turn round, which `_tools/sight.py` defines; tabs stay."""
-    return text if text.isprintable() else text.translate(_SHOWN)
+    """Remove characters that control, hide or reorder text on a screen; see `_widgets/escaping.py`. Tabs stay."""
+    return text if text.isprintable() else text.translate(_PRINTABLE)
 
 
 def one_line(text: str) -> str:
-    """The text as one printable line, cut if it is long."""
+    """Return the text as one printable line, cut if it is long."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
 
 
-def shown_json(text: str, out: TextIO) -> str:
-    """JSON as a stream may have it: for a terminal, what it would obey or hide is escaped, as JSON allows."""
+def escaped_json(text: str, out: TextIO) -> str:
+    """Return JSON for a stream: for a terminal, control and hidden characters are escaped, as JSON allows."""
     return exact(text) if out.isatty() else text
 
 
 def usage_line(usage: list[TokenUsage]) -> str:
-    """Tokens per model; a count that was not reported reads "?" (USAGE-1)."""
+    """Write tokens per model; a count that was not reported is "?" (USAGE-1)."""
     return "; ".join(
         f"{entry.model or entry.provider or 'unnamed model'}: "
         f"{_count(entry.input_tokens)} tokens in, {_count(entry.output_tokens)} out"
@@ -84,7 +84,7 @@ def usage_line(usage: list[TokenUsage]) -> str:
 
 
 def timings_line(timings: Timings) -> str:
-    """How long the run took until what."""
+    """Write the times from the start of a run to its milestones."""
     moments = {
         "connected": timings.connect,
         "first event": timings.first_event,
@@ -95,14 +95,14 @@ def timings_line(timings: Timings) -> str:
 
 
 def summary(results: Sequence[RunResult]) -> list[str]:
-    """What several runs took: their tokens together, their timings one by one."""
+    """Write the tokens of several runs together, and the timings of each."""
     usage = aggregate_token_usage([entry for result in results for entry in result.usage])
     lines = [f"run {number}: {timings_line(result.timings)}" for number, result in enumerate(results, 1)]
     return [f"usage: {usage_line(usage)}", *lines]
 
 
-def told(content: str | Sequence[Part] | Mapping[str, Any]) -> str:
-    """What a message says, as text; of media the kind."""
+def content_text(content: str | Sequence[Part] | Mapping[str, Any]) -> str:
+    """Return the content of a message as text; a media part is named by its type."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
@@ -111,22 +111,22 @@ def told(content: str | Sequence[Part] | Mapping[str, Any]) -> str:
 
 
 def is_over(execution: ToolExecution) -> bool:
-    """Whether nothing more comes of a tool's work on a call."""
+    """Return whether an execution has ended."""
     return execution.status not in ("waiting", "running")
 
 
 def execution_line(execution: ToolExecution) -> str:
-    """How far one of the application's tools has come with a call."""
+    """Write the status of an execution: its result, its failure or its latest progress."""
     name = f"tool {execution.name}"
     if execution.message is not None:
         arrow = " ->" if execution.status == "succeeded" else f" {execution.status}:"
-        return f"{name}{arrow} {told(execution.message.content)}"
+        return f"{name}{arrow} {content_text(execution.message.content)}"
     progress = f": {execution.progress[-1]}" if execution.progress else ""
     return f"{name} {execution.status}{progress}"
 
 
 class WarningLines(logging.Handler):
-    """Shows what the package logs, as it happens, in place of Python's last-resort handler.
+    """Writes the package's log records as lines, in place of Python's last-resort handler.
 
     Args:
         write: Takes one line.
@@ -138,13 +138,13 @@ class WarningLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
-        # In place of a traceback: what a tool raised is for its author to see.
+        # One line instead of a traceback: its author debugs a tool elsewhere.
         raised = record.exc_info[1] if record.exc_info else None
         why = "" if raised is None else f": {type(raised).__name__}: {raised}"
         self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
 
     def install(self) -> None:
-        """Become the one handler of the package's logger."""
+        """Make this the only handler of the package's logger."""
         logger = logging.getLogger("agui_client")
         logger.handlers = [self]
         logger.propagate = False
@@ -154,12 +154,12 @@ class Transcript:
     """Writes one run while it happens.
 
     Args:
-        answers: Where the text of the answer goes as it arrives; None for nowhere.
-        notes: Where a line goes for each tool call, and for what else happens.
-        verbose: Whether reasoning, state, usage and timings are told too.
+        answers: The stream for the text of the answer as it arrives; None to drop the text.
+        notes: The stream for tool calls and everything else, one line each.
+        verbose: Whether reasoning, state, usage and timings are written, too.
     """
 
-    def __init__(self, *, answers: TextIO | None, notes: TextIO, verbose: bool) -> None:
+    def __init__(self, *, answers: TextIO | None, notes: TextIO, verbose: bool = False) -> None:
         self._answers = answers
         self._notes = notes
         self._verbose = verbose
@@ -173,7 +173,7 @@ class Transcript:
         self._parts: defaultdict[str, list[str]] = defaultdict(list)
 
     def show(self, event: Event, state: Any) -> None:
-        """Write what one event adds.
+        """Write the text of an event, or a note about it.
 
         Args:
             event: The event.
@@ -187,7 +187,7 @@ class Transcript:
             case ToolCallEndEvent():
                 self.note(f"{self._tool(event.tool_call_id)}({self._joined(event.tool_call_id)})")
             case ToolCallResultEvent():
-                self.note(f"{self._tool(event.tool_call_id)} -> {told(event.content)}")
+                self.note(f"{self._tool(event.tool_call_id)} -> {content_text(event.content)}")
             case ReasoningMessageContentEvent():
                 self._parts[event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
@@ -202,7 +202,7 @@ class Transcript:
             self._answer(text)
 
     def close(self, result: RunResult) -> None:
-        """Write what there is to say once the run is over."""
+        """Write interrupts, pending calls, usage and timings of a run that has ended."""
         self.end_line()
         for interrupt in result.interrupts:
             asked = interrupt.message or interrupt.reason
@@ -216,7 +216,7 @@ class Transcript:
         self._detail(f"timings: {timings_line(result.timings)}")
 
     def note(self, line: str) -> None:
-        """Write one line beside the answer."""
+        """Write a note: one line about the run."""
         if self._shares_screen:
             self.end_line()
             self._needs_gap = False
@@ -224,18 +224,18 @@ class Transcript:
         self._notes.flush()
 
     def execution(self, execution: ToolExecution) -> None:
-        """Write how far one of the application's tools has come, if it has come further."""
+        """Write a note about an execution that has reported progress or ended."""
         if is_over(execution) or execution.progress:
             self.note(execution_line(execution))
 
-    def tell(self, text: str) -> None:
-        """Write lines that are no part of an answer where answers go."""
+    def show_text(self, text: str) -> None:
+        """Write lines of the command itself to the stream of the answers."""
         self.end_line()
         self._needs_gap = False
         self._write(f"{text if self._is_shown_raw else printable(text)}\n")
 
     def end_line(self) -> None:
-        """End the answer's last line, if that is not done yet."""
+        """End the answer's last line, if it is not ended yet."""
         if self._is_mid_line:
             self._write("\n")
 
@@ -265,7 +265,7 @@ class Transcript:
 
 
 def _is_same_place(one: TextIO, other: TextIO) -> bool:
-    """Whether two streams end on the same terminal, file or pipe."""
+    """Return whether two streams write to the same terminal, file or pipe."""
     try:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):

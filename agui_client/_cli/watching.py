@@ -1,33 +1,32 @@
-"""Watching a run: where it can be drawn, and how its events get there."""
+"""Views of a run, and the loop that feeds one."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ag_ui.core import Event, ToolCallResultEvent
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event
-
-    from agui_client._surfaces.stream import AgentRun
-    from agui_client.result import RunResult
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.result import RunResult
 
 
 class Watched(Protocol):
-    """Where a run is shown."""
+    """A view of a run."""
 
     def running(self) -> AbstractContextManager[None]:
-        """Around each run."""
+        """Return the block that is entered around each run."""
         ...
 
     def show(self, event: Event, state: Any) -> None:
-        """Show what one event adds."""
+        """Show an event."""
         ...
 
 
 def drawing_board() -> Console | None:
-    """The terminal; None if nothing can be drawn there."""
+    """Return the terminal; None if it cannot draw."""
     console = Console()
     return console if console.is_terminal and not console.is_dumb_terminal else None
 
@@ -37,13 +36,21 @@ async def watch(run: AgentRun, view: Watched) -> RunResult:
 
     Args:
         run: The run, not started yet.
-        view: Where it is shown.
+        view: The view that shows the run.
 
     Returns:
-        What it came to.
+        The result of the run.
     """
     with view.running():
         async with run:
             async for event in run:
-                view.show(event, run.state)
+                if not _was_executed_here(event, run):
+                    view.show(event, run.state)
             return await run.result()
+
+
+def _was_executed_here(event: Event, run: AgentRun) -> bool:
+    """Return whether an event is the result of a tool of the application, which was shown when the tool ended."""
+    return isinstance(event, ToolCallResultEvent) and any(
+        each.tool_call_id == event.tool_call_id for each in run.tool_executions
+    )

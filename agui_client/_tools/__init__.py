@@ -1,1 +1,1 @@
-"""Tools of the application: functions, what is offered of them, and the loop that carries calls out."""
+"""Tools of the application: toolsets and functions, their arguments, approval, and the execution of calls."""

@@ -1,4 +1,4 @@
-"""Decisions of people: what an approver is asked and may answer (SEC-3).
+"""Approval of tool calls: the request that an approver sees, and the decisions that count (SEC-3).
 
 Deny by default: only the literal `True` or an `Approve` approves.
 """
@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
+
+from ag_ui.core import Message, Tool
 
 from agui_client.errors import UsageError, sendable
 
-if TYPE_CHECKING:
-    from ag_ui.core import Message, Tool
-
 DENIED = "The user denied this tool call."
-"""What the agent is told when nobody gave a reason."""
+"""The reason that the agent gets when the approver gave none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Approves a tool call, with its arguments or with others."""
+    """Approves a tool call, with its arguments or with edited ones."""
 
     arguments: Mapping[str, Any] | None = None
-    """The arguments to use instead of the agent's; None approves them as they are."""
+    """The arguments to use instead of the agent's; None approves the call as it was shown."""
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.arguments), Mapping | None):
@@ -32,7 +31,7 @@ class Approve:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Refuses a tool call; the agent is told why."""
+    """Refuses a tool call; the agent gets the reason."""
 
     reason: str = DENIED
     """A sentence for the agent."""
@@ -45,18 +44,18 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A tool call that waits for a person."""
+    """A tool call that waits for approval."""
 
     tool_call_id: str
-    """The call."""
+    """The id of the call."""
     tool: Tool
-    """What the agent was offered: name, description and the schema of the arguments."""
+    """The definition that the agent was offered: name, description and the schema of the arguments."""
     arguments: Mapping[str, Any]
-    """What it would be called with, as JSON: held against the schema, defaults filled in."""
+    """The agent's arguments as JSON, checked against the schema and completed by defaults."""
     thread_id: str
-    """The conversation."""
+    """The id of the conversation."""
     run_id: str
-    """The run that made the call."""
+    """The id of the run that made the call."""
     messages: Sequence[Message] = field(default=(), repr=False)
     """The conversation so far."""
     state: Any = field(default=None, repr=False)
@@ -69,20 +68,8 @@ class ApprovalRequest:
 
 
 Decision: TypeAlias = bool | Approve | Deny | None
-"""What an approver answers; anything but `True` and `Approve` denies."""
+"""The answer of an approver; anything but `True` and `Approve` denies."""
 Approver: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]]
-"""Asked before a tool runs that wants approval; a plain function is called in a worker thread."""
-
-
-def as_decision(answer: object) -> Approve | Deny:
-    """Read what an approver answered.
-
-    Args:
-        answer: Whatever came back.
-
-    Returns:
-        An approval only for `True` and `Approve`; everything else is a denial.
-    """
-    if answer is True:
-        return Approve()
-    return answer if isinstance(answer, Approve | Deny) else Deny()
+"""A function that decides about a tool call before the tool runs; a plain function is called in a worker thread."""
+ApprovalRule: TypeAlias = Literal["never", "always"] | Callable[[ApprovalRequest], bool | Awaitable[bool]]
+"""The calls that wait for approval: none, all, or those for which a function returns True (SEC-3)."""

@@ -1,25 +1,64 @@
-"""What a tool may know of its call: the ids, the conversation, whether anybody still waits for it."""
+"""A tool call during execution: its checked arguments, the tool's context, and the record for observers."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from agui_client._pipeline.ownership import quoted
-from agui_client._pipeline.threads import LoopThread
+from ag_ui.core import Message, ToolMessage
 
-if TYPE_CHECKING:
-    from ag_ui.core import Message
+from agui_client._concurrency import LoopThread
 
-_logger = logging.getLogger("agui_client.tools")
+MOST_REPORTS = 100
+"""The number of progress reports that are kept of one execution."""
+
+ToolStatus = Literal["waiting", "running", "succeeded", "failed", "denied", "timed out", "cancelled"]
+"""The stage of a tool's execution; "waiting" is for approval, or for its turn."""
 
 
-def _loop_here() -> LoopThread | None:
-    """The event loop that is running; None where there is none, as in a test that calls a tool by itself."""
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A tool call with arguments that were checked; an approval executes the very object that was shown."""
+
+    tool_call_id: str
+    """The id of the call."""
+    name: str
+    """The tool's name."""
+    arguments: Mapping[str, Any]
+    """The agent's arguments as JSON, completed by defaults: approvers see these."""
+    values: Any = field(default=None, repr=False)
+    """Anything that the toolset wants to find here when the call is executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecution:
+    """The execution of one tool call, as it was at one moment."""
+
+    tool_call_id: str
+    """The id of the call."""
+    name: str
+    """The tool's name."""
+    status: ToolStatus
+    """The stage of the execution."""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The arguments of the call as JSON; empty if they do not fit the tool's schema."""
+    progress: Sequence[Any] = ()
+    """The latest 100 values that the tool passed to `ctx.report(...)`, in order."""
+    message: ToolMessage | None = None
+    """The result for the agent; None before the end."""
+    seconds: float | None = None
+    """The time that the tool ran, in seconds; None if it did not run, or is still running."""
+    description: str = ""
+    """The tool's description, as the agent was offered it."""
+    error: str | None = None
+    """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
+
+
+def _current_loop() -> LoopThread | None:
+    """Return the event loop that is running; None without one, as in a test that calls a tool by itself."""
     try:
         return LoopThread()
     except RuntimeError:
@@ -28,43 +67,43 @@ def _loop_here() -> LoopThread | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolContext:
-    """The call a tool is executed for; a function asks for it with a first parameter `ctx: ToolContext`.
+    """The circumstances of a tool call; a function gets them as its first parameter if that is `ctx: ToolContext`.
 
-    Made in the event loop that executes the tool, since `report` comes back to where it was made.
+    Made in the event loop that executes the tool, since `report` calls `on_report` in the loop's thread.
     """
 
     tool_call_id: str
-    """The call."""
+    """The id of the call."""
     name: str
-    """The tool, as the agent knows it."""
+    """The tool's name, as the agent knows it."""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the tool is called with, as JSON; the function's parameters hold the same, validated."""
+    """The arguments of the call as JSON; the function's parameters are the same values, validated."""
     thread_id: str
-    """The conversation."""
+    """The id of the conversation."""
     run_id: str
-    """The run that made the call."""
+    """The id of the run that made the call."""
     messages: Sequence[Message] = field(default=(), repr=False)
     """The conversation when the call was made."""
     state: Any = field(default=None, repr=False)
     """The state when the call was made; to be read only, and not to be trusted (SEC-6)."""
     on_report: Callable[[Any], None] | None = field(default=None, repr=False)
-    """Takes what `report` is given, in the event loop's thread; None drops it."""
+    """A function that takes what `report` is given, in the event loop's thread; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
-    """Set when nobody waits for the tool any more; a function in a thread can wait on it instead of sleeping."""
-    _loop: LoopThread | None = field(default_factory=_loop_here, init=False, repr=False)
+    """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
+    _loop: LoopThread | None = field(default_factory=_current_loop, init=False, repr=False)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the tool any more: it was cancelled or took too long, and can stop."""
+        """Whether the call was cancelled or took too long, so that the tool can stop."""
         return self.ended.is_set()
 
     def report(self, progress: Any) -> None:
-        """Tell those who watch the run how far the tool is; not sent to the agent.
+        """Report progress to those who watch the run; the agent does not get it.
 
-        Never waits and never fails: what comes after the call's end is dropped, what goes wrong is logged.
+        Never waits; a report after the call's end is dropped.
 
         Args:
-            progress: Anything; a plain function's thread may go on meanwhile, so it should not change any more.
+            progress: Anything; a plain function's thread may go on meanwhile, so the value should not change any more.
         """
         if self._loop is None:
             self._deliver(progress)
@@ -72,11 +111,5 @@ class ToolContext:
             self._loop.call(partial(self._deliver, progress))
 
     def _deliver(self, progress: Any) -> None:
-        if self.on_report is None or self.is_cancelled:
-            return
-        try:
+        if self.on_report is not None and not self.is_cancelled:
             self.on_report(progress)
-        except Exception:
-            _logger.exception(
-                "progress of tool %s could not be reported (call %s)", self.name, quoted(self.tool_call_id)
-            )

@@ -1,59 +1,60 @@
-"""A Python function as a tool of the application: what the agent is offered, and how a call of it is carried out.
+"""A Python function as a tool: its definition for the agent, its bound arguments, and how it is called.
 
-Nothing is executed here but with arguments that were held against the advertised schema (SEC-2). Which calls are
-executed, when, with whose approval and how many at once is the loop's.
+A function is called only with arguments that were checked by the schema the agent was offered (SEC-2). Which calls are
+executed, when, with whose approval and how many at once is decided in `execute.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from types import MethodType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
+import anyio
 from ag_ui.core import Tool
-from pydantic_core import to_json
 
-from agui_client._pipeline.ownership import quoted
-from agui_client._tools.approval import ApprovalRequest
-from agui_client._tools.arguments import as_json, as_taken, parsed, validated
-from agui_client._tools.calling import called
-from agui_client._tools.context import ToolContext
-from agui_client._tools.docstring import documentation
-from agui_client._tools.schema import Parameters
-from agui_client.errors import ToolError, UsageError
-from agui_client.messages import Part, content_of
+from agui_client._concurrency import call_aside, is_being_cancelled
+from agui_client._tools.approval import ApprovalRule
+from agui_client._tools.arguments import bound_by_schema, bound_by_type
+from agui_client._tools.context import BoundCall, ToolContext
+from agui_client._tools.parameters import Parameters, takes_context
+from agui_client.errors import UsageError
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-ApprovalRule: TypeAlias = Literal["never", "always"] | Callable[[ApprovalRequest], bool | Awaitable[bool]]
-"""When a call waits for a person: never, always, or when a function says so (SEC-3)."""
-
-FAILED = "The tool failed because of an internal error of the application."
-"""What the agent is told of an exception that is not a `ToolError`: the details may be none of its business."""
-
 _logger = logging.getLogger("agui_client.tools")
+_SECTION = re.compile(r"^[ \t]*(?::\w|-{3,}[ \t]*$|\w[\w ]*:[ \t]*$)", re.MULTILINE)
+"""The beginning of a section: `:param` (Sphinx), a ruled line (NumPy), `Args:` (Google)."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LEFT_IN_THREAD = "the %s was left in its thread, where nobody waits for it any more"
+"""The warning about a thread that does not belong to a tool."""
+_LEFT_RUNNING = "tool %s was left running in its thread; it can look at ctx.is_cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class BoundCall:
-    """The arguments of one call, held against the tool's schema."""
+class ToolOptions(TypedDict, total=False):
+    """The options of a tool besides its name."""
 
-    arguments: dict[str, Any]
-    """As JSON: what was sent as the function takes it, defaults included; see `as_taken`."""
-    values: dict[str, Any]
-    """As the function's keyword arguments, defaults included."""
-    sent: dict[str, Any] = field(compare=False, repr=False)
-    """As JSON: what was sent."""
+    description: str | None
+    """The tool's description for the agent, instead of the docstring's prose."""
+    approval: ApprovalRule
+    """The calls that wait for approval: "never", "always", or a function of the `ApprovalRequest`."""
+    timeout: float | None
+    """The time that a call may take, in seconds; None sets no limit for this tool."""
+
+
+class NamedToolOptions(ToolOptions, total=False):
+    """The options of a tool."""
+
+    name: str | None
+    """The tool's name for the agent, instead of the function's name."""
 
 
 class FunctionTool(Generic[P, R]):
@@ -63,13 +64,14 @@ class FunctionTool(Generic[P, R]):
 
     Args:
         function: The function or bound method; see `tool` for this and the rest.
-        name: What the agent calls it.
-        description: What the agent is told about it.
-        approval: When a call waits for a person.
-        timeout: How long a call may take, in seconds.
+        name: The tool's name for the agent.
+        description: The tool's description for the agent.
+        approval: The calls that wait for approval.
+        timeout: The time that a call may take, in seconds.
+        parameters: The JSON Schema of the arguments, instead of the one made from type hints; see `from_schema`.
 
     Raises:
-        UsageError: It cannot be offered to an agent; the message says why.
+        UsageError: The function cannot be offered to an agent; the message says why.
     """
 
     def __init__(
@@ -80,26 +82,49 @@ class FunctionTool(Generic[P, R]):
         description: str | None = None,
         approval: ApprovalRule = "never",
         timeout: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = _checked_name(function)
         _check_options(own_name if name is None else name, approval, timeout)
-        prose, descriptions = documentation(function)
+        prose, descriptions = _documentation(function)
         functools.update_wrapper(self, function)
-        self._parameters = Parameters.of(function, own_name, descriptions)
+        self._parameters = Parameters.of(function, own_name, descriptions) if parameters is None else None
+        self._takes_context = takes_context(function) if self._parameters is None else self._parameters.has_context
         self.function = function
         """The function itself."""
         self.definition = Tool(
             name=own_name if name is None else name,
             description=prose if description is None else description,
-            parameters=self._parameters.schema,
+            parameters=self._parameters.schema if self._parameters else parameters,
         )
-        """What the agent is offered: name, description and the JSON schema of the arguments."""
+        """The definition that the agent is offered: name, description and the JSON Schema of the arguments."""
         self.approval: ApprovalRule = approval
-        """When a call waits for a person."""
+        """The calls that wait for approval."""
         self.timeout = timeout
-        """How long a call may take, in seconds; None if this tool sets no limit."""
-        self.is_method = self._parameters.has_receiver
-        """Whether it is still to be taken from an instance; before that, no call of it can be carried out."""
+        """The time that a call may take, in seconds; None if this tool sets no limit."""
+        self.is_method = self._parameters is not None and self._parameters.has_receiver
+        """Whether the tool has yet to be taken from an instance; before that, it cannot be executed."""
+
+    @classmethod
+    def from_schema(
+        cls, name: str, call: Callable[..., Any], *, parameters: Mapping[str, Any], **options: Unpack[ToolOptions]
+    ) -> FunctionTool[..., Any]:
+        """Make a tool that is known by its schema, such as one of another program.
+
+        Args:
+            name: The tool's name for the agent.
+            call: A function, sync or async, that takes the arguments as keyword arguments, as the JSON that they are;
+                and the `ToolContext` before them if its first parameter is annotated so.
+            parameters: The JSON Schema of the arguments.
+            options: Its description, approval and timeout; see `ToolOptions`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            UsageError: It cannot be offered to an agent; the message says why.
+        """
+        return FunctionTool[..., Any](call, name=name, parameters=parameters, **options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -124,152 +149,123 @@ class FunctionTool(Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """What the agent calls it."""
+        """The tool's name for the agent."""
         return self.definition.name
 
     @property
     def description(self) -> str:
-        """What the agent is told about it; empty if nobody said anything."""
+        """The tool's description for the agent; empty if there is none."""
         return self.definition.description
 
-    def bind(self, arguments_text: str) -> BoundCall:
-        """Hold a call's arguments against the schema (SEC-2).
+    def bind(self, arguments: str | Mapping[str, Any], tool_call_id: str = "") -> BoundCall:
+        """Check the arguments of a call (SEC-2).
 
         Args:
-            arguments_text: The JSON text the agent sent; nothing at all stands for no arguments.
-
-        Raises:
-            ToolError: They are broken or do not fit; the message tells the agent which, and why.
-            UsageError: It is a method without its instance.
-        """
-        return self._bound(parsed(arguments_text))
-
-    def bind_arguments(self, arguments: Mapping[str, Any], before: BoundCall | None = None) -> BoundCall:
-        """Hold arguments that a person edited against the schema, as `bind` does with the agent's.
-
-        Args:
-            arguments: By the names the agent uses.
-            before: What the person was shown: what is unchanged stays the value that it was.
-
-        Raises:
-            ToolError: They do not fit, or something was edited that the function does not read.
-        """
-        if before is None:
-            return self._bound(dict(arguments))
-        edited = as_json(dict(arguments))
-        kept = {
-            name for name, shown in before.arguments.items() if name in edited and _is_same_json(edited[name], shown)
-        }
-        sent = {name: value for name, value in edited.items() if name not in kept}
-        bound = self._bound({**{name: before.sent[name] for name in kept if name in before.sent}, **sent})
-        if vain := [name for name in sent if _is_same_json(bound.arguments.get(name), before.arguments.get(name))]:
-            raise ToolError(f"what was edited in {', '.join(map(repr, vain))} has no effect")
-        names = self._parameters.names
-        values = {**bound.values, **{names[name]: before.values[names[name]] for name in kept}}
-        return replace(bound, values=values, arguments={**bound.arguments, **{n: before.arguments[n] for n in kept}})
-
-    def _bound(self, sent: object) -> BoundCall:
-        if self.is_method:
-            raise UsageError(f"{self.name!r} is a method; offer it with its instance, as shop.order and not Shop.order")
-        arguments = as_json(sent)
-        with _only_tool_errors(self.name, "while its arguments were validated"):
-            values = validated(self._parameters, arguments)
-            return BoundCall(as_taken(self._parameters, arguments, values), values, arguments)
-
-    async def execute(self, call: BoundCall, context: ToolContext) -> str | list[Part]:
-        """Carry out a call: a coroutine function in this task, any other in a worker thread.
-
-        Cancelled, a thread is left to itself with a warning; `context.is_cancelled` tells it to stop.
-
-        Args:
-            call: What `bind` gave.
-            context: The call's circumstances; it has ended when this returns or raises.
+            arguments: The agent's JSON text, where nothing at all stands for no arguments; or a person's edits, by the
+                names that the agent uses.
+            tool_call_id: The id of the call.
 
         Returns:
-            What the function returned, as the content of a tool message: see `content_of`.
+            The call; its `values` are the function's keyword arguments.
 
         Raises:
-            ToolError: The function raised it; or it raised something else, or returned what JSON cannot hold, which is
-                logged here with its traceback and put to the agent as a failure without details.
+            ToolError: The arguments are broken or do not fit; the message tells the agent which, and why.
         """
-        first = (context,) if self._parameters.has_context else ()
+        if self._parameters is None:
+            shown = values = bound_by_schema(self.definition.parameters or {}, arguments)
+        else:
+            shown, values = bound_by_type(self._parameters, arguments)
+        return BoundCall(tool_call_id, self.name, shown, values)
+
+    async def call(self, call: BoundCall, ctx: ToolContext) -> object:
+        """Call the function with arguments that `bind` checked.
+
+        Args:
+            call: The bound call.
+            ctx: The circumstances of the call, for a function that takes them.
+
+        Returns:
+            The function's result.
+        """
+        first = (ctx,) if self._takes_context else ()
         function: Callable[..., object] = self.function
-        try:
-            with _only_tool_errors(self.name, f"in call {quoted(context.tool_call_id)}"):
-                return content_of(await called(functools.partial(function, *first, **call.values), self.name))
-        finally:
-            context.ended.set()
+        return await call_function(functools.partial(function, *first, **call.values), self.name)
 
 
 @overload
-def tool(
-    function: Callable[P, R],
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approval: ApprovalRule = "never",
-    timeout: float | None = None,
-) -> FunctionTool[P, R]: ...
+def tool(function: Callable[P, R], /, **options: Unpack[NamedToolOptions]) -> FunctionTool[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approval: ApprovalRule = "never",
-    timeout: float | None = None,
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(
-    function: Callable[P, R] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approval: ApprovalRule = "never",
-    timeout: float | None = None,
-) -> object:
+def tool(**options: Unpack[NamedToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[NamedToolOptions]) -> object:
     """Make a function a tool: `@tool`, `@tool(approval="always")`, or `tool(shop.order)`.
 
     The agent is offered the function's name, the prose of its docstring, and a schema made from its type hints, with
-    what the docstring says about each argument. A first parameter `ctx: ToolContext` is not offered: it is given.
+    the docstring's descriptions of the arguments. A first parameter `ctx: ToolContext` is not offered.
 
     Args:
         function: A function, a coroutine function or a bound method.
-        name: What the agent calls it, instead of the function's name.
-        description: What the agent is told about it, instead of the docstring's prose.
-        approval: When a call waits for a person: "never", "always", or a function of the `ApprovalRequest`.
-        timeout: How long a call may take, in seconds; None sets no limit for this tool.
+        options: The tool's name, description, approval and timeout; see `NamedToolOptions`.
 
     Returns:
         The tool, which can be called like the function.
 
     Raises:
-        UsageError: It cannot be offered to an agent; the message says why.
+        UsageError: The function cannot be offered to an agent; the message says why.
     """
-
-    def made(function: Callable[P, R]) -> FunctionTool[P, R]:
-        """Make the tool."""
-        return FunctionTool(function, name=name, description=description, approval=approval, timeout=timeout)
-
-    return made if function is None else made(function)
+    return functools.partial(tool, **options) if function is None else FunctionTool[..., Any](function, **options)
 
 
-def _is_same_json(value: object, other: object) -> bool:
-    """Whether two JSON values are one: for Python, true is 1."""
-    return to_json(value) == to_json(other)
+async def call_function(function: Callable[[], object], name: str, warning: str = _LEFT_RUNNING) -> object:
+    """Call a function of the application: a coroutine function in this task, any other in a thread of its own.
+
+    A cancelled coroutine function is cancelled; a thread is left running with a warning, as nothing can stop it.
+
+    Args:
+        function: The function, or a `partial` of it with its arguments; an awaitable that it returns is awaited.
+        name: The name for the warning: the tool's name.
+        warning: The warning that is logged about a thread that is left.
+    """
+    try:
+        return await call_aside(function, name, functools.partial(_logger.warning, warning, name))
+    except asyncio.CancelledError as error:
+        if anyio.get_cancelled_exc_class() is asyncio.CancelledError and is_being_cancelled():
+            raise
+        raise RuntimeError("something the tool waited for had been cancelled") from error
+
+
+def _documentation(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """Read a function's docstring, in the style of Google, NumPy or Sphinx, whichever it looks like.
+
+    Args:
+        function: The function.
+
+    Returns:
+        The prose, without sections such as Returns or Raises, and the descriptions of parameters, by name.
+    """
+    text = inspect.getdoc(function) or ""
+    if not _SECTION.search(text):
+        return text, {}
+    # Loaded when a docstring has sections: the import takes longer than all of pydantic's models here.
+    import griffe
+
+    prose: list[str] = []
+    parameters: dict[str, str] = {}
+    quiet = griffe.PerStyleOptions(google={"warnings": False}, numpy={"warnings": False}, sphinx={"warnings": False})
+    for section in griffe.parse_auto(griffe.Docstring(text), per_style_options=quiet):
+        if isinstance(section, griffe.DocstringSectionText):
+            prose.append(section.value)
+        elif isinstance(section, griffe.DocstringSectionParameters | griffe.DocstringSectionOtherParameters):
+            parameters |= {each.name: each.description for each in section.value}
+    return "\n\n".join(prose), parameters
 
 
 def _checked_name(function: object) -> str:
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        raise UsageError(
-            f"a tool is a function or a bound method, not a {type(function).__name__}; "
-            "of a static or class method make one with tool(Shop.method), and put a function around a callable object"
-        )
+        how = "of a static or class method make one with tool(Shop.method), of any other callable with a function"
+        raise UsageError(f"a tool is a function or a bound method, not a {type(function).__name__}; {how}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(
-            f"{function.__name__!r} cannot be a tool: it yields, and a tool returns its result; "
-            "progress goes through ctx.report(...)"
-        )
+        why = "it yields, and a tool returns its result; progress goes through ctx.report(...)"
+        raise UsageError(f"{function.__name__!r} cannot be a tool: {why}")
     return function.__name__
 
 
@@ -280,15 +276,3 @@ def _check_options(name: str, approval: object, timeout: float | None) -> None:
         raise UsageError(f'approval of {name!r} is "never", "always" or a function, not {approval!r}')
     if timeout is not None and not timeout > 0:
         raise UsageError(f"timeout of {name!r} is a number of seconds above 0 or None, not {timeout!r}")
-
-
-@contextmanager
-def _only_tool_errors(tool_name: str, when: str) -> Generator[None]:
-    """Let out what is meant for the agent; the rest is for the log."""
-    try:
-        yield
-    except ToolError:
-        raise
-    except Exception as error:
-        _logger.exception("tool %s failed %s", tool_name, when)
-        raise ToolError(FAILED) from error

@@ -1,4 +1,4 @@
-"""The test kit: scripted agents, and servers that do what a test needs, down to the byte.
+"""The test kit: scripted agents, and servers whose replies a test controls, down to the byte.
 
     agent = ScriptedAgent(
         turn(text("Let me look."), tool_call("get_weather", {"city": "Oslo"})),
@@ -7,9 +7,9 @@
     with serve(agent) as server:
         ...  # HttpAgent(server.url)
 
-`ScriptedAgent` also runs in process, without a server. `serve_bytes` sends what no agent would, and `faults` makes the
-replies for it that networks, proxies and servers spoil. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
-`serve_bytes` and everything else need nothing further.
+`ScriptedAgent` also runs in process, without a server. `serve_bytes` sends bytes that no agent would, and `faults`
+makes replies as networks, proxies and servers spoil them. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
+the rest of the kit needs nothing further.
 """
 
 from agui_client.testing import faults

@@ -1,4 +1,4 @@
-"""An ASGI app over any producer: one POST in, the events of its run out as SSE (SSE-1 … SSE-4, SSE-8).
+"""An ASGI app that serves an agent: one POST in, the events of its run out as SSE (SSE-1 … SSE-4, SSE-8).
 
 A bare ASGI callable: it runs under uvicorn, mounts into Starlette and FastAPI, and needs neither.
 """
@@ -15,19 +15,19 @@ import anyio.lowlevel
 from ag_ui.core import RunAgentInput, RunErrorEvent
 from pydantic import ValidationError
 
-from agui_client._pipeline.events import WireEvent
+from agui_client._protocol.events import WireEvent
 from agui_client.testing.closing import closing
 from agui_client.testing.frames import frame
 
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 ASGIApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-"""Anything an ASGI server can run."""
+"""An app that an ASGI server can run."""
 
 
 @runtime_checkable
 class Producer(Protocol):
-    """What answers runs: every agent of this package, and every object with such a `run`."""
+    """An agent: every agent of this package, and every other object with such a `run`."""
 
     def run(self, input: RunAgentInput, /) -> AsyncIterator[WireEvent]:
         """Yield the events of one run."""
@@ -35,19 +35,19 @@ class Producer(Protocol):
 
 
 class AgentApp:
-    """The app that `agui_app` makes; it keeps count of the runs whose client went away.
+    """The app that `agui_app` makes; it counts the runs whose client went away.
 
     Args:
-        agent: Who answers.
+        agent: The agent that answers.
     """
 
     def __init__(self, agent: Producer) -> None:
         self.disconnected = threading.Event()
-        """Set when a client leaves a run before its end, after the agent was stopped."""
+        """Set when a client has left a run before its end and the agent was stopped."""
         self.disconnects = 0
-        """How many runs were left before their end."""
+        """The number of runs that clients left before their end."""
         self.errors: list[Exception] = []
-        """What the agent raised, in order; the client saw each as a RUN_ERROR."""
+        """The exceptions of the agent, in order; the client saw each as a RUN_ERROR."""
         self._agent = agent
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -61,7 +61,7 @@ class AgentApp:
         try:
             input = RunAgentInput.model_validate_json(body, by_alias=True, by_name=False)
         except ValidationError as invalid:
-            await _refuse(send, *_complaint(invalid))
+            await _refuse(send, *_refusal(invalid))
             return
         await self._respond(input, receive, send)
 
@@ -84,7 +84,7 @@ class AgentApp:
         async with closing(self._events(input)) as events:
             async for event in events:
                 await send({"type": "http.response.body", "body": frame(event).encode(), "more_body": True})
-                # An agent and a server that never wait would leave no room to notice that the client is gone.
+                # Without it, an agent and a server that never wait would not notice that the client is gone.
                 await anyio.lowlevel.checkpoint()
 
     async def _events(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -98,13 +98,13 @@ class AgentApp:
 
 
 def agui_app(agent: Producer) -> AgentApp:
-    """An ASGI app that serves an agent over HTTP and SSE, on every path.
+    """Make an ASGI app that serves an agent over HTTP and SSE, on every path.
 
     A body that is no RunAgentInput is refused with 400 (not JSON) or 422, any other method with 405. An agent that
     raises ends its run with RUN_ERROR. When the client goes away the agent's generator is cancelled and closed.
 
     Args:
-        agent: A ScriptedAgent, an agent of yours, or any object with `run(input)`.
+        agent: A ScriptedAgent, your own agent, or any object with `run(input)`.
     """
     return AgentApp(agent)
 
@@ -125,7 +125,7 @@ async def _read_body(receive: Receive) -> bytes:
     return bytes(body)
 
 
-def _complaint(invalid: ValidationError) -> tuple[int, Any]:
+def _refusal(invalid: ValidationError) -> tuple[int, Any]:
     details = invalid.errors(include_url=False, include_input=False, include_context=False)
     return (400 if details[0]["type"] == "json_invalid" else 422), details
 

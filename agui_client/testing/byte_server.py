@@ -1,7 +1,7 @@
-"""A loopback HTTP/1.1 server that sends exactly the bytes it is told to, for everything a real server would not do.
+"""A loopback HTTP/1.1 server that sends exactly the given bytes, for replies that no real server makes.
 
-It knows just enough HTTP to read a request with a Content-Length and to write a status line; what follows, how it is
-cut into writes, and how the connection ends is the `Reply`'s to say.
+It reads requests with a Content-Length and writes a status line; the `Reply` decides the rest: the bytes, the writes
+they are cut into, and the end of the connection.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Request:
     body: bytes
 
     def json(self) -> Any:
-        """The body, decoded."""
+        """Return the body, decoded."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes of a reply that are written as they are, in no HTTP chunk: what breaks the framing, or follows its end."""
+    """Bytes of a reply that are written as they are, in no HTTP chunk: they break the framing, or follow its end."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one request is answered with."""
+    """A reply to one request."""
 
     pieces: Sequence[bytes | Raw | Pause | Gate] = ()
     """The body: each bytes object is one write, an empty one none; pauses and gates wait between writes."""
@@ -61,11 +61,11 @@ class Reply:
     content_type: str | None = "text/event-stream"
     """The Content-Type; None sends none."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Further headers, as they are."""
+    """Further headers, sent unchanged."""
     chunked: bool = True
     """Each piece is one HTTP chunk; otherwise the body is ended by the end of the connection."""
     end: Literal["close", "cut", "reset", "stall"] = "close"
-    """What follows the last piece: a proper end, a close without the final chunk, a reset of the connection, or
+    """The end after the last piece: a proper one, a close without the final chunk, a reset of the connection, or
     silence until the client goes away."""
 
 
@@ -74,7 +74,7 @@ Answer: TypeAlias = Reply | bytes | Callable[[Request], Reply]
 
 
 class ByteServer:
-    """A byte server that is running, and what it saw.
+    """A running byte server, with the requests that it received.
 
     Args:
         answers: The answers in order; the last one answers every further request.
@@ -85,11 +85,11 @@ class ByteServer:
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.requests: list[Request] = []
-        """Every request that arrived whole, in order."""
+        """The requests that arrived whole, in order."""
         self.disconnected = threading.Event()
         """Set when a client closed its connection before the reply was over."""
         self.disconnected_at: float | None = None
-        """When that last happened, on `time.monotonic()`'s clock; None when it has not."""
+        """The latest time of that, on the clock of `time.monotonic()`; None if it has not happened."""
         self._answers = answers
 
     @asynccontextmanager
@@ -142,7 +142,7 @@ def serve_bytes(*answers: Answer) -> Generator[ByteServer, None, None]:
     with start_blocking_portal(name="agui-byte-server") as portal, ExitStack() as stack:
         listening = portal.wrap_async_context_manager(server.listening())
         listening.__enter__()
-        # Told of no exception: what a test raises in the block is the test's, and comes out as it is.
+        # Left without an exception: an exception in the block belongs to the test and is raised unchanged.
         stack.callback(listening.__exit__, None, None, None)
         yield server
 
@@ -187,14 +187,14 @@ async def _write(connection: SocketStream, reply: Reply) -> None:
                 await connection.send(_framed(piece, chunked=reply.chunked))
         await _end(connection, reply)
     except _BROKEN:
-        # The client is gone: the task that reads the connection sees it too, and says so.
+        # The client is gone: the task that reads the connection notices it, too, and ends the reply.
         await anyio.sleep_forever()
 
 
 def _framed(piece: bytes | Raw, *, chunked: bool) -> bytes:
     if isinstance(piece, Raw):
         return piece.content
-    # A chunk of no bytes would be the end of the body.
+    # An empty chunk would end the body.
     return b"%x\r\n%b\r\n" % (len(piece), piece) if piece and chunked else piece
 
 

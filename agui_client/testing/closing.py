@@ -1,4 +1,4 @@
-"""What yields events is closed where it was used, not when the garbage collector finds it."""
+"""Close event generators where they are used, not when they are garbage-collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo agent: a script that shows what an agent can do. It plans a day in Oslo and asks before it books."""
+"""The demo agent: a script that shows the abilities of agents. It plans a day in Oslo and asks before it books."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _WORD_SECONDS = 0.018
 
 
 def demo_agent(*, pace: float = 1.0) -> ScriptedAgent:
-    """The agent of `agui demo`: it answers every prompt with the same day in Oslo, and asks before it books.
+    """Make the agent of `agui demo`: it answers every prompt with the same day in Oslo, and asks before it books.
 
     Only a prompt with "book" in it leads to the question. An application that offers tools named `get_weather` or
     `buy_tickets` has its own called instead of the agent's.
 
     Args:
-        pace: How slowly it speaks; 1 is lively, 0 is at once.
+        pace: The factor of all pauses: 1 is lively, 0 answers at once.
 
     Returns:
         The agent, to run in process or to `serve`.
@@ -82,8 +82,8 @@ def _greeting(input: RunAgentInput, pace: float) -> Step:
             delay=pace * _WORD_SECONDS,
         ),
     )
-    if (theirs := _offered(input, "get_weather")) is not None:
-        return turn(*opening, _call(theirs, {"city": "Oslo"}, pace))
+    if (offered := _offered(input, "get_weather")) is not None:
+        return turn(*opening, _call(offered, {"city": "Oslo"}, pace))
     own = tool_call("get_weather", {"city": "Oslo", "day": "Saturday", "units": "celsius"}, delay=pace * 0.08)
     return turn(
         *opening,
@@ -96,7 +96,7 @@ def _greeting(input: RunAgentInput, pace: float) -> Step:
 
 
 def _plan(input: RunAgentInput, pace: float, weather: Any) -> list[Step]:
-    """What follows once the weather is known."""
+    """Return the steps after the weather is known."""
     return [
         patch({"op": "replace", "path": "/trip/weather", "value": weather}),
         *(
@@ -113,7 +113,7 @@ def _plan(input: RunAgentInput, pace: float, weather: Any) -> list[Step]:
             + ("The ferry fills up on a day like this. I can buy two tickets now.\n" if _is_booking(input) else ""),
             delay=pace * _WORD_SECONDS,
         ),
-        *([] if (theirs := _ticket_tool(input)) is None else [_call(theirs, {"route": "B1", "count": 2}, pace)]),
+        *([] if (offered := _ticket_tool(input)) is None else [_call(offered, {"route": "B1", "count": 2}, pace)]),
     ]
 
 
@@ -123,14 +123,14 @@ def _ending(input: RunAgentInput) -> dict[str, Any]:
 
 
 def _bought(input: RunAgentInput, pace: float) -> Step:
-    """What follows once the application's own tool has bought tickets, or has not."""
+    """Return the run after the application's own tool has bought tickets, or has failed."""
     failed = getattr(input.messages[-1], "error", None) is not None
     closing = "Nothing was bought. The plan stands.\n" if failed else "Done: the tickets are yours.\n"
     return turn(text(closing, delay=pace * _WORD_SECONDS), usage=[_usage(input_tokens=590, output_tokens=41)])
 
 
 def _answered_call(input: RunAgentInput) -> ToolCall | None:
-    """The call that the application answered last, if that is what this run is for."""
+    """Return the call that the application has just answered; None if the run is not for that."""
     last = input.messages[-1] if input.messages else None
     if not isinstance(last, ToolMessage):
         return None
@@ -147,7 +147,7 @@ def _offered(input: RunAgentInput, name: str) -> Tool | None:
 
 
 def _call(tool: Tool, arguments: dict[str, Any], pace: float) -> Step:
-    """A call of the application's tool, with those arguments that it takes."""
+    """Return a call of the application's tool, with those arguments that it takes."""
     known = _object(_object(tool.parameters).get("properties"))
     fitting = {name: value for name, value in arguments.items() if name in known}
     return tool_call(tool.name, fitting, delay=pace * 0.08)
@@ -162,8 +162,8 @@ def _question() -> RunFinishedInterruptOutcome:
 
 
 def _booking(input: RunAgentInput, pace: float, *, approved: bool) -> Step:
-    held = _object(input.state)
-    settled = {**_object(held.get("trip")), "tickets": "bought" if approved else "declined"}
+    state_before = _object(input.state)
+    settled = {**_object(state_before.get("trip")), "tickets": "bought" if approved else "declined"}
     buying = [
         tool_call("buy_tickets", {"route": "B1", "count": 2}, delay=pace * 0.08),
         pause(pace * 0.3),
@@ -176,7 +176,7 @@ def _booking(input: RunAgentInput, pace: float, *, approved: bool) -> Step:
     )
     return turn(
         *(buying if approved else ()),
-        state({**held, "trip": settled}),
+        state({**state_before, "trip": settled}),
         text(closing, delay=pace * _WORD_SECONDS),
         result={"tickets": settled["tickets"]},
         usage=[_usage(input_tokens=590, output_tokens=41)],

@@ -1,10 +1,10 @@
-"""Faults: replies spoiled the way networks, proxies and servers spoil them, made from a healthy SSE body.
+"""Faults: replies as networks, proxies and servers spoil them, made from a healthy SSE body.
 
     with serve_bytes(faults.cut(sse(turn(text("Hello you"))), events=3)) as server:
         ...  # the connection closes in the middle of the text
 
-Requests are answered in turn: `serve_bytes(faults.status(503, retry_after=1), faults.healthy(body))`. Where a fault has
-a place, say it with exactly one of `events` (after so many of them) and `size` (after so many bytes).
+Requests are answered in turn: `serve_bytes(faults.status(503, retry_after=1), faults.healthy(body))`. A fault in the
+middle of a body takes its place by exactly one of `events` (after so many events) and `size` (after so many bytes).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAGE = b"<!doctype html><html><head><title>Sign in</title></head><body>Please s
 
 
 def healthy(body: bytes) -> Reply:
-    """No fault: the whole body in one write, and a proper end."""
+    """Send the whole body in one write, with a proper end: no fault."""
     return Reply([body])
 
 
@@ -37,17 +37,17 @@ def healthy(body: bytes) -> Reply:
 
 
 def cut(body: bytes, *, events: int | None = None, size: int | None = None) -> Reply:
-    """The server closes the connection in the middle of the body: HTTP's final chunk is missing."""
+    """Close the connection in the middle of the body: HTTP's final chunk is missing."""
     return Reply([_before(events_of(body), events, size)], end="cut")
 
 
 def ended(body: bytes, *, events: int | None = None, size: int | None = None) -> Reply:
-    """The body ends in the middle, properly as far as HTTP can tell: what proxies do when their upstream is gone."""
+    """End the body in the middle, properly for HTTP: proxies do that when their upstream is gone."""
     return Reply([_before(events_of(body), events, size)])
 
 
 def reset(body: bytes, *, events: int | None = None, size: int | None = None) -> Reply:
-    """The connection is reset in the middle of the body (TCP RST)."""
+    """Reset the connection in the middle of the body (TCP RST)."""
     return Reply([_before(events_of(body), events, size)], end="reset")
 
 
@@ -59,13 +59,13 @@ def stall(
     comments: int = 0,
     seconds: float = 1.0,
 ) -> Reply:
-    """The server goes silent in the middle of the body and stays so until the client goes away.
+    """Send nothing more in the middle of the body, until the client goes away.
 
     Args:
         body: The healthy SSE body.
-        events: After how many events.
-        size: After how many bytes.
-        comments: How many keep-alive comments come before the silence; they belong between events.
+        events: The number of events before the silence.
+        size: The number of bytes before the silence.
+        comments: The number of keep-alive comments before the silence; they belong between events.
         seconds: The pause before each comment.
     """
     keep_alive = (Pause(seconds), b": keep-alive\n\n")
@@ -73,7 +73,7 @@ def stall(
 
 
 def unanswered(*, end: Literal["cut", "reset", "stall"] = "cut") -> Reply:
-    """The server reads the request and sends not a byte: it closes, resets, or keeps the client waiting."""
+    """Read the request and send no byte: close, reset, or keep the client waiting."""
     return Reply(status=None, end=end)
 
 
@@ -81,7 +81,7 @@ def unanswered(*, end: Literal["cut", "reset", "stall"] = "cut") -> Reply:
 
 
 def trickle(body: bytes, *, seconds: float = 1.0, size: int = 1) -> Reply:
-    """A whole body that comes drop by drop.
+    """Send the whole body in small, paced writes.
 
     Args:
         body: The healthy SSE body.
@@ -93,12 +93,12 @@ def trickle(body: bytes, *, seconds: float = 1.0, size: int = 1) -> Reply:
 
 
 def split(body: bytes, *, size: int) -> Reply:
-    """A whole body in HTTP chunks of `size` bytes, wherever that cuts lines and characters."""
+    """Send the whole body in HTTP chunks of `size` bytes, which may cut lines and characters."""
     return Reply(_parts(body, size))
 
 
 def burst(body: bytes, *, size: int = 10_000_000) -> Reply:
-    """A whole body in one write, swollen to at least `size` bytes by RAW events before its last event."""
+    """Send the whole body in one write, with RAW events before its last event so that it has at least `size` bytes."""
     *before, last = events_of(body)
     filling = sse({"type": "RAW", "event": "x" * 1000})
     missing = max(0, size - len(body))
@@ -109,12 +109,12 @@ def burst(body: bytes, *, size: int = 10_000_000) -> Reply:
 
 
 def crlf(body: bytes) -> Reply:
-    r"""A whole body whose lines end with "\r\n", as SSE allows (SSE-7)."""
+    r"""Send the whole body with "\r\n" at the end of lines, as SSE allows (SSE-7)."""
     return Reply([_LINE_END.sub(b"\r\n", body)])
 
 
 def cr(body: bytes) -> Reply:
-    r"""A whole body whose lines end with a bare "\r", as SSE allows (SSE-7)."""
+    r"""Send the whole body with a bare "\r" at the end of lines, as SSE allows (SSE-7)."""
     return Reply([_LINE_END.sub(b"\r", body)])
 
 
@@ -126,14 +126,14 @@ def gzipped(
     size: int | None = None,
     broken: bool = False,
 ) -> Reply:
-    """A compressed body, flushed after each event as servers that stream do; whole when no place is given.
+    """Send a compressed body, flushed after each event like streaming servers do; whole if no place is given.
 
     Args:
         body: The healthy SSE body.
         encoding: The Content-Encoding; "deflate" means zlib's format.
         events: End the body after so many events: properly for HTTP, in the middle for the compression.
         size: End it after so many compressed bytes.
-        broken: What follows at that place cannot be unpacked; between events every decoder notices at once.
+        broken: Send bytes at that place that cannot be unpacked; between events every decoder notices at once.
     """
     packed = _packed(events_of(body), encoding)
     is_whole = events is None and size is None and not broken
@@ -142,20 +142,20 @@ def gzipped(
 
 
 def trailing_garbage(body: bytes, *, garbage: bytes = _PAGE) -> Reply:
-    """A whole body, and behind its last event something else: by default an HTML page, which SSE readers skip."""
+    """Send the whole body, and other bytes after its last event: by default an HTML page, which SSE readers skip."""
     return Reply([body, garbage])
 
 
-# --- what the events say
+# --- the events
 
 
 def late_error(body: bytes, *, message: str = "failed after all", code: str | None = None) -> Reply:
-    """A whole body, and a RUN_ERROR after its RUN_FINISHED, which turns the run into a failed one (LIFE-4)."""
+    """Send the whole body, and a RUN_ERROR after its RUN_FINISHED, which makes the run a failed one (LIFE-4)."""
     return Reply([body, sse(RunErrorEvent(message=message, code=code))])
 
 
 def double_terminal(body: bytes) -> Reply:
-    """A whole body whose last event comes twice; a second RUN_FINISHED breaks the protocol (LIFE-3)."""
+    """Send the last event of the whole body twice; a second RUN_FINISHED breaks the protocol (LIFE-3)."""
     return Reply([body, events_of(body)[-1]])
 
 
@@ -163,19 +163,19 @@ def double_terminal(body: bytes) -> Reply:
 
 
 def broken_chunk(body: bytes, *, events: int | None = None, size: int | None = None) -> Reply:
-    """In the middle of the body comes a line where HTTP wants the size of the next chunk, and it is no number."""
+    """Send a line in the middle of the body that is no number where HTTP wants the size of the next chunk."""
     return Reply([_before(events_of(body), events, size), Raw(b"not a size\r\n")], end="cut")
 
 
 def oversized_headers(body: bytes, *, size: int = 1_000_000) -> Reply:
-    """A whole body under a response header of `size` bytes, more than any client should read."""
+    """Send the whole body under a response header of `size` bytes, more than any client should read."""
     return Reply([body], headers={"X-Padding": "x" * size})
 
 
 def second_response(body: bytes, *, second: bytes | None = None) -> Reply:
-    """A whole reply, and right behind it the bytes of another that nobody asked for, on a connection that stays open.
+    """Send a whole reply, and right after it an unrequested second one, on a connection that stays open.
 
-    A client that keeps its connections must not take it for the answer to its next request.
+    A client that keeps its connections must not take the second reply for the answer to its next request.
 
     Args:
         body: The healthy SSE body.
@@ -188,7 +188,7 @@ def second_response(body: bytes, *, second: bytes | None = None) -> Reply:
 
 
 def html_page(*, status: int = 200, page: bytes = _PAGE) -> Reply:
-    """A page for people instead of a stream: a login, a proxy's excuse."""
+    """Send an HTML page instead of a stream, like a login page or an error page of a proxy."""
     return Reply([page], status=status, content_type="text/html; charset=utf-8")
 
 
@@ -200,13 +200,13 @@ def status(
     content_type: str | None = "application/json",
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
-    """A refusal: an HTTP status instead of a run (SSE-8).
+    """Refuse the request with an HTTP status (SSE-8).
 
     Args:
         code: The HTTP status.
-        retry_after: Seconds, or a moment with its time zone, for Retry-After; None sends no such header.
-        body: What the server says about it.
-        content_type: The Content-Type of that; None sends none.
+        retry_after: Seconds, or a time with its time zone, for Retry-After; None sends no such header.
+        body: The body of the response.
+        content_type: The Content-Type of the body; None sends none.
         headers: Further headers, such as WWW-Authenticate.
     """
     waiting = {} if retry_after is None else {"Retry-After": _retry_after(retry_after)}
@@ -214,12 +214,12 @@ def status(
 
 
 def redirect(location: str, *, status: int = 307) -> Reply:
-    """A redirect to another address; 307 and 308 mean the same request again, 301 to 303 make most clients GET."""
+    """Redirect to another address; 307 and 308 repeat the request, 301 to 303 make most clients send a GET."""
     return Reply(status=status, content_type=None, headers={"Location": location})
 
 
 def _before(pieces: Sequence[bytes], events: int | None, size: int | None) -> bytes:
-    """What of a body comes before its fault, given one piece per event."""
+    """Return the part of a body before its fault, given one piece per event."""
     whole = b"".join(pieces)
     match events, size:
         case int(count), None if 0 <= count <= len(pieces):
@@ -237,7 +237,7 @@ def _parts(body: bytes, size: int) -> list[bytes]:
 
 
 def _packed(events: Sequence[bytes], encoding: Literal["gzip", "deflate"]) -> list[bytes]:
-    """Each event compressed and flushed, and the end of the compression."""
+    """Compress and flush each event; the last piece ends the compression."""
     packer = zlib.compressobj(wbits=_WINDOW_BITS[encoding])
     return [*(packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events), packer.flush()]
 

@@ -1,4 +1,4 @@
-"""Events as the bytes of an SSE stream (SSE-4), for byte-exact servers and fixtures."""
+"""Bytes of SSE streams from scripts, and events from such bytes (SSE-4)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ag_ui.core import RunAgentInput
 from ag_ui.encoder import EventEncoder
 
-from agui_client._pipeline.events import UnrecognizedEvent
+from agui_client._protocol.events import UnrecognizedEvent
 from agui_client.testing.steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:
-    from agui_client._pipeline.events import WireEvent
+    from agui_client._protocol.events import WireEvent
     from agui_client.testing.steps import Step
 
 _encode = EventEncoder().encode
@@ -22,11 +22,11 @@ _DATA = re.compile(rb"(?<![^\r\n])data")
 
 
 def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -> bytes:
-    r"""The frames of a whole script, pauses and gates left out: `sse(turn(text("Hi")))`.
+    r"""Encode a whole script as SSE frames, without its pauses and gates: `sse(turn(text("Hi")))`.
 
     Args:
         *steps: Events, events as JSON (a dict, sent as it is), or parts.
-        newline: What ends a line: "\n", "\r\n" or "\r" (SSE-7).
+        newline: The end of each line: "\n", "\r\n" or "\r" (SSE-7).
         input: The input a `turn` answers; None answers thread "thread-1", run "run-1".
     """
     scene = Scene(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
@@ -36,10 +36,10 @@ def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -
 
 
 def events_of(body: bytes) -> list[bytes]:
-    """The events of an SSE body, whatever ends its lines; joined they are the body again.
+    """Split an SSE body into its events; joined they are the body again.
 
-    Each has the comments before it and the blank line after it; what follows the last one, if anything, is an entry of
-    its own.
+    Each entry has the comments before its event and the blank line after it; bytes after the last event are an entry of
+    their own. Lines may end in any of the three ways of SSE.
     """
     events: list[bytes] = []
     pending = b""
@@ -52,7 +52,7 @@ def events_of(body: bytes) -> list[bytes]:
 
 
 def frame(event: WireEvent) -> str:
-    """One event as one SSE frame, lines ended by LF."""
+    """Encode an event as an SSE frame with LF at the end of lines."""
     if isinstance(event, UnrecognizedEvent):
         return f"data: {json.dumps(event.data, ensure_ascii=False)}\n\n"
     return _encode(event)

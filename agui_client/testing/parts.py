@@ -1,7 +1,7 @@
 """The builders of scripts: each returns a part that plays as conforming AG-UI 1.0 events.
 
-Ids are readable and counted ("message-1", "call-1"), and may be given. Text is streamed word by word unless `chunk`
-says otherwise, since a client that only meets whole messages has not been tested.
+Ids are readable and counted ("message-1", "call-1"), and may be given. Text is streamed word by word if no `chunk` is
+given: a client that is tested with whole messages only has not been tested.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def turn(
     usage: Sequence[TokenUsage] | None = None,
     run_id: str | None = None,
 ) -> Part:
-    """One run: RUN_STARTED, the steps, and RUN_FINISHED unless the last step ended the run itself.
+    """Make one run: RUN_STARTED, the steps, and RUN_FINISHED unless the last step ended the run itself.
 
     A run that fails ends with an event of its own: `turn(text("Hm"), RunErrorEvent(message="overloaded"))`.
 
     Args:
-        *steps: What happens in the run, in order.
+        *steps: The steps of the run, in order.
         result: The run's result, any JSON.
-        outcome: How the run finishes, such as `interrupt("Proceed?")`; None leaves it out, which means success.
-        usage: The tokens the run took, one entry per provider and model.
+        outcome: The outcome of the run, such as `interrupt("Proceed?")`; None leaves it out, which means success.
+        usage: The tokens of the run, one entry per provider and model.
         run_id: Another id than the requested run's, for a replayed run; None echoes the input's (LIFE-12).
     """
 
@@ -93,14 +93,14 @@ def text(
     message_id: str | None = None,
     role: Literal["developer", "system", "assistant", "user"] = "assistant",
 ) -> Part:
-    """A streamed text message.
+    """Make a streamed text message.
 
     Args:
         content: The whole text.
         chunk: Characters per delta; None streams word by word.
         delay: Seconds before each delta.
         message_id: The message's id; None counts: "message-1", "message-2".
-        role: Who speaks.
+        role: The role of its author.
     """
 
     def _steps(scene: Scene) -> Iterator[Step]:
@@ -122,7 +122,7 @@ def reasoning(
     message_id: str | None = None,
     encrypted_value: str | None = None,
 ) -> Part:
-    """A span of reasoning that holds one streamed reasoning message.
+    """Make a span of reasoning with one streamed reasoning message.
 
     Args:
         content: The whole reasoning text.
@@ -156,11 +156,11 @@ def tool_call(
     tool_call_id: str | None = None,
     parent_message_id: str | None = None,
 ) -> Part:
-    """A tool call with its arguments streamed in fragments.
+    """Make a tool call with its arguments streamed in fragments.
 
     Args:
         name: The tool's name.
-        args: The arguments, sent as JSON; a string is sent as it is, broken JSON included; None sends "{}".
+        args: The arguments, sent as JSON; a string is sent unchanged, even if it is broken JSON; None sends "{}".
         chunk: Characters per fragment; None cuts at spaces.
         delay: Seconds before each fragment.
         tool_call_id: The call's id; None counts: "call-1", "call-2".
@@ -180,10 +180,10 @@ def tool_call(
 
 
 def tool_result(content: Any, *, tool_call_id: str | None = None, message_id: str | None = None) -> Part:
-    """The answer of a tool that the agent runs itself.
+    """Make the result of a tool that the agent runs itself.
 
     Args:
-        content: The result: a string as it is, anything else as JSON.
+        content: The result: a string unchanged, any other value as JSON.
         tool_call_id: The call that is answered; None answers the last `tool_call` of the run.
         message_id: The tool message's id; None counts: "result-1", "result-2".
 
@@ -206,23 +206,23 @@ def tool_result(content: Any, *, tool_call_id: str | None = None, message_id: st
 
 
 def state(snapshot: Any) -> Part:
-    """A STATE_SNAPSHOT: the state is now this, any JSON."""
+    """Make a STATE_SNAPSHOT, which replaces the state by any JSON value."""
     return Part(lambda _: (StateSnapshotEvent(snapshot=snapshot),))
 
 
 def patch(*operations: Mapping[str, Any]) -> Part:
-    """A STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`."""
+    """Make a STATE_DELTA of JSON Patch operations: `patch({"op": "add", "path": "/city", "value": "Oslo"})`."""
     delta = StateDeltaEvent.model_validate({"delta": [dict(operation) for operation in operations]})
     return Part(lambda _: (delta,))
 
 
 def step(name: str, *steps: Step) -> Part:
-    """A named step of the run, around the steps it consists of."""
+    """Make a named step of the run, around the steps that it consists of."""
     return Part(lambda _: (StepStartedEvent(step_name=name), *steps, StepFinishedEvent(step_name=name)))
 
 
 def pause(seconds: float) -> Pause:
-    """Time that passes; `pause(math.inf)` waits until the client goes away."""
+    """Wait between steps; `pause(math.inf)` waits until the client goes away."""
     return Pause(seconds)
 
 
@@ -235,15 +235,15 @@ def interrupt(
     response_schema: Mapping[str, Any] | None = None,
     expires_at: str | None = None,
 ) -> RunFinishedInterruptOutcome:
-    """The outcome of a run that waits for one answer: `turn(text("Ready."), outcome=interrupt("Proceed?"))`.
+    """Make the outcome of a run that waits for one answer: `turn(text("Ready."), outcome=interrupt("Proceed?"))`.
 
     Args:
         message: The question.
         interrupt_id: The id the answer names.
-        reason: Why the run stopped; an open vocabulary.
+        reason: The reason for the interrupt; an open vocabulary.
         tool_call_id: The call in question; None for a question about no call.
-        response_schema: JSON schema of the answer; None leaves it open.
-        expires_at: When the question lapses, ISO 8601; None for never.
+        response_schema: The JSON Schema of the answer; None takes any.
+        expires_at: The time when the interrupt expires, ISO 8601; None for never.
     """
     question = Interrupt(
         id=interrupt_id,

@@ -19,11 +19,11 @@ _STOP_SECONDS = 10.0
 
 
 class Server:
-    """A server that is running.
+    """A running server.
 
     Args:
-        url: Where it listens.
-        app: What it serves.
+        url: The address of the root.
+        app: The app that it serves.
     """
 
     def __init__(self, url: str, app: ASGIApp) -> None:
@@ -33,17 +33,17 @@ class Server:
 
     @property
     def disconnected(self) -> threading.Event:
-        """Set when a client has left a run before its end and the agent was stopped; wait on it with a bound."""
+        """Set when a client has left a run before its end and the agent was stopped; wait on it with a time limit."""
         return self._agent_app().disconnected
 
     @property
     def disconnects(self) -> int:
-        """How many runs were left before their end."""
+        """The number of runs that clients left before their end."""
         return self._agent_app().disconnects
 
     @property
     def errors(self) -> list[Exception]:
-        """What the agent raised, in order; the clients saw each as a RUN_ERROR."""
+        """The exceptions of the agent, in order; the clients saw each as a RUN_ERROR."""
         return self._agent_app().errors
 
     def _agent_app(self) -> AgentApp:
@@ -77,7 +77,7 @@ def serve(served: Producer | ASGIApp, *, host: str = "127.0.0.1", port: int = 0)
         try:
             yield Server(url, app)
         finally:
-            background.should_exit = True
+            portal.call(background.stop)
             stopped.result(timeout=_STOP_SECONDS)
 
 

@@ -1,7 +1,7 @@
-"""What scripts are made of: steps, and how a run performs them.
+"""Steps, the entries of scripts.
 
-A step is an event, an event as JSON (for what the 1.0 models cannot hold), a pause, a gate, or a part that makes
-further steps. `play` flattens a step without awaiting anything; whoever performs the run waits where it says so.
+A step is an event, an event as JSON (which the 1.0 models need not accept), a pause, a gate, or a part that makes
+further steps. `play` flattens a step without awaiting anything; the agent or server that plays it does the waiting.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any, TypeAlias
 import anyio
 from ag_ui.core import AssistantMessage, Event, RunAgentInput
 
-from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 
 _GATE_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time that passes between two steps."""
+    """A pause between two steps."""
 
     seconds: float
-    """How long; `math.inf` waits until the client goes away."""
+    """The length in seconds; `math.inf` waits until the client goes away."""
 
     async def wait(self) -> None:
-        """Return when the time is over."""
+        """Wait for the end of the pause."""
         if math.isinf(self.seconds):
             await anyio.sleep_forever()
         await anyio.sleep(self.seconds)
 
 
 class Gate:
-    """Holds a script or a reply until a test opens it, from any thread: what is deterministic needs no sleeping.
+    """Stops a script or a reply until a test opens the gate, from any thread; a test needs no sleep for that.
 
     Once open, a gate stays open.
     """
@@ -45,38 +45,38 @@ class Gate:
         self._opened = threading.Event()
 
     def open(self) -> None:
-        """Let everything that waits here go on."""
+        """Let everything go on that waits at the gate."""
         self._opened.set()
 
     async def wait(self) -> None:
-        """Return when the gate is open."""
-        # A gate is opened from other threads and loops than the one that waits, which no event of a loop allows.
+        """Wait until the gate is open."""
+        # A gate may be opened from other threads and loops, which an event of this loop does not allow.
         while not self._opened.is_set():  # noqa: ASYNC110
             await anyio.sleep(_GATE_POLL_SECONDS)
 
 
 class Scene:
-    """One run as its script sees it: the input it answers, and fresh ids that the conversation does not hold yet.
+    """One run of a script: its input, and a source of ids that are new to the conversation.
 
     Args:
-        input: What the run was asked; its ids are avoided, so that ids stay unique on the thread (LIFE-15).
+        input: The input of the run; its ids are avoided, so that ids stay unique on the thread (LIFE-15).
     """
 
     def __init__(self, input: RunAgentInput) -> None:
         self.input = input
         self.last_tool_call_id: str | None = None
         """The tool call that was started last; None before the first."""
-        self._taken = set(_held_ids(input))
+        self._taken = set(_ids_of(input))
 
     def fresh_id(self, kind: str) -> str:
-        """An unused id that can be read aloud, such as "message-1" or "call-2"."""
+        """Return an unused, readable id, such as "message-1" or "call-2"."""
         candidates = (f"{kind}-{number}" for number in itertools.count(1))
         found = next(candidate for candidate in candidates if candidate not in self._taken)
         self._taken.add(found)
         return found
 
 
-def _held_ids(input: RunAgentInput) -> Iterator[str]:
+def _ids_of(input: RunAgentInput) -> Iterator[str]:
     for message in input.messages:
         yield message.id
         if isinstance(message, AssistantMessage):
@@ -85,14 +85,14 @@ def _held_ids(input: RunAgentInput) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a script, made by `text`, `tool_call`, `turn` and their like; playing it makes its events."""
+    """A piece of a script, made by `text`, `tool_call`, `turn` and similar functions; playing it makes its events."""
 
     make: Callable[[Scene], Iterable[Step]] = field(repr=False)
-    """Makes the steps of this part for one run."""
+    """Makes the steps of the part for one run."""
 
 
 Step: TypeAlias = Event | UnrecognizedEvent | dict[str, Any] | Part | Pause | Gate
-"""One entry of a script; a dict is an event as JSON, sent as it is."""
+"""One entry of a script; a dict is an event as JSON, sent unchanged."""
 
 
 def play(step: Step, scene: Scene) -> Iterator[WireEvent | Pause | Gate]:

@@ -13,17 +13,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import concurrency, imports, memory, state, streams, surfaces
+from benchmarks import concurrency, imports, memory, stages, state, streams, surfaces
 from benchmarks.measure import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "text": streams.text_deltas,
     "extensions": streams.extensions,
+    "observed": streams.observed,
     "raw": streams.raw_events,
     "length": streams.message_length,
     "looking": streams.looking,
     "state": state.large_state,
     "arguments": streams.arguments,
+    "chunks": streams.chunks,
+    "preparing": stages.preparing,
+    "snapshot": stages.snapshot,
+    "lists": stages.flat_lists,
+    "growth": stages.growth,
+    "warnings": stages.looking_at_warnings,
     "sync": surfaces.plain_iteration,
     "rx": surfaces.observing,
     "memory": memory.passing_events,

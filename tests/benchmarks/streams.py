@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import AssistantMessage
 
-from agui_client import HookContext, Subscriber
+from agui_client import HookContext, RunObserver, Subscriber
 from benchmarks.measure import Row, Work, best_times, per_event
-from benchmarks.wire import RUN_ID, Stream, iterate, metadata, raw_event, text, tool_call
+from benchmarks.wire import RUN_ID, Stream, iterate, metadata, raw_event, text, text_chunks, tool_call
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent
 
-    from agui_client import HttpAgent, Next
+    from agui_client import Change, HttpAgent
+    from agui_client.types import Next, RunScope
 
 DELTAS = 20_000
 _LONG, _SHORT = 200_000, 2_000
@@ -50,6 +51,15 @@ def extensions(repeat: int) -> list[Row]:
     return [Row(work, ours / floor, 4, "floor", per_event(ours, floor, stream.event_count))]
 
 
+def observed(repeat: int) -> list[Row]:
+    """Text deltas with an observer of every event."""
+    stream = Stream(text(DELTAS))
+    watched: Work = lambda: stream.expect(asyncio.run(iterate(stream.agent().add_observer(_Watching()))))  # noqa: E731
+    ours, unobserved = best_times(repeat, watched, stream.iterated())
+    absolute = per_event(ours, unobserved, stream.event_count)
+    return [Row("20 k text deltas, an observer of every event", ours / unobserved, 1.2, "none", absolute)]
+
+
 def message_length(repeat: int) -> list[Row]:
     """What a delta costs at the end of a long message."""
     long, short = Stream(text(_LONG)), Stream(text(_SHORT))
@@ -67,6 +77,15 @@ def looking(repeat: int) -> list[Row]:
     return [Row("run.messages after each of 20 k deltas, 100 messages", ours / blind, 2.5, "not looking", absolute)]
 
 
+def chunks(repeat: int) -> list[Row]:
+    """The same text as chunk events."""
+    spelled, short = Stream(text(DELTAS)), Stream(text_chunks(DELTAS))
+    # The pair of events around the text is not in the stream, but the caller sees it.
+    ours, reference = best_times(repeat, lambda: asyncio.run(iterate(short.agent())), spelled.iterated())
+    absolute = per_event(ours, reference, spelled.event_count)
+    return [Row("20 k text deltas as chunk events", ours / reference, 1.3, "start, content, end", absolute)]
+
+
 def arguments(repeat: int) -> list[Row]:
     """Arguments of a tool call, read once; and looked at, as far as they can be read, after every delta."""
     once, twice = Stream(tool_call(_ARGUMENTS)), Stream(tool_call(2 * _ARGUMENTS))
@@ -79,6 +98,11 @@ def arguments(repeat: int) -> list[Row]:
         _per_event_row("16 k looked at each", long / (2 * short), "8 k", long / 2, short, _ARGUMENTS),
         Row("8 k tool argument deltas", single / spoken, 1.2, "text deltas", per_event(single, spoken, _ARGUMENTS)),
     ]
+
+
+class _Watching(RunObserver):
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        """See every event."""
 
 
 class _Everything(Subscriber):

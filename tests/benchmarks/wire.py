@@ -121,6 +121,11 @@ def text(
     ]
 
 
+def text_chunks(deltas: int) -> list[bytes]:
+    """The same text message in chunk events."""
+    return [frame("TEXT_MESSAGE_CHUNK", messageId="message-1", delta=f"hello {index}") for index in range(deltas)]
+
+
 def tool_call(deltas: int) -> list[bytes]:
     """A tool call whose arguments come in so many deltas."""
     call = {"toolCallId": "call-1"}

@@ -141,7 +141,7 @@ def test_state_and_history_can_be_looked_at(agui: Agui, tools: str) -> None:
     denied = "There was nobody to ask, so this tool call was not carried out."
     assert done.returncode == 0
     assert done.stdout == (
-        "nothing was said yet\n"
+        "there are no messages yet\n"
         f"It came to: {denied}\n"
         "{}\n"
         "you: mail\n"
@@ -193,8 +193,8 @@ def test_tools_may_be_chosen_by_a_function_and_come_from_several_places(agui: Ag
         outside = agui("chat", server.url, *places, "--state", str(start), stdin="weather\n")
     assert inside.stderr == (
         'tool get_weather({"city": "Oslo"})\n'
-        "warning: TOOL-11: a call to 'get_weather', which was not offered, is taken for the agent's own\n"
-        "nobody here can answer the call of get_weather (call-1)\n"
+        "warning: a call to 'get_weather', which was not offered, is taken for the agent's own (TOOL-11)\n"
+        "no tool here answers the call of get_weather (call-1)\n"
     )
     assert (inside.returncode, outside.returncode) == (4, 0)
     assert outside.stdout == "It came to: 18 degrees in Oslo\n"
@@ -242,9 +242,9 @@ def test_a_file_of_tools_that_leaves_the_program_is_told(agui: Agui, tmp_path: P
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        ("choose_nothing", "it chose no list of tools, but a NoneType\n"),
-        ("choose_once", "no tools were chosen: LookupError: no tools left (my_tools.py, line "),
-        ("choose_to_leave", "no tools were chosen: SystemExit: 3 (my_tools.py, line "),
+        ("choose_nothing", "the function returned no list of tools, but a NoneType\n"),
+        ("choose_once", "choosing tools failed: LookupError: no tools left (my_tools.py, line "),
+        ("choose_to_leave", "choosing tools failed: SystemExit: 3 (my_tools.py, line "),
     ],
 )
 def test_a_function_that_chooses_no_tools_is_told_in_a_sentence(
@@ -292,8 +292,8 @@ def test_the_first_line_that_fails_ends_the_chat(agui: Agui, lines: str, code: i
         (f"/save {'x' * 300}", "cannot write xxx"),
         ("/load a\0b", "cannot read ab: embedded null byte"),
         ("/save a\0b", "cannot write ab: embedded null byte"),
-        ("/load /dev/zero", "/dev/zero is no conversation that was saved here"),
-        ("/save /dev/zero", "/dev/zero is no conversation that was saved here"),
+        ("/load /dev/zero", "/dev/zero is no saved conversation"),
+        ("/save /dev/zero", "/dev/zero is no saved conversation"),
     ],
 )
 def test_a_file_that_cannot_be_is_told_in_a_sentence(agui: Agui, line: str, told: str) -> None:
@@ -328,7 +328,7 @@ def test_only_a_saved_conversation_is_written_over_or_loaded(agui: Agui, tmp_pat
             done = agui("chat", server.url, stdin=f"Hello\n{word} {notes}\n")
             assert (done.returncode, done.stderr) == (
                 2,
-                f"agui: {notes} is no conversation that was saved here\n",
+                f"agui: {notes} is no saved conversation\n",
             )
     assert notes.read_text("utf-8") == "my notes"
 
@@ -426,7 +426,7 @@ def test_a_password_in_the_address_is_not_shown(on_terminal: OnTerminal) -> None
 def test_on_a_terminal_a_tool_is_approved_and_another_denied(on_terminal: OnTerminal, tools: str) -> None:
     with served() as server:
         terminal = on_terminal("chat", server.url, "--tools", f"{tools}:tools")
-        terminal.await_sight("/help lists what else can be said", PROMPT)
+        terminal.await_sight("/help lists the slash commands", PROMPT)
         terminal.send("mail\r")
         terminal.await_sight("The agent wants to call send_mail", '"to": "ada"', "Allow it?")
         terminal.send("y\r")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from agui_client import UsageError
-from agui_client._cli.exits import drive
+from agui_client._cli.exit_codes import drive
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
 

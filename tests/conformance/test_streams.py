@@ -63,7 +63,7 @@ def observed(
 def logged(caplog: pytest.LogCaptureFixture) -> list[ProtocolWarning]:
     """The warnings as the log has them: the end of an observable carries no result."""
     said = [record.args for record in caplog.records if record.name == "agui_client"]
-    return [ProtocolWarning(str(args[0]), str(args[1])) for args in said if isinstance(args, tuple)]
+    return [ProtocolWarning(str(args[1]), str(args[0])) for args in said if isinstance(args, tuple)]
 
 
 @each_fixture

@@ -33,9 +33,6 @@ _SECONDS = 90
 _INTERPRETER = (sys.executable, "-W", "error")
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(_PROJECT), "PYTHONUTF8": "1"}
 
-Printed = Callable[[str], list[str]]
-"""From the name of a program to the lines it printed."""
-
 
 def _start(program: str, *arguments: str, interpreter: Sequence[str] = _INTERPRETER) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -57,21 +54,9 @@ def _without_times(printed: str) -> list[str]:
     return re.sub(r"[0-9.]+ seconds", "# seconds", printed).splitlines()
 
 
-@pytest.fixture(scope="module")
-def printed() -> Iterator[Printed]:
-    """Run every program once, all at the same time: what they mostly do is wait for the demo agent's words."""
-    processes = {program: _start(program, interpreter=hurried.command()) for program in _PROGRAMS}
-    lines: dict[str, list[str]] = {}
-
-    def of(program: str) -> list[str]:
-        if program not in lines:
-            lines[program] = _lines(processes[program])
-        return lines[program]
-
-    yield of
-    for process in processes.values():
-        process.kill()
-        process.communicate()
+def printed(program: str) -> list[str]:
+    """Run a program with a hurried demo agent; return the lines that it printed."""
+    return _lines(_start(program, interpreter=hurried.command()))
 
 
 @pytest.mark.parametrize("program", _PROGRAMS)
@@ -81,7 +66,7 @@ def test_an_example_is_one_page_and_says_at_its_top_what_it_shows(program: str) 
     assert ast.get_docstring(ast.parse(source))
 
 
-def test_one_shot_prints_the_answer_and_what_the_run_came_to(printed: Printed) -> None:
+def test_one_shot_prints_the_answer_and_what_the_run_came_to() -> None:
     lines = printed("one_shot")
     assert lines[0] == "18 degrees and clear: a day for the *outdoors*."
     assert lines[-4].startswith("state: {'trip': {'city': 'Oslo', 'weather': {'celsius': 18")
@@ -103,14 +88,14 @@ def test_an_example_asks_the_agent_at_the_url_it_is_given() -> None:
     ]
 
 
-def test_streaming_text_prints_all_text_of_the_run(printed: Printed) -> None:
+def test_streaming_text_prints_all_text_of_the_run() -> None:
     lines = printed("streaming_text")
     assert lines[0] == "## A day in Oslo"
     assert lines[-1] == "5 new messages"
     assert "18 degrees and clear: a day for the *outdoors*." in lines
 
 
-def test_typed_events_prints_each_kind_of_event_in_its_own_way(printed: Printed) -> None:
+def test_typed_events_prints_each_kind_of_event_in_its_own_way() -> None:
     lines = printed("typed_events")
     assert lines[0] == "[the agent speaks AG-UI 1.0]"
     assert lines[-1] == "[finished: interrupt]"
@@ -120,7 +105,7 @@ def test_typed_events_prints_each_kind_of_event_in_its_own_way(printed: Printed)
     assert len([line for line in lines if "[state: {'trip': " in line]) == 5
 
 
-def test_the_sync_script_asks_twice_in_one_thread(printed: Printed) -> None:
+def test_the_sync_script_asks_twice_in_one_thread() -> None:
     lines = printed("sync_script")
     assert lines[0] == "## A day in Oslo"
     assert "second answer: Nothing was bought. The plan stands; the ferry takes cards on board." in lines
@@ -137,7 +122,7 @@ def test_the_sync_script_tells_a_failed_agent_from_an_unusable_answer() -> None:
     assert (ends[1][0], ends[1][1].partition(":")[0], ends[1][2]) == ("", "no usable answer", 3)
 
 
-def test_the_rx_pipeline_hears_of_the_weather_once_and_prints_all_text(printed: Printed) -> None:
+def test_the_rx_pipeline_hears_of_the_weather_once_and_prints_all_text() -> None:
     lines = printed("rx_pipeline")
     shown = "\n".join(lines)
     assert re.findall(r"\[weather: (.*)\]", shown) == ["unknown", "{'celsius': 18, 'sky': 'clear', 'wind': 'light'}"]
@@ -145,7 +130,7 @@ def test_the_rx_pipeline_hears_of_the_weather_once_and_prints_all_text(printed: 
     assert lines[-1] == "6 messages"
 
 
-def test_shared_state_keeps_what_both_sides_wrote(printed: Printed) -> None:
+def test_shared_state_keeps_what_both_sides_wrote() -> None:
     weather = "{'celsius': 18, 'sky': 'clear', 'wind': 'light'}"
     assert printed("shared_state") == [
         f"English, {weather}, 0 stops",
@@ -158,7 +143,7 @@ def test_shared_state_keeps_what_both_sides_wrote(printed: Printed) -> None:
     ]
 
 
-def test_custom_agents_work_like_remote_ones(printed: Printed) -> None:
+def test_custom_agents_work_like_remote_ones() -> None:
     assert printed("custom_agent") == [
         "You said: hello",
         "You said: hello again",
@@ -172,16 +157,14 @@ def test_custom_agents_work_like_remote_ones(printed: Printed) -> None:
     ]
 
 
-def test_middleware_goes_around_the_run_from_outside_in(printed: Printed) -> None:
+def test_middleware_goes_around_the_run_from_outside_in() -> None:
     lines = printed("middleware")
     assert lines[:2] == ["[sent for the tenant acme]", "[the agent calls get_weather]"]
     assert lines[2].endswith(" events in # seconds]")
     assert lines[3] == "18 DEGREES AND CLEAR: A DAY FOR THE *OUTDOORS*."
 
 
-def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_answered_inline(
-    printed: Printed,
-) -> None:
+def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_answered_inline() -> None:
     lines = printed("interrupts")
     assert lines[0] == "the agent asks: Buy two ferry tickets for 94 NOK?"
     results = ["result: {'tickets': 'bought'}", *["result: {'tickets': 'declined'}"] * 2]
@@ -189,7 +172,7 @@ def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_
     assert lines[-3] == "Buy two ferry tickets for 94 NOK? ['approved']: no"
 
 
-def test_tools_are_shown_while_they_are_called_and_carried_out(printed: Printed) -> None:
+def test_tools_are_shown_while_they_are_called_and_carried_out() -> None:
     lines = printed("tools")
     assert lines[:7] == [
         "[get_weather is called with {}]",
@@ -213,7 +196,7 @@ def test_a_tool_of_an_example_tells_the_agent_what_it_does_not_know() -> None:
     assert answer.error == "There is no weather for 'Rome'; known are Oslo, Turin."
 
 
-def test_approval_is_given_with_one_ticket_refused_and_given_later(printed: Printed) -> None:
+def test_approval_is_given_with_one_ticket_refused_and_given_later() -> None:
     asked = "may the agent call buy_tickets with {'route': 'B1', 'count': 2}?"
     assert [line for line in printed("approval") if line] == [
         f"{asked} with one ticket, yes",
@@ -227,7 +210,7 @@ def test_approval_is_given_with_one_ticket_refused_and_given_later(printed: Prin
     ]
 
 
-def test_the_backend_streams_both_experts_as_one_run(printed: Printed) -> None:
+def test_the_backend_streams_both_experts_as_one_run() -> None:
     lines = printed("backend_fastapi")
     # Who comes first is theirs to settle.
     assert sorted(line.partition("-")[0] for line in lines if line.endswith(": ## A day in Oslo")) == [

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ag_ui.core import TextMessageContentEvent
 
-from agui_client._pipeline.compat import CompatibilityBoundary, media_part
-from agui_client._pipeline.enforce import Enforcer
-from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
-from agui_client._pipeline.verify import Verifier
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.compat import CompatibilityBoundary, media_part
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.verify import Verifier
+from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, InvalidEventError
 
 Wire = dict[str, Any]
@@ -133,7 +133,7 @@ def test_a_thinking_event_without_its_opener_stays_an_orphan(orphan: Wire) -> No
     closed = ["THINKING_START", "THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END", "THINKING_END"]
     events = [{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}, *({"type": name} for name in closed)]
     warnings = WarningLog()
-    boundary, enforcer, verifier = CompatibilityBoundary(warnings), Enforcer(warnings), Verifier(warnings)
+    boundary, enforcer, verifier = CompatibilityBoundary(warnings), Validator(warnings), Verifier(warnings)
     verifier.begin("t", "r")
 
     def feed(data: Wire) -> None:
@@ -152,7 +152,7 @@ def test_a_thinking_event_without_its_opener_stays_an_orphan(orphan: Wire) -> No
 def test_a_malformed_value_in_a_retired_event_stays_malformed() -> None:
     left, _ = translated({"type": "THINKING_TEXT_MESSAGE_START"}, {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": 5})
     with pytest.raises(InvalidEventError):
-        Enforcer(WarningLog()).feed(UnrecognizedEvent("REASONING_MESSAGE_CONTENT", left[1]))
+        Validator(WarningLog()).feed(UnrecognizedEvent("REASONING_MESSAGE_CONTENT", left[1]))
 
 
 @pytest.mark.requirement("VER-12")
@@ -192,7 +192,7 @@ def test_a_null_that_is_not_on_the_list_stays_fatal(data: Wire) -> None:
     left, _ = translated(data)
     assert left == [data]
     with pytest.raises(InvalidEventError) as caught:
-        Enforcer(WarningLog()).feed(UnrecognizedEvent(data["type"], data))
+        Validator(WarningLog()).feed(UnrecognizedEvent(data["type"], data))
     assert caught.value.rule == "PROC-17"
 
 
@@ -273,7 +273,7 @@ def test_a_malformed_value_in_a_binary_part_stays_malformed() -> None:
         UnrecognizedEvent("MESSAGES_SNAPSHOT", snapshot(user({**BINARY, "data": 42})))
     )
     with pytest.raises(InvalidEventError) as caught:
-        Enforcer(WarningLog()).feed(event)
+        Validator(WarningLog()).feed(event)
     assert caught.value.path == "/messages/0/content/0/source/value"
 
 

@@ -7,9 +7,9 @@ import traceback
 import pytest
 
 from agui_client import DecodeError
-from agui_client._pipeline.decode import Decoder
-from agui_client._pipeline.events import UnrecognizedEvent
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.warnings import WarningLog
 
 SECRET = "s3cr3t"
 

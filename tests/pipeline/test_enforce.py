@@ -26,9 +26,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from agui_client._pipeline.enforce import Enforcer
-from agui_client._pipeline.events import UnrecognizedEvent
-from agui_client._pipeline.schema import (
+from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.schema import (
     EVENT_MODELS,
     Anything,
     Choice,
@@ -42,7 +41,8 @@ from agui_client._pipeline.schema import (
     Variants,
     record,
 )
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
 Wire = dict[str, Any]
@@ -57,7 +57,7 @@ def judged(data: Wire, null_fields: Literal["reject", "drop"] = "reject") -> tup
     """What is left of a JSON event, and the warnings as (rule, message, path)."""
     warnings = WarningLog()
     given_data = copy.deepcopy(data)
-    event = Enforcer(warnings, null_fields=null_fields).feed(UnrecognizedEvent(data["type"], data))
+    event = Validator(warnings, null_fields=null_fields).feed(UnrecognizedEvent(data["type"], data))
     assert data == given_data, "the incoming object must not be changed"
     left = None if event is None else event.model_dump(mode="json", by_alias=True)
     return left, [(w.rule, w.message, w.path or "") for w in warnings.records()]
@@ -67,7 +67,7 @@ def refused(data: Wire, null_fields: Literal["reject", "drop"] = "reject") -> In
     warnings = WarningLog()
     warnings.event_index = 7
     with pytest.raises(InvalidEventError) as caught:
-        Enforcer(warnings, null_fields=null_fields).feed(UnrecognizedEvent(data["type"], data))
+        Validator(warnings, null_fields=null_fields).feed(UnrecognizedEvent(data["type"], data))
     assert caught.value.__cause__ is None
     return caught.value
 
@@ -495,14 +495,14 @@ def test_long_values_types_and_names_are_told_in_part() -> None:
 )
 def test_a_conforming_typed_event_passes_as_the_same_object(event: Event) -> None:
     warnings = WarningLog()
-    assert Enforcer(warnings).feed(event) is event
+    assert Validator(warnings).feed(event) is event
     assert warnings.records() == []
 
 
 def test_unknown_properties_of_a_typed_event_are_stripped_from_a_copy() -> None:
     warnings = WarningLog()
     event = TextMessageContentEvent.model_validate({**CONTENT, "futureProp": 1})
-    left = Enforcer(warnings).feed(event)
+    left = Validator(warnings).feed(event)
     assert left == TextMessageContentEvent(message_id="m1", delta="x")
     assert event.__pydantic_extra__ == {"futureProp": 1}
     assert [w.path for w in warnings.records()] == ["/futureProp"]
@@ -511,7 +511,7 @@ def test_unknown_properties_of_a_typed_event_are_stripped_from_a_copy() -> None:
 def test_unknown_properties_inside_a_typed_event_are_stripped() -> None:
     event = MessagesSnapshotEvent.model_validate(snapshot(user({**TEXT, "x": 1})))
     warnings = WarningLog()
-    assert Enforcer(warnings).feed(event) == MessagesSnapshotEvent.model_validate(snapshot(user(TEXT)))
+    assert Validator(warnings).feed(event) == MessagesSnapshotEvent.model_validate(snapshot(user(TEXT)))
     assert [w.path for w in warnings.records()] == ["/messages/0/content/0/x"]
 
 
@@ -531,7 +531,7 @@ def test_unknown_properties_inside_a_typed_event_are_stripped() -> None:
 )
 def test_a_typed_event_with_a_malformed_value_is_fatal(event: Event, path: str) -> None:
     with pytest.raises(InvalidEventError) as caught:
-        Enforcer(WarningLog()).feed(event)
+        Validator(WarningLog()).feed(event)
     assert caught.value.path == path
 
 
@@ -539,7 +539,7 @@ def test_a_typed_event_with_a_malformed_value_is_fatal(event: Event, path: str) 
 def test_an_unknown_role_of_a_typed_event_is_stripped() -> None:
     warnings = WarningLog()
     event = TextMessageStartEvent(message_id="m1").model_copy(update={"role": "narrator"})
-    assert Enforcer(warnings).feed(event) == TextMessageStartEvent(message_id="m1")
+    assert Validator(warnings).feed(event) == TextMessageStartEvent(message_id="m1")
     assert [w.rule for w in warnings.records()] == ["PROC-18"]
 
 
@@ -547,21 +547,21 @@ def test_an_unknown_role_of_a_typed_event_is_stripped() -> None:
 def test_a_typed_event_of_an_unknown_type_is_dropped() -> None:
     warnings = WarningLog()
     event = TextMessageContentEvent.model_construct(type="FUTURE_EVENT", message_id="m1", delta="x")
-    assert Enforcer(warnings).feed(event) is None
+    assert Validator(warnings).feed(event) is None
     assert [w.rule for w in warnings.records()] == ["PROC-7"]
 
 
 def test_json_in_the_place_of_models_is_made_typed() -> None:
     event = MessagesSnapshotEvent.model_construct(messages=[user(TEXT)])
-    left = Enforcer(WarningLog()).feed(event)
+    left = Validator(WarningLog()).feed(event)
     assert left == MessagesSnapshotEvent.model_validate(snapshot(user(TEXT)))
     patch = StateDeltaEvent.model_construct(delta=[{"op": "remove", "path": "/a"}])
-    assert Enforcer(WarningLog()).feed(patch) == StateDeltaEvent.model_validate(delta({"op": "remove", "path": "/a"}))
+    assert Validator(WarningLog()).feed(patch) == StateDeltaEvent.model_validate(delta({"op": "remove", "path": "/a"}))
 
 
 def test_a_whole_float_in_a_typed_event_becomes_an_integer() -> None:
     event = TextMessageContentEvent(message_id="m1", delta="x").model_copy(update={"timestamp": 5.0})
-    left = Enforcer(WarningLog()).feed(event)
+    left = Validator(WarningLog()).feed(event)
     assert left is not None
     assert isinstance(left.timestamp, int)
 
@@ -571,7 +571,7 @@ def test_an_event_of_an_application_s_own_class_becomes_one_of_the_protocol_s() 
         note: str = "n"
 
     warnings = WarningLog()
-    left = Enforcer(warnings).feed(OwnEvent(message_id="m1", delta="x"))
+    left = Validator(warnings).feed(OwnEvent(message_id="m1", delta="x"))
     assert type(left) is TextMessageContentEvent
     assert [w.path for w in warnings.records()] == ["/note"]
 
@@ -579,7 +579,7 @@ def test_an_event_of_an_application_s_own_class_becomes_one_of_the_protocol_s() 
 @pytest.mark.parametrize("thing", [{"type": "RUN_STARTED"}, None, "data: {}"])
 def test_what_is_no_event_at_all_is_refused(thing: Any) -> None:
     with pytest.raises(InvalidEventError, match=r"yield the event classes of ag_ui\.core"):
-        Enforcer(WarningLog()).feed(thing)
+        Validator(WarningLog()).feed(thing)
 
 
 def test_what_json_cannot_hold_inside_the_models_of_a_typed_event_is_fatal() -> None:
@@ -587,7 +587,7 @@ def test_what_json_cannot_hold_inside_the_models_of_a_typed_event_is_fatal() -> 
     loop["loop"] = loop
     first = UserMessage(id="u1", content="x", metadata={"seen": {1, 2}, "score": float("nan")})
     with pytest.raises(InvalidEventError) as caught:
-        Enforcer(WarningLog()).feed(MessagesSnapshotEvent(messages=[first], metadata=loop))
+        Validator(WarningLog()).feed(MessagesSnapshotEvent(messages=[first], metadata=loop))
     assert caught.value.errors == [
         "/metadata contains itself, or is nested too deeply",
         "/messages/0/metadata/seen is of type set, which JSON cannot hold",
@@ -690,5 +690,5 @@ def test_what_is_unknown_goes_and_nothing_else(data: Wire) -> None:
 def test_a_conforming_event_passes_typed_as_the_same_object(data: Wire) -> None:
     event: Event = TypeAdapter[Event](Event).validate_python(data)
     warnings = WarningLog()
-    assert Enforcer(warnings).feed(event) is event
+    assert Validator(warnings).feed(event) is event
     assert warnings.records() == []

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from agui_client._pipeline.expand import Expander
-from agui_client._pipeline.verify import Verifier
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.expand import Expander
+from agui_client._protocol.verify import Verifier
+from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError
 
 Wire = dict[str, Any]
@@ -190,10 +190,7 @@ def test_an_event_that_is_no_chunk_passes_as_the_same_object() -> None:
 
 @pytest.mark.requirement("TRUNC-3")
 def test_the_end_of_the_stream_ends_no_item() -> None:
-    expander = Expander(WarningLog())
-    expander.feed(typed(text("m1", "a")))
-
-    assert expander.finish() == ()
+    assert [made["type"] for made in expand(text("m1", "a"))] == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]
 
 
 # First chunks
@@ -582,3 +579,27 @@ def test_what_chunks_become_passes_verification_and_loses_no_text(stream: list[W
         assert deltas(made, id_field, f"{family}_START", f"{family}_{part}") == deltas(
             stream, id_field, f"{family}_CHUNK"
         )
+
+
+@pytest.mark.parametrize("owner", [{}, {"subagentRunId": "s"}])
+@pytest.mark.parametrize(
+    ("opener", "continued", "made"),
+    [
+        (text("m", "a"), text(delta="b"), content("m", "b")),
+        (tool("c", "f"), tool("c", delta="b"), args("c", "b")),
+        (reasoning("m"), reasoning("m", "b"), {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "b"}),
+    ],
+)
+@pytest.mark.requirement("CHUNK-4")
+def test_a_chunk_with_only_a_delta_makes_the_event_that_the_constructor_makes(
+    opener: Wire, continued: Wire, made: Wire, owner: Wire
+) -> None:
+    expander = Expander(WarningLog())
+    expander.feed(_EVENT.validate_python(opener | owner))
+    (event,) = expander.feed(_EVENT.validate_python(continued | owner))
+    expected = _EVENT.validate_python(made | owner)
+    assert event == expected
+    assert list(event.__dict__) == list(expected.__dict__)
+    assert event.model_fields_set == expected.model_fields_set
+    assert event.model_dump_json(by_alias=True) == expected.model_dump_json(by_alias=True)
+    assert event.model_copy(update={"delta": "c"}) != event

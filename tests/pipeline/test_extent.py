@@ -20,13 +20,13 @@ from ag_ui.core import (
 from pydantic_core import from_json
 
 from agui_client import AbstractAgent, ConversationSnapshot, DecodeError, InvalidEventError, UsageError
-from agui_client._pipeline.decode import Decoder
-from agui_client._pipeline.enforce import Enforcer
-from agui_client._pipeline.events import WireEvent
-from agui_client._pipeline.extent import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, nests_deeper, weight
-from agui_client._pipeline.patch import PatchFailed, apply_patch
-from agui_client._pipeline.request import prepare_input
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.events import WireEvent
+from agui_client._protocol.patch import Document, PatchFailed
+from agui_client._protocol.request import prepare_input
+from agui_client._protocol.size_limits import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, nests_deeper, weight
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.warnings import WarningLog
 from agui_client.testing import ScriptedAgent, patch, text, turn
 
 DOUBLING = {"op": "copy", "from": "/a", "path": "/a/-"}
@@ -52,7 +52,9 @@ def array(levels: int) -> str:
 
 
 def patched(document: Any, *operations: dict[str, Any]) -> Any:
-    return apply_patch(document, StateDeltaEvent.model_validate({"delta": operations}).delta)
+    changed = Document(document)
+    changed.patch(StateDeltaEvent.model_validate({"delta": operations}).delta)
+    return changed.look()
 
 
 def refusal(document: Any, *operations: dict[str, Any]) -> str:
@@ -303,14 +305,14 @@ def test_the_deepest_conversation_that_can_arrive_can_be_saved_loaded_and_sent()
 @pytest.mark.parametrize("levels", [DEEPEST_TEXT - 1, 5_000])
 def test_an_agent_of_this_process_is_held_to_the_same_depth(levels: int) -> None:
     state = StateSnapshotEvent(snapshot=nested(DEEPEST_TEXT - 1))
-    assert Enforcer(WarningLog()).feed(state) is state
+    assert Validator(WarningLog()).feed(state) is state
     for event, path in (
         (StateSnapshotEvent(snapshot=nested(levels + 1)), "/snapshot"),
         (ActivitySnapshotEvent(message_id="m", activity_type="MAP", content={"a": nested(levels)}), "/content"),
         (StateDeltaEvent.model_validate({"delta": [{"op": "add", "path": "/a", "value": nested(levels)}]}), "/delta"),
     ):
         with pytest.raises(InvalidEventError, match=f"{path} contains itself, or is nested too deeply"):
-            Enforcer(WarningLog()).feed(event)
+            Validator(WarningLog()).feed(event)
 
 
 # --- the application's own

@@ -11,7 +11,7 @@ from ag_ui.core import StateDeltaEvent
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agui_client._pipeline.patch import PatchFailed, apply_patch
+from agui_client._protocol.patch import Document, PatchFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +65,14 @@ def operations(patch: Sequence[Operation]) -> Sequence[BaseModel]:
     return StateDeltaEvent.model_validate({"delta": patch}).delta
 
 
+def patched(document: Any, patch: Sequence[BaseModel]) -> Any:
+    changed = Document(document)
+    changed.patch(patch)
+    return changed.look()
+
+
 def apply(document: Any, *patch: Operation) -> Any:
-    return apply_patch(document, operations(patch))
+    return patched(document, operations(patch))
 
 
 def outcome_of_jsonpatch(document: Any, patch: Sequence[Operation]) -> tuple[str, Any]:
@@ -78,7 +84,7 @@ def outcome_of_jsonpatch(document: Any, patch: Sequence[Operation]) -> tuple[str
 
 def outcome(document: Any, patch: Sequence[BaseModel]) -> tuple[str, Any]:
     try:
-        return "applied", apply_patch(document, patch)
+        return "applied", patched(document, patch)
     except PatchFailed:
         return "failed", None
 
@@ -123,6 +129,33 @@ def test_no_patch_changes_a_state_that_was_handed_out_before(
         document = patched if verdict == "applied" else document
         held.append((document, deepcopy(document)))
     assert all(same(now, then) for now, then in held)
+
+
+@pytest.mark.requirement("SNAP-2", "SNAP-5")
+@given(_DOCUMENTS, st.lists(st.tuples(_cases().map(lambda case: case[1]), st.booleans()), max_size=6))
+def test_a_value_changed_in_place_becomes_what_copies_of_it_become(
+    document: Any, rounds: list[tuple[list[Operation], bool]]
+) -> None:
+    changed, seen = Document(deepcopy(document), is_private=True), list[tuple[Any, Any]]()
+    for patch, is_looked_at in rounds:
+        verdict, expected = outcome_of_jsonpatch(document, patch)
+        try:
+            changed.patch(operations(patch))
+        except PatchFailed:
+            assert verdict == "failed"
+        else:
+            assert verdict == "applied"
+            document = expected
+        if is_looked_at:
+            seen.append((changed.look(), deepcopy(document)))
+    # In objects the order of members is no part of the value: what a failing patch took out comes back at the end.
+    assert all(now == then for now, then in [*seen, (changed.look(), document)])
+
+
+def test_containers_that_nobody_has_seen_are_changed_in_place() -> None:
+    value: Any = {"a": {"b": [1]}}
+    Document(value, is_private=True).patch(operations([{"op": "add", "path": "/a/b/-", "value": 2}]))
+    assert value == {"a": {"b": [1, 2]}}
 
 
 def test_only_the_containers_on_the_touched_path_are_copied() -> None:

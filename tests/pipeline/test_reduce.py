@@ -14,7 +14,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client._pipeline.reduce import Change, Reducer
+from agui_client._protocol.reduce import Change, Reducer
 from support.reduction import (
     IMAGE,
     activity,

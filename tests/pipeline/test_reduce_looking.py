@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
@@ -21,8 +22,8 @@ from ag_ui.core import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._pipeline.reduce import Reducer
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.warnings import WarningLog
 from support.reduction import (
     IMAGE,
     Wire,
@@ -105,6 +106,16 @@ class TestLooking:
         reducer = Reducer([one, two])
         reducer.feed(args("c1", "{}"))
         assert reducer.messages == [AssistantMessage(id="m1", tool_calls=[search("c1", "{}")]), two]
+
+    @pytest.mark.parametrize(("replaced", "left"), [("m1", "m2"), ("m2", "m1")])
+    def test_a_call_is_found_in_the_message_that_is_left_when_another_with_the_same_call_is_replaced(
+        self, replaced: str, left: str
+    ) -> None:
+        both = [AssistantMessage(id=each, tool_calls=[search("c1", each)]) for each in ("m1", "m2")]
+        reducer = reduced(snapshot(*both), activity(replaced, {}))
+        assert reducer.tool_call("c1") == search("c1", left)
+        reducer.feed(args("c1", "!"))
+        assert reducer.message(left) == AssistantMessage(id=left, tool_calls=[search("c1", f"{left}!")])
 
     def test_fields_nobody_knows_stay_on_the_messages_the_application_put_in(self) -> None:
         held = AssistantMessage.model_validate({"id": "m1", "content": "a", "x-mine": 1})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ag_ui.core import ActivityMessage, AssistantMessage, ReasoningMessage, UserMessage
 
-from agui_client._pipeline.reduce import Change, Reducer
+from agui_client._protocol.reduce import Change, Reducer
 from support.reduction import (
     Wire,
     activity,
@@ -214,7 +214,10 @@ class TestActivities:
                 {"op": "test", "path": "/n", "value": 5},
                 "operation 0 (test '/n'): the value there is not the tested one",
             ),
-            ({"op": "replace", "path": "", "value": [1]}, "the result would not be an object"),
+            (
+                {"op": "replace", "path": "", "value": [1]},
+                "operation 0 (replace ''): the result would not be an object",
+            ),
         ],
     )
     def test_a_patch_that_fails_or_leaves_no_object_is_warned_about_and_metadata_merges(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -17,6 +18,7 @@ from ag_ui.core import (
     Context,
     DataSource,
     FileSource,
+    FunctionCall,
     ImagePart,
     Message,
     ReasoningMessage,
@@ -24,14 +26,16 @@ from ag_ui.core import (
     RunAgentInput,
     TextPart,
     Tool,
+    ToolCall,
     ToolMessage,
     UserMessage,
 )
 from pydantic import BaseModel
 
-from agui_client._pipeline.request import prepare_input
-from agui_client._pipeline.versions import version_key, version_warning
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol import request
+from agui_client._protocol.request import prepare_input, request_body
+from agui_client._protocol.verify import version_key, version_warning
+from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import UsageError
 
 Wire = dict[str, Any]
@@ -72,6 +76,43 @@ def refused(given: RunAgentInput, peer: str | None = None) -> str:
 
 
 # What a current peer gets
+
+
+_NESTED: Wire = {"a": [1, None, {"b": "ä"}]}
+_FULL = run_input(
+    UserMessage(id="u1", content=[TextPart(text="hi"), IMAGE], metadata=_NESTED),
+    ActivityMessage(id="x1", activity_type="plan", content={}),
+    AssistantMessage(id="a1", tool_calls=[ToolCall(id="c1", function=FunctionCall(name="f", arguments="{}"))]),
+    ToolMessage(id="t1", tool_call_id="c1", content="done"),
+    ReasoningMessage(id="r1", content="hm", encrypted_value="secret"),
+    state=_NESTED,
+    tools=[Tool(name="f", description="d", parameters=_NESTED)],
+    context=[Context(description="d", value="v")],
+    resume=[ResumeEntry(interrupt_id="i", status="resolved", payload=_NESTED)],
+)
+
+
+@pytest.mark.parametrize("peer", [None, "0.0.39"])
+def test_what_needs_no_stripping_is_prepared_as_what_does(peer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = copy.deepcopy(_FULL)
+    copied, shared = (
+        prepare_input(_FULL, WarningLog(), max_protocol_version=peer, is_copied=each) for each in (True, False)
+    )
+    monkeypatch.setattr(request, "write", _refuse)
+    stripped = prepare_input(_FULL, WarningLog(), max_protocol_version=peer)
+    assert copied == shared == stripped
+    assert json.loads(request_body(stripped)) == stripped.model_dump(mode="json", by_alias=True)
+    copied.messages[0].metadata["a"] = copied.state["a"] = None  # type: ignore[index]
+    assert before == _FULL
+
+
+def _refuse(model: BaseModel) -> bytes:
+    raise ValueError
+
+
+def test_the_body_is_what_pydantic_makes_of_a_prepared_input() -> None:
+    prepared = prepare_input(_FULL, WarningLog())
+    assert json.loads(request_body(prepared)) == prepared.model_dump(mode="json", by_alias=True)
 
 
 @pytest.mark.requirement("INPUT-2", "VER-4", "VER-13")

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Event
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import Reducer, RunFailedError
@@ -58,7 +58,6 @@ def plain(value: Any) -> Any:
 
 
 @given(random=randoms)
-@settings(max_examples=200)
 def test_what_was_looked_at_stays_as_it_was_and_looking_changes_nothing(random: Random) -> None:
     events = weave(random).events
     frames = spoil(random, events).frames if random.randrange(2) else [encoded(event) for event in events]
@@ -70,7 +69,6 @@ def test_what_was_looked_at_stays_as_it_was_and_looking_changes_nothing(random: 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(woven=weaves)
-@settings(max_examples=25)
 def test_the_snapshots_of_a_run_stay_as_they_were(backend: str, woven: Weave) -> None:
     album, agent = Album(Random()), Server([framed(encoded(event) for event in woven.events)]).agent()
 

@@ -36,7 +36,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
     UserMessage,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import AbstractAgent, AGUIError, ConnectError, Reducer
@@ -204,7 +204,6 @@ def _made(woven: Iterable[tuple[Make, list[str]]], run_id: str, held: Reducer) -
     live_part=st.sampled_from([1, 1, 1, 0.5, 0.2]),
     cuts=st.lists(st.tuples(st.floats(0, 0.99), st.sampled_from(["ends", "breaks", "is left"])), max_size=3),
 )
-@settings(max_examples=250)
 def test_what_is_held_stays_wherever_a_replay_is_cut(
     woven: list[list[tuple[Make, list[str]]]], ending: str, live_part: float, cuts: list[tuple[float, Way]]
 ) -> None:
@@ -212,9 +211,12 @@ def test_what_is_held_stays_wherever_a_replay_is_cut(
         past = await lived(woven, ending, live_part)
         client, events = past.client, past.events
         for cut, way in cuts:
-            before = client.held()
-            await client.tell(events[: int(len(events) * cut)], way)
-            if past.is_held_whole:
+            before, told = client.held(), events[: int(len(events) * cut)]
+            await client.tell(told, way)
+            if past.is_held_whole and told and isinstance(told[-1], RunFinishedEvent | RunErrorEvent):
+                # Nobody can tell the end of an older run from the end of the thread where no message follows it.
+                assert client.messages == before[0]
+            elif past.is_held_whole:
                 assert client.held() == before
             else:
                 _assert_longer(cast("list[Message]", before[0]), client.messages)
@@ -230,7 +232,6 @@ def test_what_is_held_stays_wherever_a_replay_is_cut(
     live_part=st.sampled_from([1, 1, 0.5, 0.2]),
     cuts=st.lists(st.floats(0, 1), max_size=2),
 )
-@settings(max_examples=150)
 def test_a_whole_replay_leaves_what_a_client_has_that_held_nothing(
     woven: list[list[tuple[Make, list[str]]]], ending: str, live_part: float, cuts: list[float]
 ) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import anyio
 import pytest
 from ag_ui.core import Event
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import HttpAgent, ProtocolError, RunFailedError
@@ -50,7 +50,6 @@ async def _streamed(agent: HttpAgent) -> Verdict:
 @pytest.mark.requirement("SSE-4", "SSE-5", "SSE-6", "SSE-7", "PROC-12")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(frames=streams(), random=randoms)
-@settings(max_examples=60)
 def test_the_verdict_is_the_same_in_any_spelling_and_any_pieces(
     backend: str, frames: list[str], random: Random
 ) -> None:
@@ -60,7 +59,6 @@ def test_the_verdict_is_the_same_in_any_spelling_and_any_pieces(
 
 @pytest.mark.requirement("TRUNC-1", "SSE-12", "SET-12")
 @given(random=randoms, data=st.data())
-@settings(max_examples=80)
 def test_a_body_that_breaks_off_anywhere_is_what_its_last_run_said_and_else_incomplete(
     random: Random, data: st.DataObject
 ) -> None:
@@ -85,7 +83,6 @@ def expected_of(body: bytes) -> str:
 
 @pytest.mark.requirement("PROC-12")
 @given(random=randoms)
-@settings(max_examples=40)
 def test_the_sync_surface_gives_the_same_verdict(random: Random) -> None:
     events = weave(random).events
     frames = [encoded(event) for event in events]

@@ -6,7 +6,7 @@ from random import Random
 
 import anyio
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agui_client import AGUIError, EventOrderError, HttpAgent, ProtocolError, RunFailedError
@@ -26,7 +26,6 @@ def spoiled_weaves(draw: st.DrawFn) -> tuple[Weave, Spoiled]:
 
 @pytest.mark.requirement("LIFE-8", "PROC-3", "PROC-5", "PROC-6", "REASON-5")
 @given(pair=spoiled_weaves())
-@settings(max_examples=300)
 def test_a_spoiled_stream_ends_in_a_verdict_and_what_was_delivered_is_what_is_held(pair: tuple[Weave, Spoiled]) -> None:
     _, spoiled = pair
     assert findings(judged(spoiled.frames)) == []
@@ -34,7 +33,6 @@ def test_a_spoiled_stream_ends_in_a_verdict_and_what_was_delivered_is_what_is_he
 
 @pytest.mark.requirement("PROC-12", "PROC-13")
 @given(pair=spoiled_weaves())
-@settings(max_examples=200)
 def test_the_verdict_is_the_same_with_and_without_the_short_cut_for_conforming_events(
     pair: tuple[Weave, Spoiled],
 ) -> None:
@@ -134,7 +132,6 @@ def test_what_nobody_described_changes_nothing_but_the_warnings(woven: Weave, da
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(pair=spoiled_weaves())
-@settings(max_examples=40)
 def test_an_agent_over_http_tells_the_same_and_goes_on(backend: str, pair: tuple[Weave, Spoiled]) -> None:
     _, spoiled = pair
     assume(spoiled.how != "odd_literal")  # test_aftermath.py has the values that cannot be sent on

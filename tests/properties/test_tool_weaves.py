@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Tool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import FunctionTool, RunResult, ToolContext, tool
@@ -195,19 +195,16 @@ async def ran(woven: Woven) -> None:
 
 @pytest.mark.requirement("TOOL-1", "TOOL-2", "TOOL-9", "TOOL-10", "TOOL-11", "SEC-2", "SEC-4", "SET-3")
 @given(woven=weaves())
-@settings(max_examples=200)
 def test_every_call_of_ours_is_answered_once_in_call_order_and_no_function_runs_twice(woven: Woven) -> None:
     anyio.run(ran, woven)
 
 
 @given(woven=weaves())
-@settings(max_examples=40)
 def test_so_it_is_on_the_other_event_loop(woven: Woven) -> None:
     anyio.run(ran, woven, backend="trio")
 
 
 @given(woven=weaves())
-@settings(max_examples=40)
 def test_so_it_is_without_await(woven: Woven) -> None:
     tools, server = Tools(), Server([body(woven)], [ANSWER])
     result = server.agent(tools=tools.offered).run_agent_sync("Hi", run_id="run-1")

@@ -9,7 +9,7 @@ from typing import get_args
 import anyio
 import pytest
 from ag_ui.core import EventType
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import HttpAgent, RunFailedError, RunResult
@@ -32,7 +32,6 @@ def expect(woven: Weave, verdict: Verdict) -> None:
 
 @pytest.mark.requirement("PROC-15", "STREAM-2", "STREAM-3", "STREAM-5", "META-1", "META-2", "META-3", "LIFE-13")
 @given(woven=weaves)
-@settings(max_examples=200)
 def test_a_legal_stream_comes_to_what_the_naive_model_says(woven: Weave) -> None:
     expect(woven, judged(frames(woven)))
 
@@ -54,7 +53,6 @@ def told(events: list[Json]) -> list[Json]:
 
 @pytest.mark.requirement("CHUNK-1", "CHUNK-3", "CHUNK-4", "CHUNK-11", "PROC-4")
 @given(woven=weaves)
-@settings(max_examples=200)
 def test_chunks_are_delivered_as_the_starts_and_contents_they_stand_for(woven: Weave) -> None:
     delivered = [as_json(event) for event in judged(frames(woven)).delivered]
     assert exact(told(delivered)) == exact(told(woven.meant))
@@ -78,7 +76,6 @@ def test_what_was_started_has_ended_when_its_run_finishes(woven: Weave) -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(woven=weaves)
-@settings(max_examples=25)
 def test_an_agent_over_http_holds_the_same(backend: str, woven: Weave) -> None:
     async def ran(agent: HttpAgent) -> RunResult | None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpcore
 import httpx
 
 from agui_client import HttpAgent
@@ -59,6 +60,13 @@ def response(
 def event_stream(*pieces: Piece) -> httpx.Response:
     """A response whose body comes in these pieces."""
     return response(Body(pieces))
+
+
+def refused(error: httpx.TransportError | None = None) -> httpx.TransportError:
+    """A connection that could not be made, as httpx's own transport reports it; other transports prove nothing."""
+    error = error or httpx.ConnectError("refused")
+    error.__cause__ = httpcore.ConnectError("refused")
+    return error
 
 
 class Memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from agui_client import (
     UnexpectedContentTypeError,
 )
 from agui_client.testing import Reply, events_of, faults, sse, text, turn
+from support.verbs import VERBS, Verb, by_verb
 
 BODY = sse(turn(text("One two three.")))
 """Run "run-1" of thread "thread-1": asked with other ids, a run warns of them (LIFE-12)."""
@@ -226,6 +227,15 @@ _AFTER = [
 """All was said, and then something else."""
 
 FAULT_CASES = [*_HEALTHY, *_BEFORE, *_MIDWAY, *_AFTER]
+
+CHOSEN = ("healthy", "hung up unanswered", "503", "cut", "gzip broken", "silence", "late error")
+"""One fault of each kind: what every verb meets."""
+
+
+def every_fault_by_verb(verbs: Mapping[str, Verb] = VERBS) -> pytest.MarkDecorator:
+    """Run a test with each fault and thorough verb, and with one fault of each kind by every other verb."""
+    return by_verb("case", {case.name: case for case in FAULT_CASES}, CHOSEN, verbs)
+
 
 every_fault = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in FAULT_CASES])
 """Run a test once with each."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 import pytest
 
-from agui_client import Approve, FunctionTool, HookContext, RunOptions, Subscriber, ToolExecution, tool
+from agui_client import Approve, FunctionTool, HookContext, Subscriber, ToolExecution, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from agui_client.types import RunOptions
 from support.tool_rounds import results_in
 from support.waiting import LIMIT
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Interrupt
 
     from agui_client import ApprovalRequest, RunResult
-    from agui_client.result import ToolStatus
+    from agui_client._tools.context import ToolStatus
 
 CALLS = turn(tool_call("look", tool_call_id="c1"), tool_call("hold", tool_call_id="c2"))
 DONE = turn(text("Done.", message_id="done"))

@@ -1,4 +1,4 @@
-"""Runs a program as it stands, apart from a demo agent that speaks four times as fast.
+"""Runs a program as it stands, apart from a demo agent that speaks twenty times as fast.
 
 `python -P hurried.py program.py ARGUMENTS`, or `python -P hurried.py -m module ARGUMENTS`.
 """
@@ -18,7 +18,7 @@ def command(*arguments: str) -> list[str]:
 
 if __name__ == "__main__":
     assert demo_agent.__kwdefaults__ is not None
-    demo_agent.__kwdefaults__["pace"] = 0.25
+    demo_agent.__kwdefaults__["pace"] = 0.05
     del sys.argv[0]
     if sys.argv[0] == "-m":
         del sys.argv[0]

@@ -1,9 +1,9 @@
-"""The five verbs as values, each on every loop it works with, and what they all can say about how a run ended."""
+"""The five verbs as values, `stream` on both event loops, and what they all can say about how a run ended."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, Unpack
 
@@ -23,7 +23,8 @@ from reactivex.abc import DisposableBase
 from support.waiting import LIMIT, in_thread
 
 if TYPE_CHECKING:
-    from agui_client import AbstractAgent, RunOptions, RunResult
+    from agui_client import AbstractAgent, RunResult
+    from agui_client.types import RunOptions
 
 
 Prompt: TypeAlias = "str | Message | dict[str, object] | None"
@@ -58,17 +59,14 @@ class Verb(Protocol):
     def __call__(self, agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending: ...
 
 
-def _awaited(backend: str) -> Verb:
-    def verb(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
-        ending = Ending()
+def _awaited(agent: AbstractAgent, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Ending:
+    ending = Ending()
 
-        async def main() -> None:
-            with anyio.fail_after(LIMIT):
-                ending.settle(await agent.run_agent(prompt, **options))
+    async def main() -> None:
+        with anyio.fail_after(LIMIT):
+            ending.settle(await agent.run_agent(prompt, **options))
 
-        return _caught(ending, lambda: anyio.run(main, backend=backend))
-
-    return verb
+    return _caught(ending, lambda: anyio.run(main))
 
 
 def _iterated(backend: str) -> Verb:
@@ -157,8 +155,7 @@ def _caught(ending: Ending, run: Callable[[], None]) -> Ending:
 
 
 VERBS: Mapping[str, Verb] = {
-    "run_agent-asyncio": _awaited("asyncio"),
-    "run_agent-trio": _awaited("trio"),
+    "run_agent-asyncio": _awaited,
     "stream-asyncio": _iterated("asyncio"),
     "stream-trio": _iterated("trio"),
     "run_agent_sync": _called,
@@ -166,7 +163,34 @@ VERBS: Mapping[str, Verb] = {
     "observe-thread": _observed_in_thread,
     "observe-loop": _observed_in_loop,
 }
-"""Every way to run an agent."""
+"""Every way to run an agent; `run_agent` is `stream` to its end, so one loop is enough for it."""
+
+THOROUGH = ("stream-asyncio", "stream-trio")
+"""The verbs that meet every case of a long list: all share one way to the result, and the two loops differ below it."""
+
+
+def by_verb(
+    argument: str, cases: Mapping[str, object], chosen: Collection[str], verbs: Mapping[str, Verb] | None = None
+) -> pytest.MarkDecorator:
+    """Run a test once with each case and thorough verb, and with the chosen cases by every other verb.
+
+    Args:
+        argument: The name of the test's argument for the case; the verb's is "verb".
+        cases: The cases by name.
+        chosen: The names of the cases that each verb meets.
+        verbs: The verbs; all of them by default.
+    """
+    assert set(chosen) <= set(cases)
+    return pytest.mark.parametrize(
+        ("verb", argument),
+        [
+            pytest.param(verb, case, id=f"{verb_name}-{name}")
+            for verb_name, verb in (verbs or VERBS).items()
+            for name, case in cases.items()
+            if verb_name in THOROUGH or name in chosen
+        ],
+    )
+
 
 every_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
 """Run a test once with each."""

@@ -12,15 +12,7 @@ import anyio
 import pytest
 from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent
 
-from agui_client import (
-    AgentRun,
-    ConversationSnapshot,
-    HookContext,
-    HttpAgent,
-    Next,
-    Subscriber,
-    tool,
-)
+from agui_client import AgentRun, ConversationSnapshot, HookContext, HttpAgent, Subscriber, tool
 from agui_client.testing import (
     ByteServer,
     Reply,
@@ -32,6 +24,7 @@ from agui_client.testing import (
     tool_call,
     turn,
 )
+from agui_client.types import Next
 from support.leaks import nothing_left_behind
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, in_thread, start_thread, until, until_sync

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent
 
-from agui_client import AbstractAgent, AgentRun, HookContext, HttpAgent, Next, Subscriber
+from agui_client import AbstractAgent, AgentRun, HookContext, HttpAgent, Subscriber
 from agui_client.testing import (
     ByteServer,
     Reply,
@@ -24,6 +24,7 @@ from agui_client.testing import (
     text,
     turn,
 )
+from agui_client.types import Next
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, start_thread, until
 

@@ -25,18 +25,16 @@ from agui_client import (
     tool,
 )
 from agui_client.testing import ByteServer, Reply, events_of, faults, interrupt, serve_bytes, sse, text, tool_call, turn
-from support.faults_matrix import FAULT_CASES, FaultCase
-from support.verbs import RESULT_VERBS, Verb, every_verb, shown
+from support.faults_matrix import CHOSEN, FAULT_CASES, FaultCase
+from support.verbs import RESULT_VERBS, Verb, by_verb, every_verb, shown
 from support.waiting import LIMIT
 
 ANSWER = sse(turn(text("One two three.", message_id="answer-1"), run_id="run-2"))
 LAST = sse(turn(text("Done.", message_id="answer-2"), run_id="run-3"))
 
-FAILING = [case for case in FAULT_CASES if case.error is not None]
-every_failing = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in FAILING])
-every_surface = pytest.mark.parametrize(
-    "verb", [pytest.param(RESULT_VERBS[name], id=name) for name in ("run_agent-asyncio", "stream-trio", "stream_sync")]
-)
+SURFACES = {name: RESULT_VERBS[name] for name in ("run_agent-asyncio", "stream-trio", "stream_sync")}
+FAILING = {case.name: case for case in FAULT_CASES if case.error is not None}
+every_failing = by_verb("case", FAILING, [name for name in CHOSEN if name in FAILING], SURFACES)
 
 
 @contextmanager
@@ -60,7 +58,6 @@ ENTRIES = [{"interruptId": "interrupt-1", "status": "resolved", "payload": {"app
 
 
 @every_failing
-@every_surface
 @pytest.mark.requirement("INT-1", "INT-3", "INT-4")
 def test_an_answer_that_no_run_took_can_be_given_again_and_no_other_can(case: FaultCase, verb: Verb) -> None:
     with asked(case, ASKING) as (server, agent):
@@ -92,7 +89,6 @@ def results(messages: list[Any]) -> list[Any]:
 
 
 @every_failing
-@every_surface
 @pytest.mark.requirement("TOOL-10")
 def test_a_result_that_no_run_took_can_be_given_again_and_is_there_once(case: FaultCase, verb: Verb) -> None:
     with asked(case, CALLING, tools=[LOOK]) as (server, agent):
@@ -107,7 +103,6 @@ def test_a_result_that_no_run_took_can_be_given_again_and_is_there_once(case: Fa
 
 
 @every_failing
-@every_surface
 @pytest.mark.requirement("TOOL-10", "SEC-3")
 def test_a_tool_that_was_approved_runs_once_whatever_becomes_of_its_result(case: FaultCase, verb: Verb) -> None:
     executed: list[str] = []
@@ -131,7 +126,7 @@ def test_a_tool_that_was_approved_runs_once_whatever_becomes_of_its_result(case:
 
 
 @pytest.mark.parametrize("copied", ["restored", "cloned"])
-@every_surface
+@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in SURFACES.items()])
 @pytest.mark.requirement("TOOL-10", "SEC-3")
 def test_a_copy_of_the_conversation_knows_what_no_run_heard(copied: str, verb: Verb) -> None:
     executed: list[str] = []
@@ -285,7 +280,7 @@ def test_an_agent_that_was_not_there_is_asked_again_and_nothing_is_doubled(verb:
         assert not error.may_have_started
         assert error.partial is not None
         assert [attempt.status_code for attempt in error.partial.attempts] == [None, None]
-        assert [message.content for message in agent.messages] == ["Before", "Hi"]
+        assert agent.messages == history
     with serve_bytes(LAST) as server:
         Moving.port = httpx.URL(server.url).port or 0
         assert verb(agent, "Hi", run_id="run-3").error is None

@@ -12,8 +12,9 @@ import anyio
 import pytest
 from ag_ui.core import Event, RunAgentInput, RunStartedEvent
 
-from agui_client import AbstractAgent, AgentRun, FunctionAgent, HookContext, HttpAgent, Next, Subscriber, UsageError
+from agui_client import AbstractAgent, AgentRun, FunctionAgent, HookContext, HttpAgent, Subscriber, UsageError
 from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from agui_client.types import Next
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, start_thread, until
 

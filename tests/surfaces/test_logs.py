@@ -25,8 +25,8 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
-from support.faults_matrix import FaultCase, every_fault
-from support.verbs import RESULT_VERBS, Verb, every_verb
+from support.faults_matrix import FaultCase, every_fault_by_verb
+from support.verbs import RESULT_VERBS, Verb, by_verb, every_verb
 from support.waiting import LIMIT
 
 FRAMES = sse(turn(text("One two")))
@@ -65,8 +65,7 @@ FIELDS = {
 }
 
 
-@every_fault
-@every_verb
+@every_fault_by_verb()
 def test_every_run_is_one_record_and_no_alarm_however_it_ends(
     case: FaultCase, verb: Verb, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -200,9 +199,8 @@ ODD: dict[str, list[Step]] = {
 }
 
 
-@every_verb
+@by_verb("odd", ODD, ["error"])
 @pytest.mark.requirement("SEC-7")
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_no_log_holds_what_anybody_said(odd: list[Step], verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with serve_bytes(sse(turn(*TALK, *odd))) as server:

@@ -20,8 +20,9 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import HttpAgent, Middleware, Next, UnrecognizedEvent, UsageError
+from agui_client import HttpAgent, UnrecognizedEvent, UsageError
 from agui_client.testing import Reply, ScriptedAgent, Step, serve_bytes, sse, state, text, turn
+from agui_client.types import Middleware, Next
 from support import scenario
 from support.verbs import Verb, every_result_verb, every_verb, shown
 from support.waiting import SOON

@@ -13,8 +13,9 @@ from ag_ui.core import (
     RunAgentInput,
 )
 
-from agui_client import AbstractAgent, HttpAgent, Middleware, Next
+from agui_client import AbstractAgent, HttpAgent
 from agui_client.testing import Reply, ScriptedAgent, pause, serve_bytes, sse, text, turn
+from agui_client.types import Middleware, Next
 from support.leaks import nothing_left_behind
 from support.waiting import SOON, until
 

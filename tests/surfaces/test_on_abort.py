@@ -41,7 +41,7 @@ from agui_client.testing import (
     text,
     turn,
 )
-from support.bodies import URL, memory_agent
+from support.bodies import URL, memory_agent, refused
 from support.leaks import nothing_left_behind, nothing_left_behind_sync
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, in_thread, start_thread, until, until_sync
@@ -254,7 +254,6 @@ def ready(event):
 """
 RUNS = {
     "sync": "agent.run_agent_sync('Hi', run_id='run-7')",
-    "asyncio": "import asyncio; asyncio.run(agent.run_agent('Hi', run_id='run-7'))",
     "trio": "import trio, functools; trio.run(functools.partial(agent.run_agent, 'Hi', run_id='run-7'))",
 }
 
@@ -337,7 +336,7 @@ async def test_on_abort_does_not_hear_of_an_input_that_cannot_be_sent() -> None:
 
 
 def refusing(request: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("refused", request=request)
+    raise refused()
 
 
 @pytest.mark.anyio
@@ -441,7 +440,7 @@ async def test_an_on_abort_that_hangs_is_given_up_after_five_seconds(caplog: pyt
 async def test_an_on_abort_that_hangs_in_its_thread_is_left_there(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("agui_client._surfaces.abort._SECONDS", 0.05)
+    monkeypatch.setattr("agui_client._run.on_abort._SECONDS", 0.05)
     may_end, ended = threading.Event(), threading.Event()
 
     def hang(context: HookContext) -> None:

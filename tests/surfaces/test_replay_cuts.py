@@ -17,7 +17,7 @@ from ag_ui.core import (
     ToolCall,
 )
 
-from agui_client import ConnectError, IncompleteRunError, Reducer, RunFailedError, StreamTimeoutError, UsageError
+from agui_client import ConnectError, IncompleteRunError, Reducer, RunFailedError
 from agui_client.testing import Step, reasoning, text, tool_call, tool_result
 from support.teller import (
     ASKED,
@@ -165,57 +165,10 @@ async def test_a_replay_that_ends_between_two_runs_does_not_pass_the_older_ones_
     result = await agent.take_up(*FIRST)
     assert (result.outcome, result.interrupts, result.pending_tool_calls, result.aborted) == (None, [], [], False)
     assert [(each.rule, each.message) for each in result.warnings] == [
-        ("TRUNC-1", "the replay stopped after a run, before it came as far as what is held; that stays")
+        ("TRUNC-1", "the replay stopped after a run, before it came as far as the local thread, which stays")
     ]
     assert agent.held() == before
     assert (shown(result.messages), result.state) == (before["messages"], before["state"])
-
-
-@pytest.mark.requirement("TRUNC-1", "LIFE-13")
-async def test_one_that_breaks_between_two_runs_is_incomplete() -> None:
-    agent = await holding(*FIRST, *SECOND)
-    before, reset = agent.held(), ConnectError("reset by peer")
-    with pytest.raises(IncompleteRunError, match="before it came as far as what is held; that stays; reset") as caught:
-        await agent.take_up(*FIRST, error=reset)
-    assert (caught.value.__cause__, agent.held()) == (reset, before)
-    silent = StreamTimeoutError("silent", silent=5, keep_alives=0, last_event=None)
-    with pytest.raises(StreamTimeoutError) as raised:
-        await agent.take_up(*FIRST, error=silent)
-    assert (raised.value, agent.held()) == (silent, before)
-
-
-@pytest.mark.parametrize("first", [FIRST, [*FIRST[:-1], RunErrorEvent(message="overloaded")]])
-@pytest.mark.requirement("LIFE-13")
-async def test_one_that_is_left_between_two_runs_was_aborted(first: list[Step]) -> None:
-    agent = await holding(*first, *SECOND)
-    before = agent.held()
-    agent.told = events_of_steps(*first, *SECOND)
-    async with agent.stream_connect() as run:
-        for _ in range(BETWEEN):
-            await anext(run)
-        agent.abort_run()
-        result = await run.result()
-    assert (result.aborted, result.outcome, agent.held()) == (True, None, before)
-    async with agent.stream_connect() as run:
-        for _ in range(BETWEEN):
-            await anext(run)
-    with pytest.raises(UsageError, match="left before the run ended"):
-        await run.result()
-    assert (run.partial.aborted, run.partial.outcome, agent.held()) == (True, None, before)
-
-
-@pytest.mark.requirement("LIFE-7", "LIFE-13")
-async def test_one_that_is_left_after_all_was_told_is_over() -> None:
-    agent = Teller(initial_messages=[WEATHER])
-    events = await agent.follow(*FIRST, *SECOND, events=len(events_of_steps(*FIRST, *SECOND)))
-    assert (events[-1], agent.pending_interrupts, agent.state) == (ended("run-2", ASKED), [ASKED], {"at": 2})
-    agent.told = events_of_steps(*FIRST, *SECOND)
-    async with agent.stream_connect() as run:
-        for _ in events:
-            await anext(run)
-        agent.abort_run()
-        result = await run.result()
-    assert (result.aborted, result.interrupts) == (False, [ASKED])
 
 
 @pytest.mark.requirement("LIFE-13", "TRUNC-1")

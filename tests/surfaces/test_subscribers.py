@@ -68,6 +68,14 @@ def test_there_is_a_hook_for_every_type_of_event_an_application_sees() -> None:
     assert hooks == {f"on_{name.lower()}_event" for name in seen} | {"on_event"}
 
 
+def test_an_event_type_that_came_after_this_version_fails_no_subscriber(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Subscriber, "on_state_snapshot_event")
+    recorder = Recorder()
+    agent = ScriptedAgent(STATE_EVENTS)
+    agent.subscribe(recorder)
+    assert agent.run_agent_sync("Hi").text == "a b"
+
+
 def test_every_events_hook_gets_that_event() -> None:
     subagent: list[Step] = [
         {"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "helper"},

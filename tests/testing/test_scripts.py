@@ -39,7 +39,7 @@ from ag_ui.core import (
 )
 
 from agui_client import Resolve
-from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client.testing import (
     Gate,
     ScriptedAgent,

@@ -18,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
-from agui_client._tools.function import FAILED, FunctionTool, tool
+from agui_client._tools.function import FunctionTool, tool
+from agui_client._tools.toolset import FAILED
 from agui_client.errors import ToolError, UsageError
+from support.tool_calls import bound
 
 
 class Unit(Enum):
@@ -82,7 +84,7 @@ def draw(
 def complaint(offered: FunctionTool[..., Any], text: str) -> str:
     """What the agent is told about arguments that do not fit."""
     with pytest.raises(ToolError) as caught:
-        offered.bind(text)
+        bound(offered, text)
     return caught.value.message
 
 
@@ -90,8 +92,7 @@ def complaint(offered: FunctionTool[..., Any], text: str) -> str:
 def test_arguments_reach_the_function_as_its_own_types_with_its_defaults() -> None:
     text = '{"name": "a", "spots": [{"x": 1}], "shape": {"side": 2}, "unit": "k", "by_day": {"2026-01-02": 3}}'
     call = draw.bind(text)
-    taken = {"count": 1, "spots": [{"x": 1, "label": ""}], "mode": "line"}
-    assert call.arguments == {**json.loads(text), **taken}
+    assert call.arguments == {**json.loads(text), "count": 1, "mode": "line"}
     assert call.values == {
         "name": "a",
         "count": 1,
@@ -125,11 +126,11 @@ def test_no_text_is_no_arguments(text: str) -> None:
         ('{"name": "a"} and so on', "the arguments are not JSON: trailing characters"),
         ("[" * 5000, "the arguments are not JSON: recursion limit"),
         ('{"count": ' + "9" * 5000 + "}", "the arguments are not JSON: number out of range"),
-        ('{"count": 1e999}', "the arguments hold something that is not JSON: "),
+        ('{"count": 1e999}', "the arguments are not JSON: "),
         ('["a"]', "the arguments are an array; send one JSON object"),
-        ('"a"', "the arguments are a string; send one JSON object"),
-        ("1", "the arguments are a number; send one JSON object"),
-        ("1.5", "the arguments are a number; send one JSON object"),
+        ('"a"', "the arguments are 'a'; send one JSON object"),
+        ("1", "the arguments are 1; send one JSON object"),
+        ("1.5", "the arguments are 1.5; send one JSON object"),
         ("true", "the arguments are a boolean; send one JSON object"),
         ("null", "the arguments are null; send one JSON object"),
     ],
@@ -198,8 +199,9 @@ def test_of_two_values_for_one_argument_the_same_is_shown_and_used() -> None:
 
 def test_a_complaint_stays_short() -> None:
     spots = json.dumps({"name": "a", "spots": [{}] * 100})
-    assert complaint(draw, spots).endswith("'spots[9].x' is missing; and 90 more")
-    assert len(complaint(draw, json.dumps({"name": "a", "x" * 10_000: 1}))) == 2001
+    assert complaint(draw, spots).startswith("the arguments do not fit: 'spots[0].x' is missing; 'spots[1].x'")
+    for text in (spots, json.dumps({"name": "a", "x" * 10_000: 1})):
+        assert len(complaint(draw, text)) == 2001
 
 
 def test_a_validator_speaks_to_the_agent_in_its_own_words() -> None:
@@ -235,7 +237,7 @@ def test_a_validator_that_breaks_is_logged_and_no_business_of_the_agent(caplog: 
 
 @pytest.mark.requirement("SEC-2")
 def test_arguments_that_a_person_edited_are_held_against_the_schema_too() -> None:
-    edited = draw.bind_arguments(MappingProxyType({"name": "b", "unit": Unit.KELVIN, "spots": [Spot(1)]}))
+    edited = draw.bind(MappingProxyType({"name": "b", "unit": Unit.KELVIN, "spots": [Spot(1)]}))
     assert {key: edited.arguments[key] for key in ("name", "unit", "spots", "count")} == {
         "name": "b",
         "unit": "k",
@@ -244,9 +246,9 @@ def test_arguments_that_a_person_edited_are_held_against_the_schema_too() -> Non
     }
     assert edited.values["spots"] == [Spot(1)]
     with pytest.raises(ToolError, match="'name' is missing"):
-        draw.bind_arguments({})
-    with pytest.raises(ToolError, match="the arguments hold something that is not JSON"):
-        draw.bind_arguments({"name": object()})
+        draw.bind({})
+    with pytest.raises(ToolError, match="the arguments are not JSON"):
+        draw.bind({"name": object()})
 
 
 NAMES = st.sampled_from(["name", "count", "spots", "shape", "unit", "mode", "by_day", "x", "side", "radius", "label"])
@@ -314,78 +316,67 @@ def test_what_is_shown_of_a_call_is_what_the_function_gets() -> None:
 
 
 @pytest.mark.requirement("SEC-3")
-def test_a_secret_is_shown_as_it_was_sent_and_the_rest_as_it_is_taken() -> None:
+def test_a_secret_is_shown_as_it_was_sent() -> None:
     @tool
     def log_in(key: SecretStr, login: Login, old: SecretStr = OLD) -> None: ...
 
     call = log_in.bind('{"key": "hunter2", "login": {"token": "abc", "keep": "true"}}')
     assert call.arguments == {
         "key": "hunter2",
-        "login": {"token": "abc", "keep": True, "days": 30},
+        "login": {"token": "abc", "keep": True},
     }
     assert (call.values["key"], call.values["login"].token) == (SecretStr("hunter2"), SecretStr("abc"))
 
 
-@pytest.mark.requirement("SEC-3")
-def test_what_a_person_left_as_it_was_shown_stays_the_value_that_it_was() -> None:
+@pytest.mark.requirement("SEC-2", "SEC-3")
+def test_edited_arguments_are_validated_as_given() -> None:
     @tool
-    def log_in(
-        user: str,
-        at: Annotated[int, AfterValidator(lambda value: value * 100)],
-        old: SecretStr = OLD,
-        new_id: UUID = A_NEW_ID,
-        note: str = cast("str", None),
-    ) -> None: ...
+    def pay(
+        amount: int, tip: Annotated[int, AfterValidator(lambda value: value * 100)] = 0, force: bool = False
+    ) -> None:
+        """Pay."""
 
-    call = log_in.bind('{"user": "ada", "at": 5}')
-    assert call.arguments["at"] == 500
-    edited = log_in.bind_arguments({**call.arguments, "user": "bob"}, call)
-    assert edited.values == {**call.values, "user": "bob"}
-    assert edited.arguments == {**call.arguments, "user": "bob"}
-    assert log_in.bind_arguments({"user": "bob", "at": 7}, call).values["at"] == 700
-
-
-@pytest.mark.requirement("SEC-3")
-def test_an_edit_beside_a_secret_leaves_the_secret() -> None:
-    @tool
-    def log_in(vault: Vault, spare: Vault = SPARE) -> None: ...
-
-    call = log_in.bind('{"vault": {}}')
-    assert call.arguments == {"vault": {"tries": 1}, "spare": {"tries": 1}}
-    edited = log_in.bind_arguments({"vault": {"tries": 2}, "spare": {"tries": 3}}, call)
-    assert [each.key.get_secret_value() for each in edited.values.values()] == ["default", "default"]
-    assert [each.tries for each in edited.values.values()] == [2, 3]
+    call = pay.bind('{"amount": 5, "tip": 2}')
+    assert (call.arguments, call.values) == (
+        {"amount": 5, "tip": 2, "force": False},
+        {"amount": 5, "tip": 200, "force": False},
+    )
+    edited = pay.bind({**call.arguments, "amount": 7})
+    assert edited.values == {"amount": 7, "tip": 200, "force": False}
+    assert pay.bind({"amount": 7}).values == {"amount": 7, "tip": 0, "force": False}
 
 
 @pytest.mark.requirement("SEC-3")
-@pytest.mark.parametrize("text", ['{"bill": {"amount": 5}}', '{"bill": {"amt": 5}}'])
-def test_an_edit_under_the_name_that_is_shown_takes_effect(text: str) -> None:
+def test_a_secret_default_is_neither_offered_nor_shown() -> None:
     @tool
-    def pay(bill: Bill) -> None: ...
+    def log_in(vault: Vault = SPARE, old: SecretStr = OLD) -> None: ...
 
-    call = pay.bind(text)
-    assert call.arguments == {"bill": {"amt": 5}}
-    assert pay.bind_arguments({"bill": {"amt": 100}}, call).values["bill"].amount == 100
-    with pytest.raises(ToolError, match="what was edited in 'bill' has no effect"):
-        pay.bind_arguments({"bill": {"amt": 5, "amount": 100}}, call)
-
-
-@pytest.mark.requirement("SEC-3")
-def test_what_would_be_shown_under_another_name_than_is_read_is_shown_as_it_was_sent() -> None:
-    @tool
-    def pay(bill: Receipt) -> None: ...
-
-    call = pay.bind('{"bill": {"amt": 5}}')
-    assert call.arguments == {"bill": {"amt": 5}}
-    assert pay.bind_arguments({"bill": {"amt": 100}}, call).values["bill"].amount == 100
+    assert "*" not in json.dumps(log_in.definition.parameters)
+    call = log_in.bind("")
+    assert call.arguments == {}
+    assert call.values == {"vault": SPARE, "old": OLD}
 
 
 def test_one_is_not_true_when_it_is_edited() -> None:
     @tool
     def put(value: bool | int) -> None: ...
 
-    assert put.bind_arguments({"value": True}, put.bind('{"value": 1}')).values == {"value": True}
-    assert put.bind_arguments({"value": True}, put.bind('{"value": 1}')).values["value"] is True
+    assert put.bind({"value": True}).values["value"] is True
+    assert put.bind({"value": 1}).values["value"] == 1
+    assert put.bind({"value": 1}).values["value"] is not True
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("sent", ['"true"', "1", '"yes"'])
+def test_a_boolean_is_shown_as_the_function_reads_it_at_any_depth(sent: str) -> None:
+    @tool
+    def wipe(force: bool, logins: list[Login], by_name: dict[str, bool]) -> None: ...
+
+    call = wipe.bind(f'{{"force": {sent}, "logins": [{{"token": "abc", "keep": {sent}}}], "by_name": {{"a": {sent}}}}}')
+    assert call.arguments["force"] is True
+    assert call.arguments["logins"][0]["keep"] is True
+    assert call.arguments["logins"][0]["token"] == "abc"
+    assert call.arguments["by_name"]["a"] is True
 
 
 @pytest.mark.parametrize("kind", [Iterable[int], Generator[int, None, None], list[Iterable[int]]], ids=str)

@@ -14,11 +14,12 @@ import anyio
 import pytest
 from ag_ui.core import TextPart
 
-from agui_client._tools.calling import called
 from agui_client._tools.context import ToolContext
-from agui_client._tools.function import FAILED, FunctionTool, tool
+from agui_client._tools.function import FunctionTool, call_function, tool
+from agui_client._tools.toolset import FAILED
 from agui_client.errors import ToolError, ToolRoundsExceededError
 from support.leaks import nothing_left_behind
+from support.tool_calls import executed
 from support.waiting import LIMIT, until
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +34,7 @@ def context() -> ToolContext:
 async def outcome(offered: FunctionTool[..., Any], text: str = "") -> Any:
     """What comes of a call."""
     with anyio.fail_after(LIMIT):
-        return await offered.execute(offered.bind(text), context())
+        return await executed(offered, context(), text)
 
 
 async def complaint(offered: FunctionTool[..., Any]) -> ToolError:
@@ -150,7 +151,7 @@ async def test_cancelled_a_coroutine_function_is_cancelled() -> None:
 
     async with nothing_left_behind():
         with anyio.move_on_after(0.01) as scope:
-            await dig.execute(dig.bind(""), given)
+            await executed(dig, given)
     assert (scope.cancelled_caught, seen, given.is_cancelled) == (True, ["left, cancelled: False"], True)
 
 
@@ -166,7 +167,7 @@ async def test_cancelled_a_thread_is_left_with_a_warning_and_can_notice(caplog: 
         stopped.set()
 
     with anyio.move_on_after(0.01) as scope:
-        await dig.execute(dig.bind(""), given)
+        await executed(dig, given)
     assert scope.cancelled_caught
     assert time.monotonic() - begun < LIMIT / 2
     await until(stopped.is_set)
@@ -184,7 +185,7 @@ async def test_cancelled_before_it_began_a_function_is_not_called(caplog: pytest
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await dig.execute(dig.bind(""), context())
+        await executed(dig, context())
     assert (scope.cancelled_caught, begun, caplog.records) == (True, [], [])
 
 
@@ -242,7 +243,7 @@ async def test_what_ends_the_program_is_let_through() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        await called(leave, "leave")
+        await call_function(leave, "leave")
 
 
 def test_too_many_rounds_say_how_many() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,8 @@ import pytest
 from ag_ui.core import UserMessage
 
 from agui_client._tools.context import ToolContext
-from agui_client._tools.function import FunctionTool, tool
+from agui_client._tools.function import tool
+from support.tool_calls import executed
 from support.waiting import start_thread
 
 
@@ -32,9 +32,8 @@ async def test_a_tool_knows_its_call() -> None:
         seen.extend([ctx.tool_call_id, ctx.name, ctx.arguments, ctx.thread_id, ctx.run_id, ctx.messages, ctx.state])
         return f"{depth} m, {ctx.is_cancelled}"
 
-    call = dig.bind('{"depth": "2"}')
-    given = replace(context(), arguments=call.arguments, messages=[said], state={"soil": "clay"})
-    assert await dig.execute(call, given) == "2 m, False"
+    given = replace(context(), arguments={"depth": 2}, messages=[said], state={"soil": "clay"})
+    assert await executed(dig, given, '{"depth": 2}') == "2 m, False"
     assert seen == ["c1", "dig", {"depth": 2}, "t1", "r1", [said], {"soil": "clay"}]
 
 
@@ -56,7 +55,7 @@ async def test_a_coroutine_function_reports_in_its_task() -> None:
         ctx.report({"done": 0.5})
         return "dug"
 
-    assert await dig.execute(dig.bind(""), context(reports.append)) == "dug"
+    assert await executed(dig, context(reports.append)) == "dug"
     assert reports == [1, {"done": 0.5}]
 
 
@@ -74,30 +73,8 @@ async def test_reports_from_a_thread_arrive_in_order_in_the_loop_before_the_resu
         for depth in range(100):
             ctx.report(depth)
 
-    await dig.execute(dig.bind(""), context(note))
+    await executed(dig, context(note))
     assert reports == [(depth, True) for depth in range(100)]
-
-
-@pytest.mark.anyio
-async def test_a_report_that_cannot_be_taken_is_logged_and_harms_no_tool(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(progress: int) -> None:
-        raise LookupError(progress)
-
-    @tool
-    def dig(ctx: ToolContext) -> str:
-        ctx.report(1)
-        return "dug"
-
-    @tool
-    async def dig_slowly(ctx: ToolContext) -> str:
-        ctx.report(1)
-        return "dug"
-
-    offered: list[FunctionTool[..., Any]] = [dig, dig_slowly]
-    for each in offered:
-        assert await each.execute(each.bind(""), context(refuse)) == "dug"
-    said = "progress of tool dig could not be reported (call 'c1')"
-    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.ERROR, said)] * 2
 
 
 @pytest.mark.anyio
@@ -109,7 +86,7 @@ async def test_reports_after_the_end_of_the_call_are_dropped() -> None:
     async def dig(ctx: ToolContext) -> str:
         return "dug"
 
-    await dig.execute(dig.bind(""), given)
+    await executed(dig, given)
     given.report("late")
     await anyio.to_thread.run_sync(given.report, "later")
     await anyio.lowlevel.checkpoint()

@@ -13,6 +13,7 @@ from agui_client import UsageError
 from agui_client._tools.approval import ApprovalRequest
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool, tool
+from support.tool_calls import executed
 
 
 @tool
@@ -79,16 +80,14 @@ async def test_a_method_is_a_tool_of_its_instance() -> None:
     order = Shop("Ada's").order
     assert isinstance(order, FunctionTool)
     assert order(context(), "tea") == "tea from Ada's in r1"
-    assert await order.execute(order.bind('{"item": "tea"}'), context()) == "tea from Ada's in r1"
+    assert await executed(order, context(), '{"item": "tea"}') == "tea from Ada's in r1"
     assert (order.definition, order.approval) == (Shop.order.definition, "always")
     assert order.definition.name == "place_order"
     assert (Shop.order.is_method, order.is_method, Shop("a").order.is_method) == (True, False, False)
     assert str(inspect.signature(order)) == "(ctx: 'ToolContext', item: 'str') -> 'str'"
 
 
-def test_a_method_of_no_instance_is_refused_when_it_is_called_for_the_agent() -> None:
-    with pytest.raises(UsageError, match=r"'place_order' is a method; offer it with its instance"):
-        Shop.order.bind('{"item": "tea"}')
+def test_a_method_of_no_instance_is_called_like_any_method() -> None:
     assert Shop.order(Shop("Bob's"), context(), "tea") == "tea from Bob's in r1"
 
 

@@ -728,7 +728,7 @@ def test_a_follow_up_run_that_fails_leaves_the_results_to_go_on_with(verb: Verb)
 
 
 @every_verb
-def test_events_of_a_follow_up_run_are_no_different_from_any_run(verb: Verb) -> None:
+def test_the_result_of_a_tool_is_an_event_before_the_follow_up_run(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=Ran().tools)
     ending = verb(agent, "Hi")
     events: list[Event] | None = ending.events
@@ -736,4 +736,7 @@ def test_events_of_a_follow_up_run_are_no_different_from_any_run(verb: Verb) -> 
         first = [EventType.RUN_STARTED, EventType.TOOL_CALL_START, EventType.TOOL_CALL_ARGS, EventType.TOOL_CALL_END]
         second = [EventType.RUN_STARTED, EventType.TEXT_MESSAGE_START, EventType.TEXT_MESSAGE_CONTENT]
         finished = EventType.RUN_FINISHED
-        assert [event.type for event in events] == [*first, finished, *second, EventType.TEXT_MESSAGE_END, finished]
+        assert [event.type for event in events] == [
+            *(*first, finished, EventType.TOOL_CALL_RESULT),
+            *(*second, EventType.TEXT_MESSAGE_END, finished),
+        ]

@@ -10,7 +10,7 @@ import pytest
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client import ApprovalRequest, FunctionAgent, FunctionTool, HttpAgent, ToolLimits, UsageError, tool
-from agui_client._pipeline.events import WireEvent
+from agui_client._protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import Ran, results_sent, tools_sent
 from support.verbs import Verb, every_result_verb, every_verb
@@ -117,7 +117,7 @@ def choose_nothing(asked: RunAgentInput) -> Any:
 
 
 REFUSED: dict[str, tuple[list[Any] | FunctionTool[..., Any] | Callable[[RunAgentInput], Any], str]] = {
-    "two of one name": ([look, look], "two tools are named 'look'; an agent could not tell them apart"),
+    "two of one name": ([look, look], "two tools are named 'look'; an agent could not distinguish them"),
     "a function": ([print], "tools= takes @tool functions and ag_ui.core.Tool definitions, not <built-in function"),
     "a method": ([Shop.order], "'order' is a method; offer it with its instance, as shop.order and not Shop.order"),
     "a single tool": (look, f"{A_LIST}, not <FunctionTool look>"),

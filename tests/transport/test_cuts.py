@@ -32,6 +32,8 @@ TEXTS = ["", "", "Grüße ", "Grüße an ", "Grüße an Åsa.", "Grüße an Åsa
 """What was said after each event."""
 VIRTUAL = ("trio", {"clock": trio.testing.MockClock(autojump_threshold=0)})
 """A clock that jumps whenever everybody waits."""
+one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""For what is cut at every byte: the bodies are in memory, and no loop has a say in how they are read."""
 
 End = tuple[type[AGUIError] | None, str]
 """The error, and the text that was kept."""
@@ -61,13 +63,15 @@ def whole(size: int, *, is_ended: bool) -> int:
     return sum(end - (2 if is_ended else 0) <= size for end in ENDS)
 
 
-BREAKS = {
-    "closed": httpx.RemoteProtocolError("peer closed connection without sending complete message body"),
-    "reset": httpx.ReadError(""),
-}
+BREAKS = (
+    httpx.RemoteProtocolError("peer closed connection without sending complete message body"),
+    httpx.ReadError(""),
+)
+"""A connection that was closed, and one that was reset."""
 
 
 @pytest.mark.anyio
+@one_loop
 @pytest.mark.requirement("TRUNC-1", "TRUNC-3", "SSE-12", "SET-12")
 async def test_a_body_that_ends_at_any_byte_is_incomplete_unless_the_run_had_ended() -> None:
     ends = [await end_of(memory_agent(BODY[:size])) for size in range(len(BODY) + 1)]
@@ -75,12 +79,10 @@ async def test_a_body_that_ends_at_any_byte_is_incomplete_unless_the_run_had_end
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("error", BREAKS.values(), ids=BREAKS)
+@one_loop
 @pytest.mark.requirement("TRUNC-1", "SSE-10")
-async def test_a_connection_that_breaks_at_any_byte_leaves_the_run_incomplete_unless_it_had_ended(
-    error: Exception,
-) -> None:
-    ends = [await end_of(memory_agent(BODY[:size], error)) for size in range(len(BODY) + 1)]
+async def test_a_connection_that_breaks_at_any_byte_leaves_the_run_incomplete_unless_it_had_ended() -> None:
+    ends = [await end_of(memory_agent(BODY[:size], BREAKS[size % 2])) for size in range(len(BODY) + 1)]
     assert ends == [after(whole(size, is_ended=False), ConnectError) for size in range(len(BODY) + 1)]
 
 
@@ -114,17 +116,14 @@ async def test_on_a_real_socket_it_is_the_same_after_and_inside_every_event(faul
 def packed(coding: str) -> list[bytes]:
     """The body packed, event by event, and the end of the packing."""
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
-    if coding == "bare deflate":
-        packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return [*(packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in EVENTS), packer.flush()]
 
 
 def packed_agent(coding: str, *pieces: Piece) -> HttpAgent:
-    named = coding.removeprefix("bare ")
-    return memory_agent(make=lambda: response(Body(pieces), content_encoding=named))
+    return memory_agent(make=lambda: response(Body(pieces), content_encoding=coding))
 
 
-every_coding = pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "bare deflate"])
+every_coding = pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate"])
 
 
 @pytest.mark.anyio
@@ -137,7 +136,8 @@ async def test_a_packed_body_may_come_in_pieces(coding: str, size: int) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "bare deflate"])
+@one_loop
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
 @pytest.mark.requirement("TRUNC-1")
 async def test_a_packed_body_that_ends_at_any_byte_is_incomplete_unless_the_run_had_ended(coding: str) -> None:
     parts = packed(coding)
@@ -176,7 +176,7 @@ async def test_a_content_encoding_that_packs_nothing_is_no_fault(coding: str) ->
 @pytest.mark.requirement("SSE-4")
 async def test_a_packing_that_was_not_asked_for_is_named(coding: str) -> None:
     agent = packed_agent(coding, b"\x8b\x02\x80")
-    with pytest.raises(DecodeError, match=f"cannot be unpacked: it is packed as {coding}; asked for was gzip, deflate"):
+    with pytest.raises(DecodeError, match=f"cannot be unpacked: it is packed as {coding}; the request accepts gzip"):
         await agent.run_agent("Hi")
 
 
@@ -222,15 +222,3 @@ async def test_a_run_that_ended_is_over_although_the_server_never_closes(timeout
     assert [warning.rule for warning in result.warnings] == ["TRUNC-1"]
     assert "after the run had ended, " in result.warnings[0].message
     assert agent.incomplete_ids == []
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-@pytest.mark.anyio
-async def test_what_follows_a_response_on_a_kept_connection_is_not_the_next_ones_answer() -> None:
-    stray = sse(turn(text("Not for you."), run_id="run-2"))
-    answer = sse(turn(text("For you.", message_id="message-2"), run_id="run-2"))
-    with serve_bytes(faults.second_response(BODY, second=stray), answer) as server:
-        async with HttpAgent(server.url, thread_id="thread-1") as agent:
-            assert await end_of(agent) == after(len(EVENTS))
-            assert (await agent.run_agent("Again", run_id="run-2")).text == "For you."
-    assert [request.json()["runId"] for request in server.requests] == ["run-1", "run-2"]

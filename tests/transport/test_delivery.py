@@ -13,7 +13,6 @@ import trio.testing
 
 from agui_client import (
     AGUIError,
-    Attempt,
     ConnectError,
     ConnectTimeoutError,
     DecodeError,
@@ -28,7 +27,8 @@ from agui_client import (
     UsageError,
 )
 from agui_client.testing import Gate, Reply, faults, serve_bytes, sse, text, turn
-from support.bodies import URL
+from agui_client.types import Attempt
+from support.bodies import URL, refused
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, until
 
@@ -46,7 +46,7 @@ class Nobody:
     async def answer(self, request: httpx.Request) -> httpx.Response:
         self.tried_at.append(anyio.current_time())
         if len(self.tried_at) <= self.times:
-            raise httpx.ConnectError("refused", request=request)
+            raise refused()
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=ANSWER)
 
     def agent(self, **options: Any) -> HttpAgent:
@@ -362,8 +362,8 @@ async def test_a_server_that_asks_for_more_time_than_the_run_has_is_not_waited_f
 
 @pytest.mark.anyio
 async def test_connections_and_refusals_are_counted_apart() -> None:
-    refused, busy = httpx.ConnectTimeout("late"), httpx.Response(429, headers={"Retry-After": "7"})
-    servant = Servant(refused, busy, httpx.ConnectError("refused"), busy)
+    late, busy = refused(httpx.ConnectTimeout("late")), httpx.Response(429, headers={"Retry-After": "7"})
+    servant = Servant(late, busy, refused(), busy)
     result = await servant.agent(retry=RetryPolicy(connect=2, status=2)).run_agent("Hi")
     assert [(each.status_code, each.reason.partition(";")[0]) for each in result.attempts] == [
         (None, "first attempt"),

@@ -10,7 +10,7 @@ import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, UsageError
-from agui_client._pipeline.transport import Request
+from agui_client._transport.client import Request
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
 pytestmark = pytest.mark.anyio

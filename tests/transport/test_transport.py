@@ -242,23 +242,11 @@ async def test_any_other_content_type_is_refused(content_type: str | None) -> No
 
 @pytest.mark.requirement("SSE-8")
 @pytest.mark.parametrize(
-    ("charset", "page", "said"),
-    [
-        ("latin-1", b"caf\xe9", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
-        ("utf-16-le", b"n\0o\0", "no"),
-        ("utf-8", b"no\xff", "no\N{REPLACEMENT CHARACTER}"),
-        ("base64", b"no", "no"),
-        ("idna", b"no\xff", "no\N{REPLACEMENT CHARACTER}"),
-        ("punycode", b"no-\xff", "no-\N{REPLACEMENT CHARACTER}"),
-        ("undefined", b"no", "no"),
-        ("unicode_escape", rb"\ud800 no", "? no"),
-        ("unicode_escape", rb"\d no", r"\d no"),
-        ("raw_unicode_escape", rb"\ud800 no", "? no"),
-        ("utf-7", b"+2AA- no", "? no"),
-        ("no\0ne", b"no", "no"),
-    ],
+    ("page", "said"),
+    [(b"no", "no"), (b"\xc3\xa9", "\N{LATIN SMALL LETTER E WITH ACUTE}"), (b"no\xff", "no\N{REPLACEMENT CHARACTER}")],
 )
-async def test_a_page_is_read_whatever_charset_it_claims(charset: str, page: bytes, said: str) -> None:
+@pytest.mark.parametrize("charset", ["utf-8", "latin-1", "base64", "idna", "undefined", "unicode_escape", "no\0ne"])
+async def test_a_page_is_read_as_utf_8_whatever_charset_it_claims(charset: str, page: bytes, said: str) -> None:
     claimed = f"text/html; charset={charset}"
     with pytest.raises(HTTPStatusError) as refused:
         await memory_agent(make=lambda: response(Body([page]), status=500, content_type=claimed)).run_agent("Hi")

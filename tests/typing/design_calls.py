@@ -39,6 +39,7 @@ from agui_client import (
     AgentRun,
     AGUIError,
     Cancel,
+    Change,
     ConversationSnapshot,
     FunctionAgent,
     HookContext,
@@ -46,14 +47,12 @@ from agui_client import (
     HTTPStatusError,
     InvalidEventError,
     Mutation,
-    Next,
-    Prompt,
     ProtocolError,
     ProtocolWarning,
     Resolve,
     RunFailedError,
+    RunObserver,
     RunResult,
-    Snapshot,
     Subscriber,
     SyncAgentRun,
     Timeouts,
@@ -61,6 +60,7 @@ from agui_client import (
     UnrecognizedEvent,
 )
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
+from agui_client.types import Next, Prompt, RunEnd, RunScope, Snapshot
 
 URL = "http://localhost:8000/agent"
 
@@ -345,3 +345,16 @@ def spoiling() -> list[Reply]:
         faults.redirect(URL, status=308),
         Reply([body, Raw(b"no chunk")], end="cut"),
     ]
+
+
+def observing_runs() -> HttpAgent:
+    """Type-check an observer as users write it."""
+
+    class Metrics(RunObserver):
+        def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+            assert_type(run.agent.agent_id, str)
+
+        def on_end(self, run: RunScope, end: RunEnd) -> None:
+            assert_type(end.timings.total, float | None)
+
+    return HttpAgent(URL, observers=[Metrics()]).add_observer(Metrics())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, Literal, Self, assert_type
 
 from ag_ui.core import DocumentPart, ImagePart, Interrupt, RunAgentInput, Tool
@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field
 from agui_client import (
     ApprovalRequest,
     Approve,
-    Attempt,
     Cancel,
     Deny,
     EventLog,
     FunctionTool,
+    FunctionToolset,
     HookContext,
     HttpAgent,
     Resolve,
@@ -23,17 +23,18 @@ from agui_client import (
     RunResult,
     StreamedToolCall,
     Subscriber,
-    ToolCalls,
     ToolContext,
     ToolError,
     ToolExecution,
     ToolFailure,
     ToolLimits,
+    Toolset,
     answer_model,
     langgraph_interrupts,
     media_part,
     tool,
 )
+from agui_client.types import Attempt, BoundCall, ToolCalls
 
 
 class Order(BaseModel):
@@ -169,6 +170,34 @@ class Progress(Subscriber):
 
 def choose(asked: RunAgentInput) -> list[FunctionTool[..., Any] | Tool]:
     return [get_weather, pay] if asked.state else [get_weather]
+
+
+class Library(Toolset):
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def tools(self, ctx: RunAgentInput) -> list[Tool]:
+        return [Tool(name="lend", description="", parameters={})] if ctx.state else []
+
+    async def call(self, call: BoundCall, ctx: ToolContext) -> object:
+        assert_type(call.arguments, Mapping[str, Any])
+        return call.arguments["book"]
+
+    def approval(self, call: BoundCall) -> Literal["never", "always"]:
+        return "always" if call.name == "lend" else "never"
+
+    def timeout(self, call: BoundCall) -> float:
+        return 5
+
+
+def lending() -> HttpAgent:
+    lend = FunctionTool.from_schema(
+        "lend", Shop.hours, parameters={"type": "object"}, description="", approval="always"
+    )
+    assert_type(lend, FunctionTool[..., Any])
+    HttpAgent(URL, tools=Library())
+    HttpAgent(URL, tools=[Library, lend])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    return HttpAgent(URL, tools=[lend, Library(), FunctionToolset([get_weather])])
 
 
 async def loop() -> RunResult:

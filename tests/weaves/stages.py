@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ag_ui.core import RunAgentInput
-
 from agui_client import ProtocolError, ProtocolWarning, RunFailedError
-from agui_client._pipeline import Pipeline
-from agui_client._pipeline.decode import Decoder
-from agui_client._pipeline.events import UnrecognizedEvent, WireEvent
-from agui_client._pipeline.reduce import Reducer
-from agui_client._pipeline.schema import is_array, is_object
-from agui_client._pipeline.source import Source
-from agui_client._pipeline.warnings import WarningLog
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.pipeline import Pipeline
+from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.warnings import WarningLog
 from weaves.naive import Json
 
 if TYPE_CHECKING:
@@ -73,23 +70,6 @@ def _without_minted(value: Any) -> Any:
     return "minted" if isinstance(value, str) and _MINTED.fullmatch(value) else value
 
 
-class _Frames(Source):
-    """Stands in for the transport, to tell the pipeline what its events are."""
-
-    def __init__(self, *, conforming: bool) -> None:
-        self.conforming = conforming
-
-    async def __anext__(self) -> WireEvent:
-        raise StopAsyncIteration
-
-    def interrupt(self) -> bool:
-        """Nothing waits."""
-        return False
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
-
 def judged(
     frames: Iterable[str],
     *,
@@ -110,22 +90,17 @@ def judged(
     log = WarningLog()
     reducer, delivered = Reducer(warnings=log), list["Event"]()
 
-    def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        return _Frames(conforming=way == "wire")
-
-    pipeline = Pipeline(run, (), log)
-    pipeline.open(RunAgentInput(thread_id=thread_id, run_id=run_id, messages=[]))
+    pipeline = Pipeline(reducer, log)
+    pipeline.begin(thread_id, run_id, is_conforming=way == "wire")
     error: ProtocolError | RunFailedError | None = None
     decode = _decoder(log, way)
     try:
-        for log.event_index, data in enumerate(frames):
-            for event in pipeline.judge(decode(data)):
-                pipeline.admit(event)
-                reducer.feed(event)
+        for data in frames:
+            for event in pipeline.feed(decode(data)):
                 delivered.append(event)
                 look(event, reducer)
-        pipeline.verify.finish()
-        failure = pipeline.settlement.error
+        pipeline.verifier.finish()
+        failure = pipeline.outcome.error
         error = None if failure is None else RunFailedError(failure)
     except ProtocolError as raised:
         error = raised

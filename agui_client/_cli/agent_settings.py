@@ -1,0 +1,181 @@
+"""Arguments and options that describe an agent, a conversation and a prompt."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from agui_client._cli.exit_codes import reason_of
+from agui_client.http_agent import HttpAgent
+
+if TYPE_CHECKING:
+    from agui_client._interrupts.answers import Answerer
+    from agui_client._run.async_run import AgentRun
+    from agui_client._tools.approval import Approver
+    from agui_client._tools.toolset import ToolSource
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """An agent and a conversation, as the command line describes them."""
+
+    url: str
+    headers: Mapping[str, str]
+    state: Any
+    """The state to start from, any JSON value; None for none."""
+    thread_id: str | None
+    timeout: float | None
+
+    @property
+    def shown_url(self) -> str:
+        """The address without its password and query, which may be secret."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+    def make_agent(
+        self, *, tools: ToolSource = (), approve: Approver | None = None, answer: Answerer | None = None
+    ) -> HttpAgent:
+        """Make the agent.
+
+        Args:
+            tools: The tools that the agent may call.
+            approve: The function that approves calls.
+            answer: The function that answers interrupts.
+        """
+        return HttpAgent(
+            self.url,
+            headers=self.headers,
+            timeout=self.timeout,
+            thread_id=self.thread_id,
+            initial_state=self.state,
+            tools=tools,
+            approve=approve,
+            answer=answer,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """An agent and the prompt of one run."""
+
+    agent: AgentSettings
+    prompt: str
+
+    def stream(self) -> AgentRun:
+        """Return the run, which has not started yet."""
+        return self.agent.make_agent().stream(self.prompt)
+
+
+def run_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of a run to a command; `read_run_settings` takes their values."""
+    return _declared(command, _URL, _PROMPT, *_OPTIONS)
+
+
+def chat_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of a conversation to a command; `read_agent_settings` takes their values."""
+    return _declared(command, _OPTIONAL_URL, *_OPTIONS)
+
+
+def read_run_settings(*, prompt: str, state: str | None, **fields: Any) -> RunSettings:
+    """Make the settings of a run; read the state from its file, and the prompt from stdin if it is "-".
+
+    Raises:
+        click.UsageError: A file cannot be read, the state is not JSON, or prompt and state are both to come from stdin.
+    """
+    if prompt == state == "-":
+        raise click.UsageError("PROMPT and --state cannot both be read from stdin")
+    text = _read("PROMPT", "-").strip() if prompt == "-" else prompt
+    return RunSettings(AgentSettings(state=_read_json(state), **fields), text)
+
+
+def read_agent_settings(*, state: str | None, **fields: Any) -> AgentSettings:
+    """Make the settings of a conversation; read the state from its file.
+
+    Raises:
+        click.UsageError: The state cannot be read, is not JSON, or is to come from stdin.
+    """
+    if state == "-":
+        raise click.UsageError("--state cannot be read from stdin, where the conversation comes from")
+    return AgentSettings(state=_read_json(state), **fields)
+
+
+def _declared(command: CommandT, *declarations: Callable[[CommandT], CommandT]) -> CommandT:
+    for declare in reversed(declarations):
+        command = declare(command)
+    return command
+
+
+def _read_json(path: str | None) -> Any:
+    if path is None:
+        return None
+    text = _read(f"--state {path}", path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"--state {path} is not JSON: {error}") from error
+
+
+def _read(what: str, path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{what} cannot be read: {reason_of(error)}") from error
+
+
+def _check_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or value.lower().startswith(("http://", "https://")):
+        return value
+    # The message leaves out an address that may hold a password.
+    hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
+    raise click.BadParameter(f"this is no HTTP address{hint}")
+
+
+def _parse_headers(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for value in values:
+        name, colon, content = value.partition(":")
+        if not colon or not _HEADER_NAME.fullmatch(name.strip()) or not content.isascii():
+            # The value stays out of the message: it may be a credential.
+            raise click.BadParameter("a header reads 'Name: value', in ASCII")
+        headers[name.strip()] = content.strip()
+    return headers
+
+
+_URL = click.argument("url", callback=_check_url)
+_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False)
+_PROMPT = click.argument("prompt")
+_OPTIONS = (
+    click.option(
+        "-H",
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        callback=_parse_headers,
+        help="Request header; may be repeated.",
+    ),
+    click.option(
+        "--state",
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        help="JSON file with the state to start from; - reads stdin.",
+    ),
+    click.option("--thread-id", metavar="ID", help="The conversation to go on with; a new one if left out."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Longest wait for the connection, the first event, and between events.",
+    ),
+)

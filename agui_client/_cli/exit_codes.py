@@ -1,0 +1,167 @@
+"""The end of a command: an exit code for scripts and one sentence on stderr for people, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from ag_ui.core import RunFinishedCancelledOutcome
+
+from agui_client._cli.output import one_line
+from agui_client.errors import AGUIError, RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from agui_client._run.result import RunResult
+
+
+_TIMEOUT_OPTION = re.compile(r"Timeouts\.\w+")
+"""The options in the package's messages that are `--timeout` on the command line."""
+
+
+class ExitCode(IntEnum):
+    """The exit codes of `agui`."""
+
+    SUCCESS = 0
+    RUN_FAILED = 1
+    """The agent reported RUN_ERROR."""
+    USAGE = 2
+    """The command line, or the input made of it, is wrong; nothing was sent."""
+    BROKEN = 3
+    """No usable response, a stream that breaks the protocol or stops too early, or a failure of this program."""
+    UNFINISHED = 4
+    """The agent waits for an answer or a tool's result, or the run was cancelled."""
+    INTERRUPTED = 130
+    """Ctrl-C: 128 + SIGINT."""
+    BROKEN_PIPE = 141
+    """The reader of the output went away: 128 + SIGPIPE."""
+    TERMINATED = 143
+    """`kill`: 128 + SIGTERM."""
+
+
+def run_command(command: click.Command) -> int:
+    """Run a click command; return the exit code, also for exceptions."""
+    try:
+        with _leaving_when_terminated():
+            return drive(lambda: int(command.main(prog_name="agui", standalone_mode=False) or 0))
+    except click.ClickException as wrong:
+        path = wrong.ctx.command_path if isinstance(wrong, click.UsageError) and wrong.ctx else "agui"
+        complain(f"{wrong.format_message().rstrip('.')}; see {path} --help")
+        return ExitCode.USAGE
+    except click.Abort:
+        return _stopped()
+
+
+def drive(work: Callable[[], int]) -> int:
+    """Do the work of a command; report exceptions on stderr.
+
+    Args:
+        work: Returns the exit code, or raises.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        click.ClickException: The command line is wrong; click reports it.
+    """
+    try:
+        code = work()
+        sys.stdout.flush()
+    except (click.ClickException, click.Abort):
+        raise
+    except KeyboardInterrupt:
+        return _stopped()
+    except Exception as error:
+        if not isinstance(error, BrokenPipeError):
+            complain(_TIMEOUT_OPTION.sub("--timeout", reason_of(error)))
+        code = _code_of_error(error)
+        _drop_unwritten()
+    return code
+
+
+def code_of(result: RunResult) -> int:
+    """Return the exit code of a run that ended without an error."""
+    cancelled = isinstance(result.outcome, RunFinishedCancelledOutcome)
+    is_waiting = bool(result.interrupts or result.pending_tool_calls)
+    return ExitCode.UNFINISHED if cancelled or is_waiting else ExitCode.SUCCESS
+
+
+def complain(sentence: str) -> None:
+    """Write a complaint to stderr, in one line."""
+    with suppress(OSError):  # stderr is closed
+        click.echo(f"agui: {one_line(sentence)}", err=True)
+
+
+def reason_of(error: BaseException) -> str:
+    """Describe an exception in a sentence; an unexpected one with its type, and the line that raised it."""
+    match error:
+        case AGUIError() | UnicodeError():
+            return str(error)
+        case OSError(strerror=str(reason), filename=None):
+            return reason
+        case OSError(strerror=str(reason), filename=name):
+            return f"{name}: {reason}"
+        case _:
+            return f"{type(error).__name__}: {error}{_place_of(error)}"
+
+
+def _place_of(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or "importlib" in frames[-1].filename:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+
+
+def _stopped() -> int:
+    if sys.stderr.isatty():
+        # The terminal has just echoed ^C in the middle of a line.
+        click.echo(err=True)
+    complain("stopped")
+    return ExitCode.INTERRUPTED
+
+
+@contextmanager
+def _leaving_when_terminated() -> Generator[None]:
+    """Let SIGTERM unwind the program, so that the terminal gets its echo and cursor back."""
+
+    def leave(*details: object) -> NoReturn:
+        """Unwind the program."""
+        raise SystemExit(ExitCode.TERMINATED)
+
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _code_of_error(error: Exception) -> int:
+    match error:
+        case BrokenPipeError():
+            return ExitCode.BROKEN_PIPE
+        case RunFailedError():
+            return ExitCode.RUN_FAILED
+        case UsageError():
+            return ExitCode.USAGE
+        case _:
+            return ExitCode.BROKEN
+
+
+def _drop_unwritten() -> None:
+    """Drop output that cannot be written; the interpreter would complain about it at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

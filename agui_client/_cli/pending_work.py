@@ -1,0 +1,97 @@
+"""Interrupts and tool calls that wait since an earlier run: asked about before the next one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from ag_ui.core import RunAgentInput
+
+from agui_client._tools.approval import ApprovalRequest, Approve, Deny
+from agui_client._tools.toolset import CallTools
+from agui_client.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ag_ui.core import Interrupt, ToolCall
+
+    from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
+    from agui_client._interrupts.answers import Answer
+    from agui_client._tools.toolset import OfferedTool
+    from agui_client.agent import AbstractAgent
+    from agui_client.options import RunOptions
+
+
+class PendingWork:
+    """The interrupts and tool calls of a conversation that wait for an answer.
+
+    Args:
+        agent: The agent, with the conversation.
+        approve: Asks the user about calls.
+        answer: Asks the user to answer interrupts.
+    """
+
+    def __init__(self, agent: AbstractAgent, approve: TerminalApprover, answer: TerminalAnswerer) -> None:
+        self._agent = agent
+        self._approve = approve
+        self._answer = answer
+
+    async def settle(self) -> RunOptions | None:
+        """Ask about all of them.
+
+        Returns:
+            The keywords of the next run; None if an interrupt stays open, so that no run can follow.
+        """
+        answers: dict[str, Answer] = {}
+        for interrupt in self._open_interrupts():
+            answer = await self._answer(interrupt)
+            if answer is None:
+                return None
+            answers[interrupt.id] = answer
+        results = await self._decisions(self._agent.pending_tool_calls)
+        options: RunOptions = {}
+        if answers:
+            options["resume"] = answers
+        if results:
+            options["tool_results"] = results
+        return options
+
+    def _open_interrupts(self) -> Sequence[Interrupt]:
+        """Return the interrupts to answer; abandoned ones are cancelled by the next run."""
+        pending = self._agent.pending_interrupts
+        return () if pending and self._agent.snapshot().abandoned else pending
+
+    async def _decisions(self, calls: Sequence[ToolCall]) -> dict[str, Approve | Deny]:
+        """Ask about calls, also about those without an approval rule: they may have begun before."""
+        if not calls:
+            return {}
+        run_input = RunAgentInput(
+            thread_id=self._agent.thread_id,
+            run_id=str(uuid4()),
+            messages=self._agent.messages,
+            state=self._agent.state,
+        )
+        async with CallTools(self._agent.tools) as tools:
+            await tools.offer(run_input)
+            offered = [(call, tools.offered.get(call.function.name)) for call in calls]
+            ours = [(call, tool) for call, tool in offered if tool is not None and tool.toolset is not None]
+            return {call.id: await self._decision(call, tool, run_input) for call, tool in ours}
+
+    async def _decision(self, call: ToolCall, tool: OfferedTool, run_input: RunAgentInput) -> Approve | Deny:
+        try:
+            arguments = tool.bind(call.id, call.function.arguments).arguments
+        except ToolError:
+            # The call fails with a message for the agent that says why.
+            return Approve()
+        return await self._approve(
+            ApprovalRequest(
+                tool_call_id=call.id,
+                tool=tool.definition,
+                arguments=arguments,
+                thread_id=run_input.thread_id,
+                run_id=run_input.run_id,
+                messages=run_input.messages,
+                state=run_input.state,
+            )
+        )

@@ -1,0 +1,171 @@
+"""Slash commands: lines of a chat that are for the chat itself and not for the agent."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
+from pydantic import ValidationError
+
+from agui_client._cli.exit_codes import ExitCode, complain
+from agui_client._cli.output import content_text, one_line
+from agui_client.conversation import ConversationSnapshot
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message
+
+    from agui_client._cli.chat import Chat
+
+
+class SlashCommandError(Exception):
+    """A slash command cannot be carried out; the message says why."""
+
+
+class SlashCommand(NamedTuple):
+    """A slash command."""
+
+    description: str
+    """The line about it in `/help`."""
+    do: Callable[[Chat, str], int | None]
+    """Carries out the command, given the text after its name; returns the exit code of a run, or None."""
+
+
+def run_slash_command(chat: Chat, line: str) -> int:
+    """Carry out a line.
+
+    Args:
+        chat: The chat.
+        line: The line: a slash, a name, and an argument.
+
+    Returns:
+        The exit code of the command.
+    """
+    word, _, rest = line.partition(" ")
+    if word not in SLASH_COMMANDS:
+        complain(f"there is no {word}; /help lists what there is, and a prompt that begins with a slash takes two")
+        return ExitCode.USAGE
+    try:
+        return SLASH_COMMANDS[word].do(chat, rest.strip()) or ExitCode.SUCCESS
+    except SlashCommandError as error:
+        complain(str(error))
+        return ExitCode.USAGE
+
+
+def _help(chat: Chat, rest: str) -> None:
+    chat.view.show_text("\n".join(f"{word:<9}{command.description}" for word, command in SLASH_COMMANDS.items()))
+    chat.view.show_text("Ctrl-C stops the run that is going on, and leaves where none is; Ctrl-D leaves, too")
+
+
+def _state(chat: Chat, rest: str) -> None:
+    chat.view.show_text(json.dumps(chat.agent.state, ensure_ascii=False, indent=2))
+
+
+def _history(chat: Chat, rest: str) -> None:
+    lines = [line for message in chat.agent.messages for line in _lines(message)]
+    chat.view.show_text("\n".join(lines) or "there are no messages yet")
+
+
+def _save(chat: Chat, rest: str) -> None:
+    path = _path(rest, "/save")
+    with _file_errors(f"cannot write {path}"):
+        if path.exists():
+            # Only a file that holds a conversation may be replaced.
+            _read(path)
+        _replace(path.resolve(), chat.agent.snapshot().model_dump_json())
+    chat.view.note(f"saved {len(chat.agent.messages)} messages to {path}")
+
+
+def _load(chat: Chat, rest: str) -> None:
+    path = _path(rest, "/load")
+    chat.restore(_read(path))
+    chat.view.note(f"loaded {len(chat.agent.messages)} messages of thread {chat.agent.thread_id}")
+
+
+def _retry(chat: Chat, rest: str) -> int:
+    if chat.is_settled:
+        raise SlashCommandError("there is nothing to try again: the last run succeeded, or there was none")
+    return chat.send_prompt(None)
+
+
+def _new(chat: Chat, rest: str) -> None:
+    chat.restore(ConversationSnapshot(thread_id=str(uuid4()), state=chat.first_state))
+    chat.view.note(f"a new conversation, thread {chat.agent.thread_id}")
+
+
+def _quit(chat: Chat, rest: str) -> None:
+    chat.is_over = True
+
+
+def _path(rest: str, word: str) -> Path:
+    if not rest:
+        raise SlashCommandError(f"{word} takes the name of a file")
+    with _file_errors(f"{rest} names no file"):
+        return Path(rest).expanduser()
+
+
+def _read(path: Path) -> ConversationSnapshot:
+    with _file_errors(f"cannot read {path}"):
+        # A device or pipe may have no end, and is not read.
+        text = path.read_bytes() if path.is_file() or not path.exists() else b""
+    try:
+        return ConversationSnapshot.model_validate_json(text)
+    except ValidationError as error:
+        raise SlashCommandError(f"{path} is no saved conversation") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that only its owner can read; the old file stays if that fails."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".agui-", delete=False) as draft:
+        try:
+            draft.write(text)
+            draft.close()
+            Path(draft.name).replace(path)
+        except BaseException:
+            Path(draft.name).unlink()
+            raise
+
+
+@contextmanager
+def _file_errors(failure: str) -> Generator[None]:
+    """Translate errors of files, of impossible names, and of `~` without a home folder."""
+    try:
+        yield
+    except OSError as error:
+        raise SlashCommandError(f"{failure}: {error.strerror}") from error
+    except (ValueError, RuntimeError) as error:
+        raise SlashCommandError(f"{failure}: {error}") from error
+
+
+def _lines(message: Message) -> Iterator[str]:
+    """Write a message as lines, each with its author."""
+    if isinstance(message, ToolMessage):
+        yield f"{message.tool_call_id} -> {one_line(content_text(message.content))}"
+    elif isinstance(message, AssistantMessage):
+        if message.content:
+            yield f"agent: {message.content}"
+        for call in message.tool_calls or ():
+            yield one_line(f"{call.id} = {call.function.name}({call.function.arguments})")
+    elif isinstance(message, ReasoningMessage):
+        yield f"thought: {one_line(message.content)}"
+    else:
+        who = "you" if message.role == "user" else message.role
+        yield f"{who}: {content_text(message.content)}"
+
+
+SLASH_COMMANDS: Mapping[str, SlashCommand] = {
+    "/help": SlashCommand("list these commands", _help),
+    "/state": SlashCommand("print the state as JSON", _state),
+    "/history": SlashCommand("print the conversation so far", _history),
+    "/save": SlashCommand("FILE  save the conversation", _save),
+    "/load": SlashCommand("FILE  go on with a saved conversation", _load),
+    "/retry": SlashCommand("repeat a run that failed or was stopped, without repeating its prompt", _retry),
+    "/new": SlashCommand("begin a new conversation", _new),
+    "/quit": SlashCommand("leave", _quit),
+}
+"""The slash commands by name."""

@@ -1,0 +1,231 @@
+"""Handlers that ask the user at the terminal to approve tool calls and to answer interrupts (SEC-3, INT-7).
+
+Without a terminal a call is denied, and an interrupt is left to the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import AssistantMessage
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
+from agui_client._cli.display import beginning, json_lines
+from agui_client._cli.form_dialog import FormDialog
+from agui_client._cli.questions import LeftError, Terminal, WithdrawnError
+from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
+from agui_client._protocol.schema import is_object
+from agui_client._tools.approval import Approve, Deny
+from agui_client._widgets.escaping import sentence
+from agui_client._widgets.forms import AnswerForm, decision_form
+from agui_client.errors import InterruptsNotCoveredError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Interrupt, Message, ToolCall
+    from rich.console import Console, RenderableType
+
+    from agui_client._cli.questions import Around, Keyboard
+    from agui_client._tools.approval import ApprovalRequest
+    from agui_client._widgets.forms import DecisionForm
+
+_NOBODY = "There was nobody to ask, so this tool call was not carried out."
+"""The agent's message for a call that is denied without a terminal."""
+
+
+class TerminalApprover:
+    """Asks the user at the terminal to approve tool calls: `HttpAgent(url, tools=..., approve=TerminalApprover())`.
+
+    Shows the tool and the arguments; y approves, n denies and asks for a reason, e edits the arguments, in `$EDITOR` if
+    it is set. An empty line, Esc and Ctrl-D deny, and so does the lack of a terminal. Several calls are asked about one
+    after the other. Ctrl-C stops the run, as anywhere else.
+
+    Args:
+        console: The console that shows questions; the terminal if left out.
+        around: Makes a context manager that is entered while a question is on the screen, such as one that stops a
+            `rich.live.Live`.
+    """
+
+    def __init__(self, *, console: Console | None = None, around: Around | None = None) -> None:
+        self._terminal = Terminal(console, around)
+
+    async def __call__(self, request: ApprovalRequest) -> Approve | Deny:
+        """Ask about one call.
+
+        Args:
+            request: The call.
+
+        Returns:
+            The decision.
+        """
+        if not self._terminal.can_ask():
+            _tell(f"the call of {request.name} is denied, because there is no terminal to ask on")
+            return Deny(_NOBODY)
+        try:
+            return await self._terminal.ask(lambda keyboard: self._decide(request, keyboard))
+        except (LeftError, WithdrawnError):
+            return Deny()
+
+    def _decide(self, request: ApprovalRequest, keyboard: Keyboard) -> Approve | Deny:
+        console = self._terminal.console
+        console.print(_heading(f"The agent wants to call {request.name}"))
+        if request.tool.description:
+            console.print(_aside(request.tool.description))
+        return ApprovalDialog(PendingCall(request.arguments, request.tool.parameters), console, keyboard).decide()
+
+
+class TerminalAnswerer:
+    """Asks the user at the terminal to answer interrupts: `HttpAgent(url, answer=TerminalAnswerer())`.
+
+    An interrupt that asks for a decision is shown like a tool's approval; one with a `responseSchema` becomes a form,
+    line by line; any other takes text, or JSON that begins with a brace or bracket. Esc and Ctrl-D leave the question:
+    the user may then let the agent go on without an answer. Without a terminal the interrupt is left to the caller.
+
+    Args:
+        console: The console that shows questions; the terminal if left out.
+        around: As for `TerminalApprover`.
+        messages: Returns the messages, to look up the tool call of an interrupt, such as `lambda: agent.messages`.
+    """
+
+    def __init__(
+        self,
+        *,
+        console: Console | None = None,
+        around: Around | None = None,
+        messages: Callable[[], Sequence[Message]] = list,
+    ) -> None:
+        self._terminal = Terminal(console, around)
+        self._messages = messages
+
+    async def __call__(self, interrupt: Interrupt) -> Answer | None:
+        """Ask one question.
+
+        Args:
+            interrupt: The interrupt.
+
+        Returns:
+            The answer; None leaves it to the caller.
+        """
+        if not self._terminal.can_ask():
+            asked = sentence(interrupt.message or interrupt.reason)
+            _tell(f"{asked!r} is left without an answer, because there is no terminal to ask on")
+            return None
+        try:
+            return await self._terminal.ask(lambda keyboard: self._answer(interrupt, keyboard))
+        except WithdrawnError:
+            return None
+
+    def _answer(self, interrupt: Interrupt, keyboard: Keyboard) -> Answer | None:
+        console, call = self._terminal.console, _call(self._messages(), interrupt.tool_call_id)
+        console.print(_question(interrupt, call, console))
+        if is_expired(interrupt):
+            return self._cancel("It has expired, and cannot be answered.", keyboard)
+        while True:
+            try:
+                answer = self._given(interrupt, call, keyboard)
+                cover([interrupt], {interrupt.id: answer})
+            except LeftError:
+                if (cancelled := self._cancel("", keyboard)) is not None:
+                    return cancelled
+            except InterruptsNotCoveredError as error:
+                console.print(_aside(str(error)))
+            else:
+                return answer
+
+    def _given(self, interrupt: Interrupt, call: ToolCall | None, keyboard: Keyboard) -> Answer:
+        console, form = self._terminal.console, decision_form(interrupt)
+        if form is not None:
+            return ApprovalDialog(_decidable(form, call), console, keyboard).decide()
+        if interrupt.response_schema is not None:
+            return Resolve(FormDialog(AnswerForm(interrupt.response_schema), console, keyboard).fill())
+        return Resolve(_free(keyboard.read("Answer: ")))
+
+    def _cancel(self, why: str, keyboard: Keyboard) -> Cancel | None:
+        """Ask whether the agent should go on without an answer; return None if not."""
+        typed = ""
+        with suppress(LeftError):
+            typed = keyboard.read(f"{why} Let the agent go on without an answer? [y/N] ".lstrip())
+        return Cancel() if typed.strip().lower() in {"y", "yes"} else None
+
+
+def _free(typed: str) -> Any:
+    """Read an answer without a schema: text, or JSON.
+
+    Raises:
+        LeftError: The line is empty.
+    """
+    if not typed.strip():
+        raise LeftError
+    if typed.lstrip()[0] in "{[":
+        try:
+            return json.loads(typed)
+        except (ValueError, RecursionError):
+            return typed
+    return typed
+
+
+def _decidable(form: DecisionForm, call: ToolCall | None) -> PendingCall:
+    return PendingCall(_arguments(call), can_edit=form.can_edit and call is not None, can_explain=form.can_explain)
+
+
+def _arguments(call: ToolCall | None) -> Mapping[str, Any] | None:
+    if call is None:
+        return None
+    try:
+        arguments = json.loads(call.function.arguments or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if is_object(arguments) else None
+
+
+def _call(messages: Sequence[Message], tool_call_id: str | None) -> ToolCall | None:
+    calls = (call for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ())
+    return next((call for call in calls if call.id == tool_call_id), None)
+
+
+# --- the text of a question
+
+
+def _question(interrupt: Interrupt, call: ToolCall | None, console: Console) -> RenderableType:
+    lines: list[RenderableType] = [beginning(_heading(interrupt.message or "The agent needs an answer"), console)]
+    lines.append(_aside(f"reason: {interrupt.reason}"))
+    if call is not None:
+        lines.append(_aside(f"about its call of {call.function.name}"))
+        if _arguments(call) is None:
+            lines.append(_aside(f"with arguments that are no JSON object: {call.function.arguments}"))
+    elif interrupt.tool_call_id is not None:
+        lines.append(_aside(f"about its tool call {interrupt.tool_call_id}"))
+    if interrupt.expires_at is not None:
+        lines.append(_aside(f"expires: {interrupt.expires_at}"))
+    details = _details(interrupt)
+    if details is not None:
+        lines.append(Padding(beginning(json_lines(details), console), (0, 2)))
+    return Group(*lines)
+
+
+def _details(interrupt: Interrupt) -> Any:
+    """Return the details of an interrupt: its metadata, or the value that a LangGraph graph passed to `interrupt()`."""
+    metadata: Any = interrupt.metadata or None
+    inside = metadata.get("langgraph") if is_object(metadata) else None
+    raw = inside.get("raw") if is_object(inside) else None
+    if raw is None:
+        return metadata
+    return None if raw == interrupt.message else raw
+
+
+def _heading(text: str) -> Text:
+    return Text.assemble(("? ", "bold yellow"), (sentence(text), "bold"))
+
+
+def _aside(text: str) -> RenderableType:
+    return Padding(Text(sentence(text), style="dim"), (0, 2))
+
+
+def _tell(what: str) -> None:
+    sys.stderr.write(f"agui: {what}\n")

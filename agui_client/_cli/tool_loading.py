@@ -1,0 +1,146 @@
+"""Load the tools that `--tools MODULE:NAME` and `--tools FILE.py:NAME` name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import click
+from ag_ui.core import RunAgentInput, Tool
+
+from agui_client._cli.exit_codes import reason_of
+from agui_client._tools.function import FunctionTool
+from agui_client._tools.toolset import CallTools, Toolset
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from agui_client._tools.toolset import ToolLike, ToolSource
+
+
+def load_tools(places: Sequence[str]) -> ToolSource:
+    """Load tools.
+
+    Args:
+        places: The values of `--tools`: each names a tool, a list of tools, or a function of the `RunAgentInput` that
+            chooses tools.
+
+    Returns:
+        All tools together.
+
+    Raises:
+        click.UsageError: A name does not exist, cannot be loaded, or is no tool.
+    """
+    sources = [_load(place) for place in places]
+
+    def choose(run_input: RunAgentInput) -> Sequence[Any]:
+        """List the tools of one run."""
+        return [tool for source in sources for tool in (source(run_input) if callable(source) else cast("Any", source))]
+
+    if any(callable(source) for source in sources):
+        return choose
+    try:
+        run_input = RunAgentInput(thread_id="", run_id="", messages=[])
+        tools = choose(run_input)
+        anyio.run(CallTools([tool for tool in tools if not isinstance(tool, Toolset)]).offer, run_input)
+        return tools
+    except UsageError as error:
+        raise click.UsageError(f"--tools: {error}") from error
+
+
+def _load(place: str) -> ToolSource:
+    where, colon, name = place.rpartition(":")
+    if not (where and colon and name):
+        raise click.UsageError(f"--tools {place}: write MODULE:NAME or FILE.py:NAME")
+    found: Any = _module(where, place)
+    for step in name.split("."):
+        if not hasattr(found, step):
+            raise click.UsageError(f"--tools {place}: there is no {name} in {where}")
+        found = getattr(found, step)
+    return _source(found, place)
+
+
+def _source(found: object, place: str) -> ToolSource:
+    # The entries of a list are checked when they are offered.
+    if isinstance(found, FunctionTool | Tool | Toolset):
+        return [cast("ToolLike", found)]
+    if isinstance(found, list | tuple):
+        return cast("Sequence[ToolLike]", found)
+    if callable(found):
+        return _chooser(found, place)
+    raise click.UsageError(
+        f"--tools {place}: this is a {type(found).__name__}; name a @tool, a list of them, or a function that chooses"
+    )
+
+
+def _chooser(function: Callable[..., object], place: str) -> ToolSource:
+    """Return a function that chooses tools; only one annotated for that may be called with every run (SEC-2)."""
+    if not _takes_run_input(function):
+        raise click.UsageError(
+            f"--tools {place}: did you forget @tool? A function that chooses tools takes one RunAgentInput, "
+            "annotated so, and is not async"
+        )
+
+    def choose(run_input: RunAgentInput) -> Sequence[ToolLike]:
+        """Choose the tools of one run."""
+        try:
+            chosen = function(run_input)
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"--tools {place}: choosing tools failed: {reason_of(error)}") from error
+        if not isinstance(chosen, list | tuple):
+            raise UsageError(f"--tools {place}: the function returned no list of tools, but a {type(chosen).__name__}")
+        return cast("Sequence[ToolLike]", chosen)
+
+    return choose
+
+
+def _takes_run_input(function: Callable[..., object]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # some functions written in C have no signature
+        return False
+    required = [each.annotation for each in parameters if each.default is each.empty]
+    return len(required) == 1 and _is_run_input(required[0]) and not inspect.iscoroutinefunction(function)
+
+
+def _is_run_input(annotation: object) -> bool:
+    """Return whether an annotation means RunAgentInput: the class, or its name where annotations are not evaluated."""
+    named = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
+    return annotation is RunAgentInput or named == RunAgentInput.__name__
+
+
+def _module(where: str, place: str) -> ModuleType:
+    """Import a module or file; its folder is put on `sys.path`, as Python does for a script."""
+    is_file = where.endswith(".py")
+    path = Path(where)
+    if is_file and not path.is_file():
+        raise click.UsageError(f"--tools {place}: there is no file {where}")
+    folder = str(path.resolve().parent if is_file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _run_file(path) if is_file else importlib.import_module(where)
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(f"--tools {place}: {reason_of(error)}") from error
+
+
+def _run_file(path: Path) -> ModuleType:
+    # The whole path is the name, so that it clashes with no other module.
+    name = str(path.resolve())
+    if (loaded := sys.modules.get(name)) is not None:
+        return loaded
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Type hints and dataclasses look their module up in sys.modules.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

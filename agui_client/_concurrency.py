@@ -1,0 +1,154 @@
+"""Event loops, tasks and threads: reaching into a loop, doing things side by side, calling what may block beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """The event loop that is running where this is made, asyncio's or trio's."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        native: Any = anyio.lowlevel.current_token().native_token
+        is_asyncio = isinstance(native, asyncio.AbstractEventLoop)
+        self._schedule: Callable[..., object] = native.call_soon_threadsafe if is_asyncio else native.run_sync_soon
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop's thread: at once from there, soon from elsewhere, not at all if the loop ended.
+
+        Args:
+            function: A function without arguments; its value is dropped.
+        """
+        if threading.get_ident() == self._thread:
+            function()
+            return
+        # Both loops raise a RuntimeError when they have ended, and then there is nothing left to reach.
+        with suppress(RuntimeError):
+            self._schedule(function)
+
+
+async def side_by_side(steps: Iterable[Callable[[], Awaitable[object]]]) -> None:
+    """Take steps in tasks of their own, and wait for all; the first that fails ends the others.
+
+    An exception that ends programs, such as `SystemExit`, is raised here as well: out of a task of asyncio it would
+    stop the event loop in the middle, with nothing closed.
+
+    Args:
+        steps: The function that each task calls.
+
+    Raises:
+        BaseException: The exception of a step; of several, one that ends programs comes first.
+    """
+    failures: list[BaseException] = []
+
+    async def take(step: Callable[[], Awaitable[object]]) -> None:
+        """Take one step in its task."""
+        try:
+            await step()
+        except BaseException as error:
+            if isinstance(error, anyio.get_cancelled_exc_class()) and is_being_cancelled():
+                raise
+            failures.append(error)
+            tasks.cancel_scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            for step in steps:
+                tasks.start_soon(take, step)
+    except BaseExceptionGroup as group:
+        # Ctrl-C on trio, which raises it here; the steps' own failures were caught.
+        failures.append(_gravest(group))
+    if failures:
+        raise min(failures, key=_rank)
+
+
+def is_being_cancelled() -> bool:
+    """Return whether this task is cancelled, and not another one whose cancellation it let out, as asyncio allows."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # on trio a task raises no cancellation but its own
+        return True
+    return task is not None and task.cancelling() > 0
+
+
+async def whole(step: Awaitable[T]) -> T:
+    """Await a step that is no iteration: a StopAsyncIteration of it is no end of one, as in generators (PEP 479).
+
+    Args:
+        step: The step, which may call functions of the application.
+    """
+    try:
+        return await step
+    except StopAsyncIteration as error:
+        raise RuntimeError("a function of the application raised StopAsyncIteration") from error
+
+
+def _gravest(error: BaseException) -> BaseException:
+    """Return the exception of a group that comes first by its rank."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return min(map(_gravest, inner), key=_rank) if inner else error
+
+
+def _rank(error: BaseException) -> int:
+    """Return the rank of an exception: those that end programs come first, then failures, then cancellations."""
+    return 1 if isinstance(error, Exception) else 2 if isinstance(error, anyio.get_cancelled_exc_class()) else 0
+
+
+async def call_aside(function: Callable[[], object], name: str, on_left: Callable[[], object] = lambda: None) -> object:
+    """Call an application's function: a coroutine function here, any other in a thread of its own.
+
+    Cancelled, a thread is left to itself, as nothing can stop it. The threads are not anyio's: one of those that was
+    left keeps the program from ending, and its place among all others.
+
+    Args:
+        function: The function, or a `partial` of it with its arguments.
+        name: The name of its thread.
+        on_left: The function that is called when the thread is left.
+
+    Returns:
+        The value that the function returned, awaited if it can be awaited.
+    """
+    return await whole(_called(function, name, on_left))
+
+
+async def _called(function: Callable[[], object], name: str, on_left: Callable[[], object]) -> object:
+    value = function() if inspect.iscoroutinefunction(function) else await _in_thread(function, name, on_left)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_thread(function: Callable[[], object], name: str, on_left: Callable[[], object]) -> object:
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    loop, over, outcome = LoopThread(), anyio.Event(), Future[object]()
+
+    def run() -> None:
+        """Call the function, and set the event when it is over."""
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+        loop.call(over.set)
+
+    thread = threading.Thread(target=copy_context().run, args=(run,), name=f"agui_client: {name}", daemon=True)
+    try:
+        thread.start()
+        await over.wait()
+    except BaseException:
+        # It may have come to its end just now, but its value is lost.
+        on_left()
+        raise
+    # It is at its last line: nothing of it is left when the function has returned.
+    thread.join()
+    return outcome.result()

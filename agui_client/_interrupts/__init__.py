@@ -1,0 +1,1 @@
+"""Interrupts: their answers, and models made of their schemas."""

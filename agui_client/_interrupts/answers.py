@@ -1,0 +1,266 @@
+"""Answers to interrupts, and the resume entries that are sent for them (INT-1 … INT-8).
+
+Decisions are written in the words of the interrupt's `responseSchema`, models as JSON. An answer is checked by the
+schema before it is sent, as far as `json_schema.py` can; the agent checks it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+from ag_ui.core import Interrupt, ResumeEntry
+from pydantic import BaseModel, TypeAdapter
+
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.plain_json import members_as_json
+from agui_client._protocol.problems import Refusal, summary
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client._tools.function import LEFT_IN_THREAD, call_function
+from agui_client._tools.json_schema import schema_problems
+from agui_client.errors import InterruptsNotCoveredError, UsageError
+
+# The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
+# word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
+APPROVED = ("approved", "accepted")
+EDITED = ("editedArgs", "edited_args")
+REASON = ("reason", "message")
+
+_ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Answers an interrupt."""
+
+    payload: Any = None
+    """The answer: any JSON value, or a pydantic model or dataclass, sent as JSON by alias; None sends none."""
+    metadata: dict[str, Any] | None = field(default=None, kw_only=True)
+    """Information about the answer that is not part of it."""
+
+    def __post_init__(self) -> None:
+        _check_metadata(self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Abandons an interrupt: the agent goes on without an answer."""
+
+    metadata: dict[str, Any] | None = field(default=None, kw_only=True)
+    """Information about it, such as the reason."""
+
+    def __post_init__(self) -> None:
+        _check_metadata(self.metadata)
+
+
+Answer: TypeAlias = Resolve | Approve | Deny | Cancel
+"""The answer to an interrupt: a payload, a decision in the words of its `responseSchema`, or nothing."""
+Answerer: TypeAlias = Callable[[Interrupt], Answer | Awaitable[Answer | None] | None]
+"""A function that answers an interrupt; None leaves it to the caller. A plain function runs in a worker thread."""
+Resume: TypeAlias = Mapping[str, Answer] | Sequence[ResumeEntry]
+"""Answers by interrupt id, or the protocol's own entries."""
+
+
+def cover(pending: Sequence[Interrupt], resume: Resume | None) -> list[ResumeEntry]:
+    """Turn answers into resume entries, if they answer every pending interrupt exactly once.
+
+    Args:
+        pending: The interrupts of the thread's most recent interrupted run.
+        resume: The answers; None if there are none.
+
+    Returns:
+        One entry per interrupt, in the order of the answers; empty if nothing is pending and nothing was answered.
+
+    Raises:
+        InterruptsNotCoveredError: An interrupt has no answer or two, an answer names no pending interrupt, an expired
+            interrupt is resolved, an answer does not fit the interrupt's `responseSchema`, or has no JSON form.
+    """
+    by_id = {interrupt.id: interrupt for interrupt in pending}
+    entries = [_json_entry(entry) for entry in _entries(by_id, resume or {})]
+    if problems := dict.fromkeys(_problems(by_id, entries)):
+        raise InterruptsNotCoveredError(f"nothing was sent: {'; '.join(problems)}")
+    return entries
+
+
+def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
+    """Make entries that abandon every interrupt."""
+    return [ResumeEntry(interrupt_id=interrupt.id, status="cancelled") for interrupt in pending]
+
+
+async def answer_interrupts(
+    answer: Answerer | None, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], None]
+) -> list[ResumeEntry]:
+    """Call the application's answerer for each interrupt.
+
+    Args:
+        answer: The answerer; None leaves all interrupts to the caller.
+        interrupts: The interrupts of the run.
+        keep: Called with each answer at once, as the next question may go wrong.
+
+    Returns:
+        The answers that were given, in order; an interrupt without one is the caller's.
+
+    Raises:
+        InterruptsNotCoveredError: An answer is none, or does not fit.
+    """
+    entries: list[ResumeEntry] = []
+    for interrupt in interrupts if answer is not None else ():
+        what = f"answer to interrupt {quoted(interrupt.id)}"
+        given: Any = await call_function(partial(cast("Answerer", answer), interrupt), what, LEFT_IN_THREAD)
+        if given is not None:
+            entry = cover([interrupt], {interrupt.id: given})
+            keep(entry)
+            entries += entry
+    return entries
+
+
+def is_expired(interrupt: Interrupt) -> bool:
+    """Whether `expiresAt` is a date that has come (INT-6); a text that is no ISO 8601 date never expires here."""
+    try:
+        expires = datetime.fromisoformat(interrupt.expires_at or "")
+    except ValueError:
+        return False
+    return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= datetime.now(UTC)
+
+
+def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
+    """Write a decision as the payload of a resume entry.
+
+    Args:
+        interrupt: The interrupt.
+        decision: The decision.
+
+    Returns:
+        An object such as `{"approved": True, "editedArgs": {...}}`, or a boolean where the schema wants one. Of the
+        ways to write it the fullest that fits the schema, so that a reason is left out where it has no place; the
+        arguments of an approval never are.
+
+    Raises:
+        InterruptsNotCoveredError: The schema names its properties, and has none for this decision.
+    """
+    forms = _decision_forms(interrupt, decision)
+    schema = interrupt.response_schema
+    if schema is None:
+        # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
+        return forms[-1] if interrupt.reason == "confirmation" else forms[0]
+    return next((form for form in forms if not schema_problems(schema, form)), forms[0])
+
+
+def _check_metadata(metadata: object) -> None:
+    names: Iterable[object] = metadata if is_object(metadata) else (None,)
+    if metadata is not None and not all(isinstance(name, str) for name in names):
+        raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
+
+
+def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:
+    if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
+        return resume
+    if not isinstance(resume, Mapping) or not all(isinstance(key, str) for key in cast("Iterable[object]", resume)):
+        ways = f"resume is {{interrupt_id: answer}} with {_ANSWERS}, or a list of ResumeEntry"
+        raise InterruptsNotCoveredError(f"nothing was sent: {ways}")
+    # An answer to an unknown interrupt has no schema to go by, and is refused in a moment.
+    return [_entry(by_id.get(key) or Interrupt(id=key, reason=""), answer) for key, answer in resume.items()]
+
+
+def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
+    match answer:
+        case Cancel(metadata=metadata):
+            return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
+        case Resolve(metadata=metadata):
+            payload = _json_payload(interrupt.id, answer.payload)
+        case Approve() | Deny():
+            payload, metadata = decision_payload(interrupt, answer), None
+        case _:
+            raise _refusal(interrupt.id, f"is a {type(answer).__name__}; wrap it: {_ANSWERS}")
+    return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
+
+
+def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry]) -> Iterator[str]:
+    answered = Counter(entry.interrupt_id for entry in entries)
+    if missing := [repr(each) for each in by_id if each not in answered]:
+        how = f"answer with resume={{id: ...}}, {_ANSWERS}, or call abandon_interrupts() to go on without"
+        yield f"no answer to {', '.join(missing)}; {how}"
+    for entry in entries:
+        interrupt = by_id.get(entry.interrupt_id)
+        if interrupt is None:
+            yield f"{entry.interrupt_id!r} is not among the pending interrupts"
+        elif answered[interrupt.id] > 1:
+            yield f"{interrupt.id!r} is answered twice"
+        elif entry.status == "resolved" and is_expired(interrupt):
+            yield f"{interrupt.id!r} expired at {interrupt.expires_at}; it can only be abandoned with Cancel()"
+        elif entry.status == "resolved" and interrupt.response_schema is not None:
+            for problem in schema_problems(interrupt.response_schema, entry.payload):
+                yield f"the answer to {interrupt.id!r} does not fit its responseSchema at {problem}"
+
+
+def _json_payload(interrupt_id: str, payload: Any) -> Any:
+    """Write a pydantic model or dataclass as JSON, by alias; return anything else as it is.
+
+    A None that is the field's default stands for a member that is absent: that is how an optional field of a model is
+    left out.
+    """
+    if isinstance(payload, type) or not (isinstance(payload, BaseModel) or is_dataclass(payload)):
+        return payload
+    try:
+        dump = TypeAdapter[Any](type(payload)).dump_python
+        full = dump(payload, mode="json", by_alias=True)
+        return _without_absent(full, dump(payload, mode="json", by_alias=True, exclude_defaults=True))
+    except Exception as error:
+        kind = type(payload).__name__
+        raise _refusal(interrupt_id, f"is a {kind} that cannot be written as JSON: {error}") from error
+
+
+def _without_absent(full: Any, given: Any) -> Any:
+    """Return a dumped model without those nulls that are also missing from its dump without defaults."""
+    if is_object(full) and is_object(given):
+        present = {key: value for key, value in full.items() if value is not None or key in given}
+        return {key: _without_absent(value, given.get(key)) for key, value in present.items()}
+    if is_array(full) and is_array(given):
+        return [_without_absent(*pair) for pair in zip(full, given, strict=True)]
+    return full
+
+
+def _json_entry(entry: ResumeEntry) -> ResumeEntry:
+    """Return an entry whose payload is JSON, so that this is what the schema checks."""
+    refusals: list[Refusal] = []
+    plain = members_as_json(entry, refusals)
+    if refusals:
+        raise _refusal(entry.interrupt_id, f"cannot be sent as JSON: {summary(refusals)}")
+    return entry.model_copy(update={"payload": plain.get("payload")})
+
+
+def _refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
+    return InterruptsNotCoveredError(f"nothing was sent: the answer to {interrupt_id!r} {problem}")
+
+
+def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
+    """List the ways to write a decision, the fullest first."""
+    approved = _key(interrupt, APPROVED, "a decision")
+    if isinstance(decision, Deny):
+        brief = {approved: False}
+        explained = {approved: False, _named(interrupt, REASON) or REASON[0]: decision.reason}
+        # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
+        return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
+    if decision.arguments is None:
+        return [{approved: True}, True]
+    return [{approved: True, _key(interrupt, EDITED, "edited arguments"): dict(decision.arguments)}]
+
+
+def _key(interrupt: Interrupt, spellings: Sequence[str], what: str) -> str:
+    if (key := _named(interrupt, spellings)) is not None:
+        return key
+    why = f"has no place for {what}: the responseSchema names no {' or '.join(spellings)}"
+    raise _refusal(interrupt.id, f"{why}; write the payload yourself: Resolve(...)")
+
+
+def _named(interrupt: Interrupt, spellings: Sequence[str]) -> str | None:
+    """Return the spelling that the schema names; the first if it names no properties at all."""
+    properties = (interrupt.response_schema or {}).get("properties")
+    if not is_object(properties) or not properties:
+        return spellings[0]
+    return next((spelling for spelling in spellings if spelling in properties), None)

@@ -1,0 +1,97 @@
+"""Typed answers: a pydantic model from an interrupt's `responseSchema` (INT-7).
+
+The agent wrote the schema: nothing in it is fetched, and no name in it is evaluated as Python. A model can be more
+lenient than its schema, by which the answer is checked when it is sent; patterns are left to the agent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ag_ui.core import Interrupt
+from pydantic import BaseModel, RootModel
+
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._tools.json_schema import is_usable
+
+_IN_A_LIST = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_ALONE = frozenset({"items", "additionalProperties", "not"})
+_LEFT_OUT = frozenset({"$defs", "definitions", "pattern"})
+_BEFORE_TYPE = frozenset({"$ref", "anyOf", "oneOf", "allOf", "not", "const"})
+"""Keywords for which the converter does not look at the type."""
+_MOST_VALUES = 3000
+"""The most values of a schema, with its references followed: the time to make a model grows with them."""
+
+
+def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
+    """Make a model for the answer to an interrupt: fill it in, and answer with `Resolve(model)`.
+
+    `Model = answer_model(interrupt)`, then `resume={interrupt.id: Resolve(Model(quarter="Q1", year=2026))}`. Its fields
+    have the names, descriptions and constraints of the schema's properties; a form can be made from
+    `Model.model_fields`.
+
+    Args:
+        interrupt: The interrupt.
+
+    Returns:
+        A model; None if the interrupt has no `responseSchema`, or one that does not describe one object, that no model
+        can be made of, or that is larger than a person can answer.
+    """
+    schema = interrupt.response_schema
+    if schema is None:
+        return None
+    # Loaded when somebody asks for a model.
+    from jsonschema_pydantic_converter import transform
+
+    try:
+        return _object_model(transform(_converted(schema)))
+    except Exception:
+        # A broken schema shows in any exception of the converter or of pydantic.
+        return None
+
+
+def _object_model(model: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the model if it is an object's, or the object's model that the root only refers to."""
+    if not issubclass(model, RootModel):
+        return model
+    root = model.model_fields["root"].annotation
+    return root if isinstance(root, type) and issubclass(root, BaseModel) else None
+
+
+def _converted(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as the converter takes it: definitions by number, and one type at a time.
+
+    Raises:
+        ValueError: The schema is too large.
+        KeyError: A reference is not to a definition.
+    """
+    if not is_usable(schema, _MOST_VALUES):
+        raise ValueError("the schema is too large")
+    section = "$defs" if "$defs" in schema else "definitions"
+    definitions: dict[str, Any] = schema.get(section, {})
+    # The converter makes names of references, which Python evaluates, and takes two for the same that differ only in
+    # case or signs: so the names are ours. A reference spells a slash in a name otherwise.
+    names = {f"#/{section}/{name}": f"d{index}" for index, name in enumerate(definitions)}
+
+    def convertible(part: Any) -> Any:
+        """Return a part of the schema as the converter takes it."""
+        if not is_object(part):
+            return part
+        converted = {key: member(key, value) for key, value in part.items() if key not in _LEFT_OUT}
+        kinds = part.get("type")
+        if is_array(kinds) and _BEFORE_TYPE.isdisjoint(part):
+            return {**converted, "anyOf": [{**converted, "type": kind} for kind in dict.fromkeys(kinds)]}
+        return converted
+
+    def member(keyword: str, value: Any) -> Any:
+        """Return the value of a keyword as the converter takes it."""
+        if keyword == "$ref":
+            return f"#/$defs/{names[value]}"
+        if keyword in _ALONE:
+            return convertible(value)
+        if keyword == "properties" and is_object(value):
+            return {name: convertible(schema) for name, schema in value.items()}
+        return list(map(convertible, value)) if keyword in _IN_A_LIST and is_array(value) else value
+
+    numbered = {f"d{index}": convertible(each) for index, each in enumerate(definitions.values())}
+    return {**convertible(schema), "$defs": numbered}

@@ -1,0 +1,1 @@
+"""The protocol's stages, without any input or output of their own."""

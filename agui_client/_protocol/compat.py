@@ -1,0 +1,164 @@
+"""The compatibility boundary: shapes the protocol has retired become what replaced them (VER-10, VER-11, VER-12).
+
+The boundary sees the stream before middleware and is always on: a retired shape is itself the proof that the producer
+is old, and a conforming event is never changed. Nothing is repaired here: the outcome is validated later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Any
+from uuid import uuid4
+
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.warnings import WarningLog
+
+_THINKING = re.compile("THINKING_(START|END|TEXT_MESSAGE_(START|CONTENT|END))")
+"""The retired types, in place of which there are REASONING_START and so on, and REASONING_MESSAGE_START and so on."""
+_RETIRED_NULLS = {
+    "TOOL_CALL_START": ("rawEvent", "parentMessageId"),
+    "TOOL_CALL_CHUNK": ("rawEvent", "parentMessageId"),
+    "RUN_FINISHED": ("rawEvent", "outcome", "result"),
+    "SUBAGENT_FINISHED": ("rawEvent", "result"),
+}
+_MEDIA = ("image", "audio", "video", "document")
+_LEGACY_MEMBERS = frozenset({"type", "mimeType", "data", "url", "id", "filename"})
+_GONE: Any = object()
+
+
+class CompatibilityBoundary:
+    """Translates one stream's retired shapes.
+
+    Args:
+        warnings: The log that receives a warning for each translation and for what it loses.
+    """
+
+    def __init__(self, warnings: WarningLog) -> None:
+        self._warnings = warnings
+        # No opener has these: an event without its opener stays an orphan, which verification rejects.
+        self._span_id, self._message_id = uuid4().hex, uuid4().hex
+
+    def feed(self, event: WireEvent) -> Sequence[WireEvent]:
+        """Translate one event.
+
+        Args:
+            event: As it came from the agent.
+
+        Returns:
+            The event in today's shape; the same object if there was nothing to translate.
+        """
+        if not isinstance(event, UnrecognizedEvent):
+            return (event,)
+        data: Any = event.data
+        for name in _RETIRED_NULLS.get(event.type, ("rawEvent",)):
+            data = _without_null(data, name)
+        if event.type == "MESSAGES_SNAPSHOT":
+            data = upgraded_messages(data, self._warnings, event_type=event.type)
+        elif event.type == "RUN_STARTED":
+            data = self._with_upgraded_input(data)
+        elif _THINKING.fullmatch(event.type):
+            return (self._reasoning(event.type, data),)
+        return (event,) if data is event.data else (UnrecognizedEvent(event.type, data),)
+
+    def _with_upgraded_input(self, data: dict[str, Any]) -> dict[str, Any]:
+        echo = data.get("input")
+        upgraded = _without_null(echo, "forwardedProps")
+        upgraded = _each(upgraded, "tools", lambda tool, _: _without_null(tool, "parameters"))
+        upgraded = _each(upgraded, "resume", lambda entry, _: _without_null(entry, "payload"))
+        upgraded = upgraded_messages(upgraded, self._warnings, path="/input", event_type="RUN_STARTED")
+        return data if upgraded is echo else {**data, "input": upgraded}
+
+    def _reasoning(self, retired: str, data: dict[str, Any]) -> UnrecognizedEvent:
+        current = retired.replace("THINKING", "REASONING").replace("TEXT_MESSAGE", "MESSAGE")
+        message = f"retired {retired} translated into {current}; upgrade the producer"
+        self._warnings.add("VER-10", message, event_type=retired)
+        translated = {**data, "type": current, "messageId": self._reasoning_id(retired)}
+        if retired == "THINKING_START" and translated.pop("title", None) is not None:
+            lost = "title of THINKING_START lost: REASONING_START has no place for it; upgrade the producer"
+            self._warnings.add("VER-11", lost, path="/title", event_type=retired)
+        if retired == "THINKING_TEXT_MESSAGE_START":
+            translated["role"] = "reasoning"
+        return UnrecognizedEvent(current, translated)
+
+    def _reasoning_id(self, retired: str) -> str:
+        """Return the id that a retired event lacks: made at the opener, used until the next one."""
+        if retired == "THINKING_START":
+            self._span_id = uuid4().hex
+        if retired == "THINKING_TEXT_MESSAGE_START":
+            self._message_id = uuid4().hex
+        return self._span_id if retired in ("THINKING_START", "THINKING_END") else self._message_id
+
+
+def upgraded_messages(owner: Any, warnings: WarningLog, *, path: str = "", event_type: str | None = None) -> Any:
+    """Upgrade the retired content parts in an object's `messages`.
+
+    Args:
+        owner: The JSON object with the messages; any other value is returned as it is.
+        warnings: The log that receives a warning for each part that cannot be converted.
+        path: The JSON pointer of the object.
+        event_type: The type of its event; None for the run input.
+
+    Returns:
+        A copy with media parts for binary ones; the same object if there were none.
+    """
+
+    def upgrade(part: Any, part_path: str) -> Any:
+        """Replace a retired part."""
+        if not is_object(part):
+            return part
+        if part.get("type") in _MEDIA:
+            return _without_null(part, "metadata")
+        converted = media_part(part)
+        if converted is None:
+            message = f"binary part {part_path} dropped: it has neither data nor url, and its id converts into nothing"
+            warnings.add("VER-11", message, path=part_path, event_type=event_type)
+            return _GONE
+        return converted
+
+    return _each(owner, "messages", lambda message, at: _each(message, "content", upgrade, at), path)
+
+
+def media_part(part: dict[str, Any]) -> dict[str, Any] | None:
+    """Convert a `binary` part into the media part that replaced it.
+
+    Args:
+        part: A content part as JSON.
+
+    Returns:
+        An image, audio, video or document part; None if the binary part has no content to convert; the same object if
+        it is no binary part. Values are not checked, which validation does later.
+    """
+    mime_type = part.get("mimeType")
+    if part.get("type") != "binary" or not isinstance(mime_type, str):
+        return part
+    kind = next((kind for kind in ("data", "url") if part.get(kind) not in (None, "")), None)
+    if kind is None:
+        return None
+    prefix = mime_type.partition("/")[0].lower()
+    media = {name: value for name, value in part.items() if name not in _LEGACY_MEMBERS}
+    media["type"] = prefix if prefix in _MEDIA else "document"
+    media["source"] = {"type": kind, "value": part[kind], "mimeType": mime_type}
+    if part.get("filename") not in (None, ""):
+        media["metadata"] = {"filename": part["filename"]}
+    return media
+
+
+def _without_null(owner: Any, name: str) -> Any:
+    """Return the object without a member that is null; the same object if it is not."""
+    if not is_object(owner) or name not in owner or owner[name] is not None:
+        return owner
+    return {key: value for key, value in owner.items() if key != name}
+
+
+def _each(owner: Any, name: str, change: Callable[[Any, str], Any], path: str = "") -> Any:
+    """Return the object with each element of one of its lists changed or removed; the same object if none is."""
+    elements = owner.get(name) if is_object(owner) else None
+    if not is_array(elements):
+        return owner
+    changed = [change(element, f"{path}/{name}/{index}") for index, element in enumerate(elements)]
+    if all(map(is_, changed, elements)):
+        return owner
+    return {**owner, name: [element for element in changed if element is not _GONE]}

@@ -1,0 +1,30 @@
+"""The events that pass between the stages: the protocol's typed events, and JSON objects that are none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ag_ui.core import Event
+from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecognizedEvent:
+    """An event as JSON, before validation: one that the 1.0 models cannot represent, or that is not validated yet.
+
+    Middleware receives it where a producer uses an older, newer or wrong dialect, and may translate it into a typed
+    event. Validation gets those that were not translated: an unknown type is dropped with a warning (PROC-7).
+    """
+
+    type: str
+    """The value of the event's `type`."""
+    data: dict[str, Any]
+    """The whole JSON object, `type` included, with its keys as they were on the wire."""
+
+
+WireEvent: TypeAlias = Event | UnrecognizedEvent
+"""The events between the agent and validation."""
+
+VALIDATOR = TypeAdapter[Event](Event).validator
+"""The validator of any event; made once, since that takes milliseconds."""

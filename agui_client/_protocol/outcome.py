@@ -1,0 +1,128 @@
+"""The outcome of the last run of a stream (LIFE-4, LIFE-9, LIFE-13, TOOL-9, USAGE-1 … USAGE-3).
+
+A stream may carry several runs, and a finished run may still turn into a failed one: nothing is settled before the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ag_ui import core
+
+
+class Outcome:
+    """Follows the runs of one stream; its fields are about the last run."""
+
+    def __init__(self) -> None:
+        self.started: core.RunStartedEvent | None = None
+        """The last RUN_STARTED."""
+        self.finished: core.RunFinishedEvent | None = None
+        """Its RUN_FINISHED; None while it is open, or when it failed."""
+        self.error: core.RunErrorEvent | None = None
+        """Its RUN_ERROR, also one that came after RUN_FINISHED (LIFE-4)."""
+        self.text_message_ids: list[str] = []
+        """The assistant messages it streamed into that belong to no subagent, in order."""
+        self.restated_ids: set[str] = set()
+        """The messages it gave in snapshots."""
+        self.tool_call_ids: dict[str, None] = {}
+        """The tool calls it started, in order."""
+        self.ended_tool_call_ids: set[str] = set()
+        """Those of them that have ended."""
+        self.completed_ids: set[str] = set()
+        """The messages and tool calls that came to their end in any run of the stream, or were given whole."""
+        self.first_event_at: float | None = None
+        """`time.perf_counter()` of the first event."""
+        self.first_text_at: float | None = None
+        """`time.perf_counter()` of the first text delta."""
+        self.handlers: dict[type[Any], Callable[[Any], None]] = {
+            core.RunStartedEvent: self._start,
+            core.RunFinishedEvent: self._finish,
+            core.RunErrorEvent: self._fail,
+            core.TextMessageStartEvent: self._text,
+            core.TextMessageContentEvent: self._first_text,
+            **dict.fromkeys((core.TextMessageEndEvent, core.ReasoningMessageEndEvent), self._message_end),
+            core.ToolCallStartEvent: self._tool_call,
+            core.ToolCallEndEvent: self._tool_call_end,
+            core.MessagesSnapshotEvent: self._restate,
+        }
+        """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
+        self._unfinished_before: list[str] = []
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the last run has its terminal event."""
+        return self.finished is not None or self.error is not None
+
+    @property
+    def outcome(self) -> core.RunFinishedOutcome | None:
+        """The outcome of the run, success when it is absent (LIFE-9); None while open or after RUN_ERROR."""
+        return None if self.finished is None else self.finished.outcome or core.RunFinishedSuccessOutcome()
+
+    @property
+    def unfinished_call_ids(self) -> list[str]:
+        """The calls of the stream's runs that failed, were cancelled or cut off, unless a later run finished them."""
+        if self.outcome is None or isinstance(self.outcome, core.RunFinishedCancelledOutcome):
+            return [*self._unfinished_before, *self.tool_call_ids]
+        return [each for each in self._unfinished_before if each not in self.tool_call_ids]
+
+    @property
+    def interrupts(self) -> list[core.Interrupt]:
+        """The interrupts that the run waits for."""
+        outcome = self.outcome
+        return list(outcome.interrupts) if isinstance(outcome, core.RunFinishedInterruptOutcome) else []
+
+    @property
+    def named_pending(self) -> Sequence[str]:
+        """The pending tool calls as the producer named them; empty means that they must be derived (TOOL-9)."""
+        outcome = self.outcome
+        named = outcome.pending_tool_call_ids if isinstance(outcome, core.RunFinishedSuccessOutcome) else None
+        return named or ()
+
+    @property
+    def usage(self) -> list[core.TokenUsage]:
+        """Tokens per provider and model; a number that was not reported stays absent (USAGE-1)."""
+        terminal = self.error or self.finished
+        return core.aggregate_token_usage((terminal and terminal.usage) or [])
+
+    def _start(self, event: core.RunStartedEvent) -> None:
+        self.first_event_at = self.first_event_at or time.perf_counter()
+        self._unfinished_before = self.unfinished_call_ids
+        self.started, self.finished, self.error = event, None, None
+        self.text_message_ids, self.restated_ids = [], set()
+        self.tool_call_ids, self.ended_tool_call_ids = {}, set()
+
+    def _finish(self, event: core.RunFinishedEvent) -> None:
+        self.finished = event
+
+    def _fail(self, event: core.RunErrorEvent) -> None:
+        self.first_event_at = self.first_event_at or time.perf_counter()
+        self.error, self.finished = event, None
+
+    def _text(self, event: core.TextMessageStartEvent) -> None:
+        if event.role in (None, "assistant") and event.subagent_run_id is None:
+            self.text_message_ids.append(event.message_id)
+
+    def _first_text(self, event: core.TextMessageContentEvent) -> None:
+        if event.delta:
+            self.first_text_at = time.perf_counter()
+            del self.handlers[core.TextMessageContentEvent]
+
+    def _tool_call(self, event: core.ToolCallStartEvent) -> None:
+        self.tool_call_ids[event.tool_call_id] = None
+        self.ended_tool_call_ids.discard(event.tool_call_id)
+
+    def _tool_call_end(self, event: core.ToolCallEndEvent) -> None:
+        self.ended_tool_call_ids.add(event.tool_call_id)
+        self.completed_ids.add(event.tool_call_id)
+
+    def _message_end(self, event: core.TextMessageEndEvent | core.ReasoningMessageEndEvent) -> None:
+        self.completed_ids.add(event.message_id)
+
+    def _restate(self, event: core.MessagesSnapshotEvent) -> None:
+        self.restated_ids.update(message.id for message in event.messages)
+        self.completed_ids |= self.restated_ids
+        for message in event.messages:
+            if message.role == "assistant":
+                self.completed_ids.update(call.id for call in message.tool_calls or ())

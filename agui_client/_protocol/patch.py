@@ -1,0 +1,272 @@
+"""JSON Patch, RFC 6902, on a value that is shown between patches (SNAP-2, SNAP-5).
+
+Containers that were not handed out are changed in place, so that a patch costs what it touches; others are copied
+first, and only those on the way to a target. A patch that fails is undone, member by member.
+
+A few bytes can ask for much: every `copy` of a value into itself doubles it, and deltas can add level after level. So
+a patch fails as well if its result is deeper or larger than any event could have carried (extent).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from agui_client._protocol.problems import LONGEST_PATH, shortened
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.size_limits import DEEPEST_VALUE, LARGEST, LITTLE, copied, nests_deeper, weight
+
+# Longer numbers lie outside any array, and int() refuses some of them.
+_INDEX = re.compile("0|[1-9][0-9]{0,17}")
+_MOST_COPIES = 10_000
+
+
+class PatchFailed(Exception):  # noqa: N818 - a well-formed patch that does not apply is an outcome, not an error (SNAP-5)
+    """A well-formed patch did not apply; the document is unchanged."""
+
+    def __init__(self, message: str, index: int, op: str, path: str) -> None:
+        super().__init__(message)
+        self.index = index
+        """The position of the operation in its patch, from 0."""
+        self.op = op
+        """The operation, such as "replace"."""
+        self.path = path
+        """The target, as a JSON pointer into the document."""
+
+
+class _MisfitError(ValueError):
+    """An operation does not apply for the reason that the text gives."""
+
+
+class Document:
+    """A JSON value that patches change.
+
+    Args:
+        value: Any JSON value.
+        is_private: Whether it and everything inside it belongs to this document, and may be changed in place.
+    """
+
+    __slots__ = ("_copies", "_doubted", "_freed", "_is_private", "_room", "_undo", "_value")
+
+    def __init__(self, value: Any, *, is_private: bool = False) -> None:
+        self._value = value
+        self._is_private = is_private
+        # Containers made since the last look by their `id()`, which stays theirs while they are in here.
+        self._copies: dict[int, Any] = {}
+        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        # The first operation that may have made the value too deep, which only a look at the whole of it can show.
+        self._doubted: int | None = None
+        # The weight that copies may still add; None until a copy was heavy enough to weigh the whole value.
+        self._room: int | None = None
+        self._freed = 0
+
+    def look(self) -> Any:
+        """Return the value as it is now. Read-only: later values share what did not change."""
+        self._is_private = False
+        self._copies.clear()
+        return self._value
+
+    def patch(self, operations: Sequence[BaseModel], *, is_object_required: bool = False) -> None:
+        """Apply the operations of a STATE_DELTA or ACTIVITY_DELTA in order, all or nothing.
+
+        Args:
+            operations: The operation models of the event; neither they nor their values are changed or kept.
+            is_object_required: Whether the result has to be an object.
+
+        Raises:
+            PatchFailed: An operation does not apply. Its message names the operation, never a value.
+        """
+        room = self._room
+        self._begin()
+        index, fields = 0, dict[str, Any]()
+        try:
+            for index, operation in enumerate(operations):
+                fields = vars(operation)
+                self._apply(index, fields)
+            if self._doubted is not None and nests_deeper(self._value, DEEPEST_VALUE):
+                index, fields = self._doubted, vars(operations[self._doubted])
+                raise RecursionError
+            if is_object_required and not is_object(self._value):
+                raise _MisfitError("the result would not be an object")
+        except (LookupError, RecursionError, ValueError) as failure:
+            for undo, arguments in reversed(self._undo):
+                undo(*arguments)
+            self._room = room
+            # Without a cause: tracebacks of libraries and of ours may show values.
+            raise _failed(index, fields, failure) from None
+        if self._room is not None:
+            self._room += self._freed
+
+    def _begin(self) -> None:
+        self._undo.clear()
+        self._doubted, self._freed = None, 0
+        if len(self._copies) > _MOST_COPIES:
+            self._copies.clear()
+
+    def _apply(self, index: int, fields: dict[str, Any]) -> None:
+        """Carry out one operation."""
+        path = _parts(fields["path"])
+        match fields["op"]:
+            case "add":
+                self._add(path, self._brought(path, fields["value"]))
+            case "replace":
+                self._replace(path, self._brought(path, fields["value"]))
+            case "remove":
+                self._remove(path)
+            case "copy":
+                value = self._found(_parts(fields["from_"]))
+                self._require_room(value)
+                self._add(path, self._brought(path, value))
+            case "move":
+                self._move(index, _parts(fields["from_"]), path)
+            case _:
+                self._test(path, fields["value"])
+
+    def _brought(self, path: list[str], value: Any) -> Any:
+        """Return a copy of a value that a patch brings to a place."""
+        if not isinstance(value, dict | list):
+            return value
+        own = copied(value, DEEPEST_VALUE - len(path))
+        if not self._is_private:
+            self._copies[id(own)] = own
+        return own
+
+    def _add(self, path: list[str], value: Any) -> None:
+        """Insert an element into an array, set a member of an object, or replace the whole document."""
+        if not path:
+            self._replace(path, value)
+            return
+        container = self._writable(path)
+        key: Any = len(container) if path[-1] == "-" and is_array(container) else _key(container, path[-1])
+        if is_object(container):
+            if key in container:
+                self._replace(path, value)
+                return
+            container[key] = value
+        elif key > len(container):
+            raise LookupError
+        else:
+            container.insert(key, value)
+        self._undo.append((container.pop, (key,)))
+        if self._room is not None:
+            self._room -= weight(value, LARGEST)
+
+    def _replace(self, path: list[str], value: Any) -> None:
+        if path:
+            container = self._writable(path)
+            key = _key(container, path[-1])
+            old = container[key]
+            container[key] = value
+            self._undo.append((container.__setitem__, (key, old)))
+        else:
+            old, self._value = self._value, value
+            self._undo.append((setattr, (self, "_value", old)))
+        if self._room is not None:
+            self._room -= weight(value, LARGEST)
+            self._freed += weight(old, LARGEST)
+
+    def _remove(self, path: list[str]) -> Any:
+        if not path:
+            raise LookupError
+        container = self._writable(path)
+        key = _key(container, path[-1])
+        value = container.pop(key)
+        put_back = container.__setitem__ if is_object(container) else container.insert
+        self._undo.append((put_back, (key, value)))
+        if self._room is not None:
+            self._freed += weight(value, LARGEST)
+        return value
+
+    def _move(self, index: int, source: list[str], path: list[str]) -> None:
+        value = self._found(source)
+        if source == path:
+            return
+        if source == path[: len(source)]:
+            raise LookupError
+        levels = DEEPEST_VALUE - len(path)
+        if len(path) > len(source) and self._doubted is None:
+            is_light = weight(value, LITTLE) <= LITTLE
+            self._doubted = None if is_light and not nests_deeper(value, levels) else index
+        self._add(path, self._remove(source))
+
+    def _test(self, path: list[str], value: Any) -> None:
+        try:
+            is_equal = _is_equal(self._found(path), value)
+        except LookupError:
+            is_equal = False
+        if not is_equal:
+            raise _MisfitError("the value there is not the tested one")
+
+    def _require_room(self, value: Any) -> None:
+        """Refuse a copy that makes the document too large; a light one is no larger than the operation itself."""
+        if weight(value, LITTLE) <= LITTLE:
+            return
+        if self._room is None:
+            self._room = LARGEST - weight(self._value, sys.maxsize)
+        if weight(value, max(self._room, 0)) > self._room:
+            raise _MisfitError("the copies make the value too large")
+
+    def _found(self, path: list[str]) -> Any:
+        """Return the value at a place."""
+        value = self._value
+        for part in path:
+            value = value[_key(value, part)]
+        return value
+
+    def _writable(self, path: list[str]) -> Any:
+        """Return the container of a target, with copies in place of all containers above it that were seen."""
+        self._value = container = self._own(self._value)
+        for part in path[:-1]:
+            key = _key(container, part)
+            child = container[key]
+            own = self._own(child)
+            if own is not child:
+                container[key] = own
+            container = own
+        return container
+
+    def _own(self, value: Any) -> Any:
+        if self._is_private or id(value) in self._copies or not (is_object(value) or is_array(value)):
+            return value
+        copy = value.copy()
+        self._copies[id(copy)] = copy
+        return copy
+
+
+def _parts(path: str) -> list[str]:
+    """Split a JSON pointer (RFC 6901)."""
+    parts = path.split("/")[1:]
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts] if "~" in path else parts
+
+
+def _key(container: object, part: str) -> Any:
+    """Return the key or index that a part of a pointer means in a container."""
+    if is_object(container):
+        return part
+    if is_array(container) and _INDEX.fullmatch(part):
+        return int(part)
+    raise LookupError
+
+
+def _is_equal(left: object, right: object) -> bool:
+    """Compare as JSON, to which true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if is_object(left) and is_object(right):
+        return left.keys() == right.keys() and all(_is_equal(value, right[name]) for name, value in left.items())
+    if is_array(left) and is_array(right):
+        return len(left) == len(right) and all(map(_is_equal, left, right))
+    return left == right
+
+
+def _failed(index: int, fields: dict[str, Any], failure: Exception) -> PatchFailed:
+    reason = "the path fits nothing in the current value"
+    if isinstance(failure, RecursionError | _MisfitError):
+        reason = str(failure) if isinstance(failure, _MisfitError) else "the value is nested too deeply"
+    op, path = fields["op"], fields["path"]
+    where = " to ".join(shortened(each, LONGEST_PATH) for each in (fields.get("from_"), path) if each is not None)
+    return PatchFailed(f"operation {index} ({op} {where}): {reason}", index, op, path)

@@ -1,0 +1,145 @@
+"""The way of one event to the caller, in the protocol's order (PROC-1).
+
+    transport → decode → compat → [middleware] → validate → expand → verify → reduce
+
+The first three are the agent's `run`; the rest is stated here once, for remote agents, in-process agents, replays and
+tests alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, cast
+
+from agui_client._protocol.compat import CompatibilityBoundary
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.expand import Expander
+from agui_client._protocol.outcome import Outcome
+from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.reductions import REDUCTIONS
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.verify import Verifier
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event
+
+    from agui_client._protocol.warnings import WarningLog
+
+NullFields = Literal["reject", "drop"]
+"""The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
+
+# Looking up the member of an enum costs a tenth of what an event may.
+_NO_CHANGE = Change.NONE
+
+
+class Pipeline:
+    """The stages of one run.
+
+    Args:
+        reducer: The conversation's messages and state.
+        warnings: The log that the stages report to.
+        null_fields: The treatment of a null that stands for a whole optional field (PROC-17).
+        strict: Whether ids of runs and threads that do not match are fatal (LIFE-12).
+    """
+
+    def __init__(
+        self, reducer: Reducer, warnings: WarningLog, *, null_fields: NullFields = "reject", strict: bool = False
+    ) -> None:
+        self.compat = CompatibilityBoundary(warnings)
+        """The translation of retired shapes, which middleware needs as well."""
+        self.verifier = Verifier(warnings, strict=strict)
+        """The stage that knows which items are open."""
+        self.outcome = Outcome()
+        """The result of the run so far."""
+        self.count = 0
+        """The number of events that arrived."""
+        self._warnings = warnings
+        self._validate = Validator(warnings, null_fields=null_fields).feed
+        expander = Expander(warnings)
+        self._expand, self._lanes = expander.feed, expander.lanes
+        self._verify, self._note, self._reduce = self.verifier.feed, self.outcome.handlers, reducer.feed
+        self._thread = reducer.thread
+        # A replay is merged by a reducer of its own.
+        self._has_plain_reducer = type(reducer) is Reducer
+        self._is_conforming = self._is_direct = False
+
+    def begin(self, thread_id: str, run_id: str | None, *, is_conforming: bool) -> None:
+        """Expect the events of a run.
+
+        Args:
+            thread_id: The thread that was asked for.
+            run_id: The run that was asked for; None for a replay, whose runs have ids of their own.
+            is_conforming: Whether typed events come from strict decoding, so that only JSON is left to validate.
+        """
+        self.verifier.begin(thread_id, run_id)
+        self._is_conforming = is_conforming
+        self._is_direct = is_conforming and self._has_plain_reducer
+
+    def feed(self, event: WireEvent, watch: Callable[[Event, Change], object] | None = None) -> Iterable[Event]:
+        """Take one event through all stages.
+
+        Args:
+            event: An event as its source gave it.
+            watch: Called with each event for application code, and the parts of the conversation that it changed.
+
+        Returns:
+            The events for application code. Each is verified and reduced when the iteration comes to it.
+
+        Raises:
+            InvalidEventError: The event holds a value that the protocol rejects.
+            EventOrderError: It may not come now.
+        """
+        kind = type(event)
+        # The common event, decoded as conforming and not a chunk: its stages are called without a detour.
+        if (check := self.verifier.checks.get(kind)) is None or self._lanes or not self._is_direct:
+            return self._each(event, watch)
+        self._warnings.event_index = self.count
+        self.count += 1
+        check(event)
+        if (note := self._note.get(kind)) is not None:
+            note(event)
+        reduce = REDUCTIONS.get(kind)
+        change = _NO_CHANGE if reduce is None else reduce(self._thread, event)
+        if watch is not None:
+            watch(cast("Event", event), change)
+        return (cast("Event", event),)
+
+    def prepare(self, event: WireEvent) -> Sequence[Event]:
+        """Translate, validate and expand one event; each event returned must then be admitted, and applied.
+
+        Raises:
+            InvalidEventError: The event holds a value that the protocol rejects.
+            EventOrderError: It is a chunk that continues nothing.
+        """
+        self._warnings.event_index = self.count
+        self.count += 1
+        if type(event) is UnrecognizedEvent:
+            return [ready for translated in self.compat.feed(event) for ready in self._validated(translated)]
+        # Only a conforming source's typed events come this far unjudged, and those are what expansion takes.
+        return self._expand(cast("Event", event)) if self._is_conforming else self._validated(event)
+
+    def admit(self, event: Event) -> None:
+        """Verify an event and take note of it.
+
+        Raises:
+            EventOrderError: It may not come now.
+        """
+        self._verify(event)
+        if (note := self._note.get(type(event))) is not None:
+            note(event)
+
+    def apply(self, event: Event) -> Change:
+        """Reduce an event to messages and state; return the parts that it changed."""
+        return self._reduce(event)
+
+    def _each(self, event: WireEvent, watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
+        for ready in self.prepare(event):
+            self.admit(ready)
+            change = self.apply(ready)
+            if watch is not None:
+                watch(ready, change)
+            yield ready
+
+    def _validated(self, event: WireEvent) -> Sequence[Event]:
+        valid = self._validate(event)
+        return () if valid is None else self._expand(valid)

@@ -1,0 +1,110 @@
+"""Descriptions of rejected values: the path, the problem, and only a few characters of the value.
+
+pydantic's own text is not passed on: it repeats what was received, and that may be a secret or a megabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextOrItems, Variants, is_array
+
+LONGEST_PATH = 200
+"""The characters of a path that are shown; the names in it are the sender's."""
+_LONGEST_VALUE = 60
+_MOST_SHOWN = 5
+_KINDS: dict[type, str] = {dict: "an object", list: "an array", type(None): "null", bool: "a boolean"}
+_ABOUT_CONTAINERS = frozenset({"missing", "union_tag_invalid", "union_tag_not_found"})
+"""The kinds of errors whose input is the object around the wrong value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A value the protocol rejects."""
+
+    path: str
+    """The JSON pointer of the value."""
+    problem: str
+    """The problem, to follow the path in a sentence."""
+    is_null: bool = False
+    """Whether it is a null where an optional field should be absent (PROC-17)."""
+
+
+def pointer(path: str, member: object) -> str:
+    """Return the JSON pointer of a member of the value at `path` (RFC 6901)."""
+    return f"{path}/{str(member).replace('~', '~0').replace('/', '~1')}"
+
+
+def shortened(value: object, limit: int = _LONGEST_VALUE) -> str:
+    """Return a short text form of a scalar for messages; of objects and arrays only the kind."""
+    if type(value) in _KINDS or not isinstance(value, str | int | float):
+        return _KINDS.get(type(value), f"a {type(value).__name__}")
+    if isinstance(value, int) and value.bit_length() > _LONGEST_VALUE:
+        return "a number beyond the range of JSON integers"
+    text = repr(value[:limit] if isinstance(value, str) else value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def sentences(refusals: Sequence[Refusal]) -> list[str]:
+    """Return one sentence per refused value, path first."""
+    return [f"{refusal.path} {refusal.problem}".lstrip() for refusal in refusals]
+
+
+def summary(refusals: Sequence[Refusal]) -> str:
+    """Join the first few sentences, and add the number of further ones."""
+    shown = "; ".join(sentences(refusals[:_MOST_SHOWN]))
+    return shown if len(refusals) <= _MOST_SHOWN else f"{shown}; and {len(refusals) - _MOST_SHOWN} more"
+
+
+def refusals_of(shape: Record, error: ValidationError) -> Iterable[Refusal]:
+    """Describe in our words what validation refused: pydantic's own text repeats payloads, secrets among them."""
+    found: dict[str, Refusal] = {}
+    for details in error.errors(include_url=False, include_context=False):
+        path, at, is_alternative = _locate(shape, details["loc"])
+        if is_alternative and is_array(details["input"]):
+            continue
+        problem = "should be a string or an array of parts" if is_alternative else _problem(details, at)
+        if details["type"] not in _ABOUT_CONTAINERS and not path.endswith("/encryptedValue"):
+            problem += f", got {shortened(details['input'])}"
+        found.setdefault(path, Refusal(path[:LONGEST_PATH], problem))
+    return found.values()
+
+
+def _locate(shape: Shape | None, steps: Iterable[int | str]) -> tuple[str, Shape | None, bool]:
+    """Resolve a location of pydantic: the JSON pointer, the shape there, and whether only one alternative is meant.
+
+    The steps also name the member of a union that was tried, which is not part of the path.
+    """
+    path = ""
+    is_alternative = False
+    for step in steps:
+        is_alternative = False
+        match shape:
+            case Variants(members=members):
+                shape = members.get(str(step))
+            case TextOrItems(items=items):
+                is_alternative = True
+                shape = items
+            case Record(slots=slots):
+                path = pointer(path, step)
+                slot = slots.get(str(step))
+                shape = slot.shape if slot else None
+            case _:
+                path = pointer(path, step)
+                shape = shape.item if isinstance(shape, Items) else None
+    return path, shape, is_alternative
+
+
+def _problem(details: ErrorDetails, at: Shape | None) -> str:
+    if details["type"] == "missing":
+        return "is missing"
+    if isinstance(at, Variants) and details["type"] in _ABOUT_CONTAINERS:
+        return f"should have a string as its {at.discriminator}"
+    if isinstance(at, Record | Variants | OpenObject):
+        return "should be an object"
+    # "Input should be a valid string", "List should have at least 1 item": what the input is stands at the end.
+    return details["msg"][max(details["msg"].find("should"), 0) :]

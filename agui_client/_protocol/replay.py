@@ -1,0 +1,148 @@
+"""Replay: a thread that a server sends again is reduced beside the local one (LIFE-13, LIFE-14, STATE-1).
+
+For each message the one that says more is shown. Nothing local changes before the replay came to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ag_ui import core
+from ag_ui.core import Event, Message, RunAgentInput, ToolCall
+from pydantic_core import to_json
+
+from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.warnings import WarningLog
+
+
+class ReplayReducer(Reducer):
+    """Reduces a replayed thread and shows it merged with the local one.
+
+    Args:
+        local: The messages and state before the replay.
+        warnings: The log of the replay.
+    """
+
+    __slots__ = ("_has_state", "_local", "_merged")
+
+    def __init__(self, local: Reducer, warnings: WarningLog) -> None:
+        super().__init__((), {}, warnings=warnings)
+        self._local = local
+        self._has_state = False
+        self._merged: list[Message] | None = None
+
+    def feed(self, event: Event) -> Change:
+        """Take in one event of the replay."""
+        if isinstance(event, core.RunStartedEvent):
+            self._begin_run(event.input)
+        elif isinstance(event, core.StateSnapshotEvent):
+            self._has_state = True
+        elif isinstance(event, core.StateDeltaEvent) and not self._has_state:
+            what = "patches a state that the replay did not send; the local state stays"
+            self.thread.log.add("STATE-1", f"{event.type.value} {what}", event_type=event.type.value)
+            return Change.NONE
+        change = super().feed(event)
+        if change & Change.MESSAGES:
+            self._merged = None
+        return change
+
+    @property
+    def messages(self) -> list[Message]:
+        """The merged messages, as a new list."""
+        if self._merged is None:
+            self._merged = _merge(self._local.messages, super().messages)
+        return list(self._merged)
+
+    @property
+    def state(self) -> Any:
+        """The replayed state, or the local one as long as the replay sent none."""
+        return super().state if self._has_state else self._local.state
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the local thread goes on after the replayed one, apart from messages that a server need not know."""
+        replayed, local = {message.id for message in super().messages}, self._local.messages
+        theirs = [message.id for message in local if message.role not in ("activity", "reasoning", "user")]
+        is_known = replayed <= {message.id for message in local} and not replayed.isdisjoint(theirs)
+        return is_known and theirs[-1] not in replayed
+
+    def message(self, message_id: str) -> Message | None:
+        """Return one of the merged messages; None when there is none with this id."""
+        return next((message for message in self.messages if message.id == message_id), None)
+
+    def tool_call(self, tool_call_id: str) -> ToolCall | None:
+        """Return one of the merged tool calls; None when there is none with this id."""
+        replayed, local = super().tool_call(tool_call_id), self._local.tool_call(tool_call_id)
+        return max((call for call in (replayed, local) if call is not None), key=_call_size, default=None)
+
+    def set_messages(self, messages: Iterable[Message]) -> None:
+        """Replace the local messages."""
+        self._local.set_messages(messages)
+        self._merged = None
+
+    def add_messages(self, messages: Iterable[Message]) -> None:
+        """Append messages to the local ones."""
+        self._local.add_messages(messages)
+        self._merged = None
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state, the replayed one as well."""
+        self._local.set_state(state)
+        if self._has_state:
+            self._replace_state(state)
+
+    def commit(self) -> Change:
+        """Make the merged thread the local one; return the parts that changed."""
+        messages, state, change = self.messages, self.state, Change.NONE
+        if messages != self._local.messages:
+            self._local.set_messages(messages)
+            change |= Change.MESSAGES
+        if state is not self._local.state:
+            self._local.set_state(state)
+            change |= Change.STATE
+        return change
+
+    def _begin_run(self, run_input: RunAgentInput | None) -> None:
+        """Take the state that a replayed run was sent; without one it went on from the run before it (STATE-1)."""
+        if run_input is not None and (run_input.state is not None or not self._has_state):
+            self._replace_state({} if run_input.state is None else run_input.state)
+
+    def _replace_state(self, state: Any) -> None:
+        super().set_state(state)
+        self._has_state = True
+
+
+def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Message]:
+    """Return the messages of both in replayed order; one that is only local stays behind the one before it."""
+    sent_again = {message.id: message for message in replayed}
+    followers: dict[str | None, list[Message]] = {}
+    larger: dict[str, Message] = {}
+    before: str | None = None
+    for message in local:
+        if message.id in sent_again:
+            before = message.id
+            larger[before] = _larger(message, sent_again[before])
+        else:
+            followers.setdefault(before, []).append(message)
+    merged = list(followers.get(None, ()))
+    for message_id, message in sent_again.items():
+        merged.append(larger.get(message_id, message))
+        merged += followers.get(message_id, ())
+    return merged
+
+
+def _larger(local: Message, replayed: Message) -> Message:
+    return local if _size(local) > _size(replayed) else replayed
+
+
+def _size(message: Message) -> int:
+    """Return how much a message says, in characters of its text and its calls."""
+    calls = (message.tool_calls or ()) if isinstance(message, core.AssistantMessage) else ()
+    content = message.content
+    text = len(content) if isinstance(content, str) else len(to_json(content)) if content else 0
+    return text + sum(map(_call_size, calls))
+
+
+def _call_size(call: ToolCall) -> int:
+    return len(call.function.arguments) + 1

@@ -1,0 +1,139 @@
+"""The last step before a run input is sent: it becomes conforming, and as new as the peer can take (INPUT, VER).
+
+Unknown material is stripped with a warning, malformed values stop the run before a byte leaves (INPUT-3), activity
+messages are not sent (INPUT-4). It runs after middleware, which can bring any of it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
+
+from agui_client._protocol.compat import upgraded_messages
+from agui_client._protocol.plain_json import members_as_json, write
+from agui_client._protocol.problems import Refusal, summary
+from agui_client._protocol.schema import is_array, is_object, record
+from agui_client._protocol.validation import Stripper
+from agui_client._protocol.verify import version_key
+from agui_client._protocol.warnings import WarningLog
+from agui_client.errors import UsageError
+
+_INPUT = record(RunAgentInput)
+_WITHHELD: dict[str, Any] = {"id": "", "role": "activity", "activityType": "", "content": {}}
+"""The stand-in for an activity message until the end, so that paths count the messages as the application does."""
+
+_STRING_CONTENT = (0, 0, 39)
+"""The newest peers whose messages contain strings only."""
+_NO_SUBAGENTS = (0, 0, 57)
+"""The newest peers that know no subagents."""
+
+
+def prepare_input(
+    run_input: RunAgentInput, warnings: WarningLog, *, max_protocol_version: str | None = None, is_copied: bool = True
+) -> RunAgentInput:
+    """Make a run input ready to be sent.
+
+    Args:
+        run_input: The input of the application, its hooks and its middleware; messages may also be JSON objects.
+        warnings: The log that receives a warning for everything that is stripped or lost.
+        max_protocol_version: The newest version the peer is known to speak, such as "0.0.57"; None for a peer that is
+            as new as this client (VER-4).
+        is_copied: Whether what is prepared must share nothing that could be changed with what was given, because an
+            agent in this process gets it. What is only written as JSON may share everything.
+
+    Returns:
+        A new, conforming input.
+
+    Raises:
+        UsageError: A value is malformed, or JSON cannot hold it; nothing was sent.
+    """
+    peer = None if max_protocol_version is None else version_key(max_protocol_version)
+    prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)
+    if peer is not None:
+        prepared = _downgraded(prepared, peer, warnings)
+    sent = [message for message in prepared.messages if not _is_activity(message)]
+    return prepared.model_copy(update={"messages": sent})
+
+
+def request_body(run_input: RunAgentInput) -> bytes:
+    """Return a prepared input as JSON: what `model_dump_json(by_alias=True)` makes of it, in a fifth of the time."""
+    try:
+        return write(run_input)
+    except ValueError:
+        return run_input.model_dump_json(by_alias=True).encode()
+
+
+def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput | None:
+    """Return an input that can be sent as it is; None if anything has to be stripped or refused."""
+    messages = run_input.__dict__.get("messages")
+    if not is_array(messages):
+        return None
+    sent = [message for message in messages if not _is_activity(message)]
+    shown = run_input.model_copy(update={"messages": sent})
+    try:
+        body = write(shown)
+    except ValueError:
+        return None
+    conforming = RunAgentInput.model_validate_json(body) if is_copied else shown
+    ready = iter(conforming.messages)
+    # Activity messages keep their places until the end, so that paths count them.
+    messages = [message if _is_activity(message) else next(ready) for message in messages]
+    return conforming.model_copy(update={"messages": messages, "protocol_version": PROTOCOL_VERSION})
+
+
+def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
+    messages, refusals = run_input.__dict__.get("messages"), list[Refusal]()
+    if is_array(messages):
+        messages = [_WITHHELD if _is_activity(message) else message for message in messages]
+    data = members_as_json(run_input.model_copy(update={"messages": messages}), refusals)
+    if refusals:
+        _refuse(refusals)
+    data = upgraded_messages(data, warnings)
+    data["protocolVersion"] = PROTOCOL_VERSION
+    stripper = Stripper(warnings, "the run input", rule="INPUT-3", nulls="omit")
+    prepared: RunAgentInput | None = stripper.validated(_INPUT, stripper.strip(_INPUT, data))
+    return _refuse(stripper.refusals) if prepared is None else prepared
+
+
+def _is_activity(message: Any) -> bool:
+    return bool((message.get("role") if is_object(message) else getattr(message, "role", None)) == "activity")
+
+
+def _downgraded(prepared: RunAgentInput, peer: tuple[int, ...], warnings: WarningLog) -> RunAgentInput:
+    """Return the input in the shape of an older peer (VER-5 … VER-8): nothing invented, nothing repaired."""
+    update: dict[str, Any] = {}
+    messages = prepared.messages
+    if peer < (1,):  # none of them declares a version
+        update["protocol_version"] = None
+    if peer <= _NO_SUBAGENTS:
+        messages = [message.model_copy(update={"subagent_run_id": None}) for message in messages]
+    if peer <= _STRING_CONTENT:
+        messages = [_flattened(message, index, warnings) for index, message in enumerate(messages)]
+        update["parent_run_id"] = None
+        if prepared.parent_run_id is not None:
+            lost = "parentRunId withheld from a peer of 0.0.39 or older, which does not know it; upgrade the peer"
+            warnings.add("VER-8", lost, path="/parentRunId")
+    return prepared.model_copy(update=update | {"messages": messages})
+
+
+def _flattened(message: Message, index: int, warnings: WarningLog) -> Message:
+    match message:
+        case UserMessage(content=list() as parts) | ToolMessage(content=list() as parts):
+            lost = [part.type for part in parts if not isinstance(part, TextPart)]
+            if lost:
+                path = f"/messages/{index}/content"
+                what = f"{path} written as a string DROPS non-text parts ({', '.join(lost)})"
+                warnings.add("VER-8", f"{what}: a peer of 0.0.39 or older takes none; upgrade it", path=path)
+            text = "".join(part.text for part in parts if isinstance(part, TextPart))
+            return message.model_copy(update={"content": text})
+        case AssistantMessage(content=None):
+            # The older schema requires what is now optional: the empty filler that VER-6 allows.
+            return message.model_copy(update={"content": ""})
+        case _:
+            return message
+
+
+def _refuse(refusals: Sequence[Refusal]) -> NoReturn:
+    raise UsageError(f"the run input cannot be sent: {summary(refusals)}; nothing was sent")

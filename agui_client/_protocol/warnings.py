@@ -1,0 +1,67 @@
+"""Warnings as data: what was dropped, stripped, skipped or lost, one record per kind and place, with a count."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, replace
+
+_logger = logging.getLogger("agui_client")
+_MAX_KINDS = 200
+_REST = ("more", None, None)
+_REST_MESSAGE = f"more than {_MAX_KINDS} kinds of warnings; the rest is only counted"
+_POSITION = re.compile(r"/\d+(?=/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolWarning:
+    """A deviation from the protocol that the client tolerated and that a developer should know about."""
+
+    rule: str
+    """The id of the protocol rule, such as "PROC-8"; "more" for the record that counts the rest of a flood."""
+    message: str
+    """The sentence that describes it; of several occurrences the first one's."""
+    path: str | None = None
+    """The JSON pointer of the value inside the event or input; None when the whole event is meant."""
+    event_index: int | None = None
+    """The position of the event in the stream, from 0; of several occurrences the first. None outside a stream."""
+    event_type: str | None = None
+    """The event's type; None outside a stream."""
+    count: int = 1
+    """The number of occurrences."""
+
+
+class WarningLog:
+    """Collects a run's warnings: many of one kind are one record with a count, and one log line."""
+
+    def __init__(self) -> None:
+        self.event_index: int | None = None
+        """The position of the current event, set by the caller of the stages; None before the first event."""
+        self._first: dict[tuple[str, str | None, str | None], ProtocolWarning] = {}
+        self._counts: dict[tuple[str, str | None, str | None], int] = {}
+        self._records: list[ProtocolWarning] | None = None
+
+    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+        """Record one occurrence.
+
+        Args:
+            rule: The id of the protocol rule.
+            message: One sentence, without any payload or secret in it.
+            path: The JSON pointer of the value; places that differ only in list positions share a record.
+            event_type: The type of the event.
+        """
+        key = (rule, path and _POSITION.sub("/*", path), event_type)
+        if len(self._first) >= _MAX_KINDS and key not in self._first:
+            key, message, path = _REST, _REST_MESSAGE, None
+        self._records = None
+        seen = self._counts.get(key, 0)
+        self._counts[key] = seen + 1
+        if not seen:
+            self._first[key] = ProtocolWarning(key[0], message, path, self.event_index, key[2])
+            _logger.warning("%s (%s)", message, key[0])
+
+    def records(self) -> list[ProtocolWarning]:
+        """Return the warnings so far, in the order in which they first occurred."""
+        if self._records is None:
+            self._records = [replace(first, count=self._counts[key]) for key, first in self._first.items()]
+        return self._records.copy()

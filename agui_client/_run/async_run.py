@@ -1,0 +1,223 @@
+"""The asynchronous surface: a run as a block to iterate, with lenses on it and a result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
+
+from agui_client._run.loop import RunningLoop
+from agui_client._run.result import Snapshot, annotate
+from agui_client._run.tool_calls import ToolCalls
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from ag_ui.core import Event, Message
+
+    from agui_client._protocol.warnings import ProtocolWarning
+    from agui_client._run.engine import Engine
+    from agui_client._run.loop import RunLoop
+    from agui_client._run.result import RunResult
+    from agui_client._run.tool_calls import StreamedToolCall
+    from agui_client._tools.context import ToolExecution
+
+T = TypeVar("T")
+Start = Callable[["RunLoop"], "Engine"]
+"""Makes the engine of a run for the event loop that it uses."""
+
+
+class RunView:
+    """The parts of a run in progress that can be looked at, the same for asynchronous and sync runs."""
+
+    _outside = "a run is used inside its block"
+
+    def __init__(self) -> None:
+        self._entered: Engine | None = None
+        self._tool_calls: ToolCalls | None = None
+
+    def __repr__(self) -> str:
+        if self._entered is None:
+            return f"<{type(self).__name__}: not entered>"
+        state = "over" if self._entered.ended else "going on"
+        return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation so far, as a new list; the messages in it never change afterwards."""
+        return self._engine.messages
+
+    @property
+    def state(self) -> Any:
+        """The state so far, any JSON value; treat it as read-only."""
+        return self._engine.state
+
+    @property
+    def partial(self) -> RunResult:
+        """The result so far, at any time; after the end, the result."""
+        return self._engine.result()
+
+    @property
+    def tool_calls(self) -> ToolCalls:
+        """The tool calls so far, by id, live while their arguments arrive."""
+        if self._tool_calls is None:
+            self._tool_calls = ToolCalls(self._engine)
+        return self._tool_calls
+
+    @property
+    def warnings(self) -> list[ProtocolWarning]:
+        """The deviations from the protocol that were tolerated so far."""
+        return self._engine.warnings.records()
+
+    @property
+    def tool_executions(self) -> list[ToolExecution]:
+        """The tools that are executed here, each as far as it has come."""
+        return list(self._engine.executions.values())
+
+    @property
+    def thread_id(self) -> str:
+        """The id of the thread."""
+        return self._engine.input.thread_id
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that was asked for."""
+        return self._engine.input.run_id
+
+    def cancel(self) -> None:
+        """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
+        self._engine.interrupt()
+
+    @property
+    def _engine(self) -> Engine:
+        if self._entered is None:
+            raise UsageError(self._outside)
+        return self._entered
+
+    def _outcome(self) -> RunResult:
+        """Return the result of a run that is over.
+
+        Raises:
+            Exception: The run failed, or its block was left before it ended.
+        """
+        engine = self._engine
+        if engine.error is not None:
+            raise engine.error
+        result = engine.result()
+        if result.aborted and not engine.stop.is_set():
+            error = UsageError("the block was left before the run ended; `partial` has what had arrived")
+            annotate(error, result)
+            raise error
+        return result
+
+
+class AgentRun(RunView):
+    """A run in progress: `async with agent.stream("...") as run`, then iterate it in one task at a time.
+
+    Iterating gives typed events; `messages` and `state` already include the event that was just given. Leaving the
+    block ends the run and closes its connection.
+    """
+
+    _outside = "a run is iterated inside its block: async with agent.stream(...) as run"
+
+    def __init__(self, start: Start) -> None:
+        super().__init__()
+        self._start = start
+        self._next: Callable[[], Awaitable[Event]] = self._not_open
+
+    async def __aenter__(self) -> Self:
+        if self._entered is not None:
+            raise UsageError("a run's block can be entered once; call stream() again for another run")
+        engine = self._start(RunningLoop())
+        await engine.enter()
+        self._entered, self._next = engine, engine.__anext__
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        engine = self._engine
+        if not engine.ended:
+            self._next = self._not_open
+        await engine.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        # The engine itself, without a step in between; a block that was left has none.
+        return self._entered if self._entered is not None and self._next == self._entered.__anext__ else self
+
+    def __anext__(self) -> Awaitable[Event]:
+        return self._next()
+
+    @property
+    def text_stream(self) -> AsyncIterator[str]:
+        """The assistant's text as it arrives, subagents' left out; ends with the run."""
+        return _Lens(self._next, AnswerText().of)
+
+    @property
+    def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
+        """The call that each event of a tool call is about, with its arguments as far as they came."""
+        return _Lens(self._next, self.tool_calls.of)
+
+    @property
+    def snapshots(self) -> AsyncIterator[Snapshot]:
+        """Every event, with the messages and the state that include it."""
+        engine = self._engine
+        return _Lens(self._next, lambda event: Snapshot(event, engine.messages, engine.state))
+
+    async def result(self) -> RunResult:
+        """Wait for the end of the run.
+
+        Returns:
+            The result; of a run that was cancelled from here what had arrived, with `aborted` set.
+
+        Raises:
+            RunFailedError: The agent reported RUN_ERROR.
+            ProtocolError: The stream broke the protocol, or stopped without a terminal event.
+            TransportError: No usable response arrived.
+            UsageError: The block was left before the run ended.
+        """
+        engine = self._engine
+        while not engine.ended:
+            with suppress(StopAsyncIteration):
+                await self._next()
+        return self._outcome()
+
+    async def _not_open(self) -> Event:
+        raise UsageError(self._outside)
+
+
+class AnswerText:
+    """Tells the assistant's own text from everything else in a stream."""
+
+    def __init__(self) -> None:
+        self._others: set[str] = set()
+
+    def of(self, event: Event) -> str:
+        """Return the text that an event adds to the assistant's answer; empty if it adds none.
+
+        Args:
+            event: The next event of the stream.
+        """
+        if isinstance(event, TextMessageContentEvent):
+            return "" if event.message_id in self._others else event.delta
+        if isinstance(event, TextMessageStartEvent):
+            is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            (self._others.discard if is_answer else self._others.add)(event.message_id)
+        return ""
+
+
+class _Lens(AsyncIterator[T]):
+    """A view of the events. No generator, so that leaving it half-way leaves nothing to clean up."""
+
+    def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:
+        self._next = next_event
+        self._look = look
+
+    async def __anext__(self) -> T:
+        while True:
+            if seen := self._look(await self._next()):
+                return seen

@@ -1,0 +1,534 @@
+"""The engine: one call of a verb, from entering its block to leaving it.
+
+It pulls, so that back-pressure is the socket's, and has no task of its own. Asynchronous work is done through a
+`RunLoop`, so that the same code serves asynchronous and sync verbs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, cast
+
+from ag_ui.core import RunFinishedCancelledOutcome, ToolCallResultEvent
+
+from agui_client._interrupts.answers import answer_interrupts
+from agui_client._protocol.pipeline import Pipeline
+from agui_client._protocol.reduce import Change
+from agui_client._protocol.warnings import WarningLog
+from agui_client._run.hooks import HookContext
+from agui_client._run.middleware import RunSource
+from agui_client._run.on_abort import call_on_abort, is_left
+from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
+from agui_client._run.run_request import RunRequest, composed_input, next_input, with_conversation
+from agui_client._run.scope import RunScope
+from agui_client._run.subscribers import HookCalls
+from agui_client._run.verdict import verdict, verdict_on_break
+from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
+from agui_client._tools.tool_limits import RoundLimits
+from agui_client._tools.toolset import CallTools
+from agui_client._transport.waiting import Waiter
+from agui_client.conversation import Mark
+from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from types import AsyncGeneratorType
+    from typing import Any, Self
+
+    from ag_ui import core
+    from ag_ui.core import Message, ResumeEntry, RunAgentInput, ToolCall, ToolMessage
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._protocol.outcome import Outcome
+    from agui_client._run.call_setup import CallSetup
+    from agui_client._run.loop import RunLoop
+    from agui_client._run.result import RunResult
+    from agui_client._tools.approval import Approve
+    from agui_client._tools.context import ToolExecution
+    from agui_client._transport.source import Source
+    from agui_client.messages import Prompt
+    from agui_client.options import RunOptions
+
+_logger = logging.getLogger("agui_client")
+# Looking up the member of an enum, or its truth, costs a tenth of what an event may.
+_NO_CHANGE = Change.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Answers of tools and people to one run."""
+
+    messages: Sequence[ToolMessage] = ()
+    """Results of tool calls, in call order."""
+    entries: Sequence[ResumeEntry] = ()
+    """Answers to interrupts."""
+    is_complete: bool = False
+    """Whether nothing is left for the caller, so that another run follows."""
+
+
+class Engine:
+    """One call.
+
+    Args:
+        setup: The parts that the agent brings.
+        prompt: The prompt.
+        options: The keywords of the verb.
+        loop: The event loop for asynchronous work.
+    """
+
+    def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
+        self.setup = setup
+        """The parts that the agent brings."""
+        self.conversation = setup.conversation
+        """The conversation."""
+        self.warnings = WarningLog()
+        """The log of the call's warnings."""
+        self.started_at = time.perf_counter()
+        """`time.perf_counter()` when the call was made."""
+        self.ended_at: float | None = None
+        """`time.perf_counter()` when the latest run ended."""
+        self.known_ids: frozenset[str] = frozenset()
+        """The ids of the messages that existed before the first run."""
+        self.scopes: list[RunScope] = []
+        """The runs of the call, the present one last."""
+        self.outcomes: list[Outcome] = []
+        """Their outcomes."""
+        self.executions: dict[str, ToolExecution] = {}
+        """The tools that were executed here, by call id."""
+        self.kept_entries: list[ResumeEntry] = []
+        """Answers to interrupts that were given here while others wait for the caller."""
+        self.stop = Event()
+        """Set when the caller asks for the end of the call."""
+        self.is_aborted = False
+        """Whether the present run was stopped from here before its end."""
+        self.is_aborted_between_runs = False
+        """Whether the call was stopped while tools or people were at work."""
+        self.is_behind = False
+        """Whether a replay ended before it came as far as the local thread."""
+        self.ended = False
+        """Whether the call is over."""
+        self.error: Exception | None = None
+        """The exception that the call ended with; None while it goes on, or if it did not fail."""
+        self._prompt, self._options, self._loop = prompt, options, loop
+        self._stack = AsyncExitStack()
+        self._request: RunRequest | None = None
+        self._approved: Mapping[str, tuple[ToolCall, Approve]] = {}
+        self._waiter: Waiter | None = None
+        self._is_answering = self._is_waiting = self._is_cut = False
+        self._result: RunResult | None = None
+        self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
+
+    # --- entering and leaving the block
+
+    async def enter(self) -> None:
+        """Check the call, open its toolsets and add its messages to the conversation; nothing is sent yet.
+
+        Raises:
+            UsageError: The call cannot be carried out; the conversation is as it was.
+            ToolsetError: A toolset cannot be used; the conversation is as it was.
+        """
+        conversation, options = self.conversation, self._options
+        async with AsyncExitStack() as stack:
+            stack.enter_context(conversation.running(self.interrupt))
+            if self.setup.is_replay:
+                first = composed_input(conversation, options, conversation.messages)
+            else:
+                self._request = RunRequest(conversation, self._prompt, options)
+                first = self._request.input
+            self._tools = CallTools(options.get("tools", self.setup.tools))
+            await stack.enter_async_context(self._loop.hold(self._tools))
+            first = await self._with_tools(first)
+            if self._request is not None:
+                self._approved = self._request.check_tools(self._tools.offered)
+                self._request.add_to_conversation()
+                self._request.warn(self.warnings)
+            self.known_ids = frozenset(message.id for message in conversation.messages)
+            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, self._record, self._tell_hooks)
+            self._limits = RoundLimits(self.setup.limits)
+            self._new_run(with_conversation(first, conversation))
+            self._stack = stack.pop_all()
+
+    async def aclose(self) -> None:
+        """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
+        async with self._stack:
+            if not self.ended:
+                await self._iteration.aclose()
+                if self._is_run_over:
+                    self.is_aborted_between_runs = True
+                else:
+                    await self._leave_run()
+                self._finish(self.error)
+
+    async def _leave_run(self) -> None:
+        """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
+        reported = self.outcome.error
+        expected = None if reported is None else RunFailedError(reported)
+        self.is_aborted = True
+        try:
+            await self._end_run(expected)
+        except Exception as error:
+            self.error = error
+            if error is not expected:
+                _logger.error("while run %s was left: %s", self.input.run_id, error, exc_info=error)
+
+    def interrupt(self) -> None:
+        """Stop the call and give up what is waited for, from any thread.
+
+        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
+        """
+        if self.ended:
+            return
+        self.stop.set()
+        if self._is_answering:
+            self.is_aborted_between_runs = True
+        elif not self._is_run_over:
+            self.is_aborted = not self.outcome.is_terminal
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if self._waiter is not None:
+            self._loop.call_soon(self._waiter.end)
+        if self._source is not None:
+            self._loop.call_soon(self._source.interrupt)
+
+    # --- the call
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[core.Event]:
+        if self._iteration.ag_running:
+            raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
+        return self._fail_after_cut() if self._is_cut else self._iteration.__anext__()
+
+    async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom
+        """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
+        subscribers, listeners, observers = self.setup.subscribers, self.conversation.listeners, self.setup.observers
+        try:
+            for result in await self._execute_approved():
+                yield result
+            while True:
+                try:
+                    failure: Exception | None = None
+                    pipeline, source = self.pipeline, await self._begin_run()
+                    while source and not self.stop.is_set() and (batch := await source.read()) is not None:
+                        for wire_event in batch:
+                            if subscribers.members:
+                                for event in pipeline.prepare(wire_event):
+                                    await self._deliver(event)
+                                    yield event
+                            else:
+                                is_watched = listeners or observers.of_events
+                                for event in pipeline.feed(wire_event, self._publish if is_watched else None):
+                                    yield event
+                            if self.stop.is_set():
+                                break
+                    self._has_come_to_end = not self.stop.is_set()
+                    failure = None if self.is_aborted else verdict(pipeline, may_be_empty=self.setup.is_replay)
+                except Exception as error:
+                    failure = verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
+                await self._end_run(failure)
+                answers = await self._answer_run()
+                for result in await self._take_in(answers):
+                    yield result
+                if not answers.is_complete or self.stop.is_set():
+                    break
+                self._new_run(await self._with_tools(next_input(self.input, self.conversation, answers.entries)))
+            self._finish(None)
+        except GeneratorExit:
+            raise
+        except Exception as error:
+            self._finish(error)
+            raise
+        except BaseException:
+            # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
+            self._is_cut = True
+            raise
+
+    async def _fail_after_cut(self) -> core.Event:
+        """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
+        if self.ended:
+            raise StopAsyncIteration
+        what = "tools or people was cancelled" if self._is_waiting else "an event was cancelled, and its connection"
+        failure: Exception = IncompleteRunError(
+            f"the wait for {what}; to limit how long a run may take, use timeout= or leave the block", rule="TRUNC-1"
+        )
+        try:
+            if not self._is_run_over:
+                await self._end_run(failure)
+        except Exception as error:
+            failure = error
+        self._finish(failure)
+        raise failure
+
+    def _finish(self, error: Exception | None) -> None:
+        """End the call: build its result, and note on an exception where it happened and what had arrived."""
+        self.ended, self.error = True, error
+        self._result = build_result(self)
+        annotate(error, self._result)
+
+    # --- one run
+
+    def _new_run(self, run_input: RunAgentInput) -> None:
+        setup, conversation = self.setup, self.conversation
+        if setup.is_replay:
+            from agui_client._protocol.replay import ReplayReducer
+
+            conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
+        reducer = conversation.reducer
+        reducer.use_warnings(self.warnings)
+        self.input = run_input
+        self.scope = RunScope(
+            agent=setup.agent,
+            input=run_input,
+            warnings=self.warnings,
+            observers=setup.observers,
+            owner=setup.owner,
+            options=self._options,
+            first=self.scopes[0] if self.scopes else None,
+        )
+        self.pipeline = Pipeline(reducer, self.warnings, null_fields=setup.null_fields, strict=setup.strict)
+        self.outcome = self.pipeline.outcome
+        self.scopes.append(self.scope)
+        self.outcomes.append(self.outcome)
+        self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
+        self._source: Source | None = None
+        self._has_come_to_end = self._is_run_over = self._is_answering = False
+        self.kept_entries.clear()
+
+    async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
+        tools = await self._loop.call(self._tools.offer, run_input)
+        return run_input.model_copy(update={"tools": tools or None})
+
+    async def _begin_run(self) -> Source | None:
+        """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
+        setup, conversation, scope = self.setup, self.conversation, self.scope
+        await self._call_hooks("on_run_initialized")
+        if self.stop.is_set():
+            return None
+        if setup.subscribers.members or self._approved:
+            self.input = scope.input = with_conversation(self.input, conversation)
+        setup.observers.start(scope)
+
+        def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+            """Call the agent with an input that was checked after middleware."""
+            return setup.run(setup.prepare(run_input, self.warnings))
+
+        source = self._loop.source(lambda: RunSource(run, setup.middleware, self.pipeline.compat, scope))
+        self._source = source
+        run_id = None if setup.is_replay else self.input.run_id
+        self.pipeline.begin(self.input.thread_id, run_id, is_conforming=source.conforming)
+        if self.stop.is_set():
+            self._give_up()
+        return source
+
+    async def _deliver(self, event: core.Event) -> None:
+        """Verify and reduce an event, and call the hooks of subscribers."""
+        self.pipeline.admit(event)
+        if self._hooks.concern(event):
+            change = await self._loop.call(self._hooks.deliver, event, self.pipeline.apply)
+        else:
+            change = self.pipeline.apply(event)
+        self._publish(event, change)
+
+    def _publish(self, event: core.Event, change: Change) -> None:
+        if change is not _NO_CHANGE:
+            self.conversation.notify(change)
+        self.setup.observers.event(self.scope, event, change)
+
+    async def _end_run(self, failure: Exception | None) -> None:
+        """Close everything, settle the conversation, and tell observers and subscribers.
+
+        Raises:
+            Exception: The failure of the run; without one, an exception of a cleanup or a hook.
+        """
+        setup, self._is_run_over, self.ended_at = self.setup, True, time.perf_counter()
+        if self._source is not None:
+            failure = await self._try(self._source.aclose(), failure)
+        self.is_aborted = self.is_aborted and not self.outcome.is_terminal
+        has_begun = self._source is not None and self.scope.may_have_started
+        if setup.on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
+            context = HookContext(self.input, self.conversation, latest_run_id(self))
+            await self._loop.call(call_on_abort, setup.on_abort, context)
+        self._settle(failure)
+        setup.observers.end(self.scope, run_end(self, failure))
+        if failure is not None and setup.subscribers.members:
+            annotate(failure, self.result())
+            await self._try(self._call_hooks("on_run_failed", failure), failure)
+        failure = await self._try(self._call_hooks("on_run_finalized"), failure)
+        if failure is not None:
+            raise failure
+
+    async def _try(self, step: Awaitable[None], failure: Exception | None) -> Exception | None:
+        """Take one of the last steps; an exception of it is the run's failure only if there is none yet."""
+        try:
+            await step
+        except Exception as error:
+            if failure is None:
+                return error
+            _logger.error("at the end of run %s", self.input.run_id, exc_info=error)
+        return failure
+
+    async def _call_hooks(self, moment: str, *details: object) -> None:
+        if self.setup.subscribers.members:
+            await self._loop.call(self._hooks.tell, moment, *details)
+
+    def _settle(self, failure: Exception | None) -> None:
+        """Take over what a run left; one that never started leaves the conversation as it was."""
+        outcome, conversation, request = self.outcome, self.conversation, self._request
+        if self.setup.is_replay:
+            is_whole = self._has_come_to_end and isinstance(failure, RunFailedError | None)
+            has_ended = is_whole and outcome.is_terminal
+            self.is_behind = conversation.end_replay(has_ended=has_ended)
+            if self.is_behind:
+                what = "the replay stopped after a run, before it came as far as the local thread, which stays"
+                self.warnings.add("TRUNC-1", what)
+            if self.is_behind or not has_ended:
+                return
+        if outcome.started is not None:
+            conversation.settle(
+                outcome.interrupts,
+                [*(request.postponed if request else ()), *(call.id for call in pending_calls(self))],
+            )
+            conversation.mark_run(outcome, self.pipeline.verifier)
+        elif len(self.outcomes) > 1:
+            # A later run of the call could not be sent: the answers to interrupts go out with the next one.
+            conversation.keep_answers(self.input.resume or ())
+        elif request is not None:
+            conversation.remove_messages({message.id for message in request.added})
+
+    # --- between runs: tools and people
+
+    async def _execute_approved(self) -> list[core.Event]:
+        """Execute the calls that were approved with this call; return events of their results."""
+        if not self._approved:
+            return []
+        calls = [call for call, _ in self._approved.values()]
+        approvals = {tool_call_id: approval for tool_call_id, (_, approval) in self._approved.items()}
+
+        async def execute() -> _Answers:
+            """Execute the calls."""
+            return _Answers(await self._executor.execute(calls, self._tool_run(), approvals))
+
+        return await self._take_in(await self._until_stopped(execute))
+
+    async def _answer_run(self) -> _Answers:
+        """Have tools and people answer what a run left, as far as they can."""
+        outcome, answer = self.outcome.outcome, self.setup.answer
+        if (
+            self.setup.is_replay
+            or self.stop.is_set()
+            or outcome is None
+            or isinstance(outcome, RunFinishedCancelledOutcome)
+        ):
+            return _Answers()
+        if answer is None and not any(tool.toolset for tool in self._tools.offered.values()):
+            return _Answers()
+        interrupts = self.outcome.interrupts
+        ours, is_waiting = sort_calls(
+            pending_calls(self),
+            self._tools.offered,
+            interrupts=interrupts,
+            withheld=self.conversation.withheld_calls(),
+            are_named=bool(self.outcome.named_pending),
+            warnings=self.warnings,
+        )
+        if not ours and not (interrupts and answer):
+            return _Answers()
+        # Before anybody is asked: an answer of a person must not be lost to a limit.
+        self._limits.check(ours, [usage for each in self.outcomes for usage in each.usage])
+        self._is_answering = True
+
+        async def reply() -> _Answers:
+            """Ask people, then execute the calls."""
+            entries = await answer_interrupts(answer, interrupts, self.kept_entries.extend)
+            if not ours and not entries:
+                return _Answers()
+            messages = await self._executor.execute(ours, self._tool_run())
+            is_complete = len(entries) == len(interrupts) and not is_waiting and len(messages) == len(ours)
+            return _Answers(messages, entries, is_complete)
+
+        return await self._until_stopped(reply)
+
+    async def _until_stopped(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers:
+        """Wait for answers; of a wait that is given up, keep what tools and people have done: nothing is done twice."""
+        earlier = set(self.executions)
+        self.kept_entries.clear()
+        self._is_waiting = True
+        answers: _Answers | None = None
+        try:
+            answers = await self._loop.call(self._waited, reply)
+        finally:
+            if answers is None:
+                done = [each.message for key, each in self.executions.items() if key not in earlier and each.message]
+                self._add_results(done)
+                self.conversation.keep_answers(self.kept_entries)
+        self._is_waiting = False
+        return answers or _Answers()
+
+    async def _waited(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers | None:
+        self._waiter = waiter = Waiter()
+        try:
+            return await waiter.wait(reply())
+        finally:
+            waiter.close()
+            self._waiter = None
+
+    async def _take_in(self, answers: _Answers) -> list[core.Event]:
+        """Add answers to the conversation; return events of the results, which watchers have seen."""
+        self._add_results(answers.messages)
+        if self.stop.is_set() or not answers.is_complete:
+            self.conversation.keep_answers(answers.entries)
+        events: list[core.Event] = []
+        for message in answers.messages:
+            event = ToolCallResultEvent(
+                message_id=message.id, tool_call_id=message.tool_call_id, content=message.content
+            )
+            if self.setup.subscribers.members:
+                await self._loop.call(self._hooks.deliver, event)
+            self.setup.observers.event(self.scope, event, Change.MESSAGES)
+            events.append(event)
+        return events
+
+    def _add_results(self, messages: Sequence[ToolMessage]) -> None:
+        self.conversation.add_results(messages)
+        self.conversation.mark(Mark.UNREPORTED, (message.tool_call_id for message in messages))
+
+    def _tool_run(self) -> ToolRun:
+        return ToolRun(
+            thread_id=self.input.thread_id,
+            run_id=self.input.run_id,
+            messages=tuple(self.conversation.messages),
+            state=self.conversation.state,
+            offered=self._tools.offered,
+        )
+
+    def _record(self, execution: ToolExecution) -> None:
+        """Keep how far a tool has come, and that its function was called."""
+        self.executions[execution.tool_call_id] = execution
+        if execution.status == "running":
+            self.conversation.mark(Mark.EXECUTED, [execution.tool_call_id])
+        self.setup.observers.tool_execution(self.scope, execution)
+
+    def _tell_hooks(self, execution: ToolExecution) -> Awaitable[None]:
+        return self._hooks.tell("on_tool_execution", execution)
+
+    # --- looking
+
+    def result(self) -> RunResult:
+        """Return what has arrived so far; once the call is over, its result."""
+        return self._result or build_result(self)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages so far; once the call is over, as it left them."""
+        return self.conversation.messages if self._result is None else list(self._result.messages)
+
+    @property
+    def state(self) -> Any:
+        """The state so far; once the call is over, as it left it."""
+        return self.conversation.state if self._result is None else self._result.state

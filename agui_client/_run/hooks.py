@@ -1,0 +1,210 @@
+"""The hooks a subscriber may implement: one per event type, one per moment of a run.
+
+Every hook may be a plain or an async method. What it returns is a `Mutation`, or None to leave things as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from ag_ui import core
+    from ag_ui.core import Message, RunAgentInput, ToolCall
+
+    from agui_client._tools.context import ToolExecution
+    from agui_client.conversation import Conversation
+
+
+class Unset:
+    """The type of `UNSET`: nothing was given, where None would mean null."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset()
+"""Stands for "not given" where None is a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A change that a hook asks for. In a hook of an event it takes effect before the event does."""
+
+    messages: Sequence[Message] | None = None
+    """The conversation's messages from now on; None leaves them."""
+    state: Any = UNSET
+    """The state from now on, any JSON value; left out, the state stays."""
+    stop_propagation: bool = False
+    """Keep the event from later subscribers, and from the conversation's messages and state."""
+
+
+HookReturn: TypeAlias = Mutation | Awaitable[Mutation | None] | None
+"""The return value of a hook."""
+
+
+class HookContext:
+    """The run as a hook sees it: what has been applied so far.
+
+    Args:
+        run_input: The input of the run.
+        conversation: The conversation.
+        run_id: The id of the run, if it is not the one that was asked for.
+    """
+
+    def __init__(self, run_input: RunAgentInput, conversation: Conversation, run_id: str | None = None) -> None:
+        self.input = run_input
+        """The input of the run."""
+        self.run_id = run_input.run_id if run_id is None else run_id
+        """The run that was asked for; in `on_abort` of a thread that is told again, the run that is being told."""
+        self._conversation = conversation
+
+    @property
+    def thread_id(self) -> str:
+        """The conversation."""
+        return self.input.thread_id
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages so far, as a new list."""
+        return self._conversation.messages
+
+    @property
+    def state(self) -> Any:
+        """The state so far; treat it as read-only."""
+        return self._conversation.state
+
+
+class Subscriber:
+    """Override what you want to hear of; everything else costs nothing.
+
+    A hook of an event is called after the event was verified and before it is applied. An exception in a hook ends the
+    run with that exception. A method named `on_...` that is no hook is refused when the class is made.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in vars(cls):
+            if name.startswith("on_") and not hasattr(Subscriber, name):
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, vars(Subscriber), n=1)
+                raise TypeError(f"{cls.__name__}.{name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
+
+    def on_run_initialized(self, context: HookContext) -> HookReturn:
+        """The run is about to be sent; messages and state may still be changed on the way out."""
+
+    def on_run_failed(self, error: Exception, context: HookContext) -> HookReturn:
+        """The run ended with an error, which is raised afterwards."""
+
+    def on_run_finalized(self, context: HookContext) -> HookReturn:
+        """The run is over, whichever way."""
+
+    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> HookReturn:
+        """A tool of the application is waiting, running, has reported progress, or is done."""
+
+    def on_messages_changed(self, context: HookContext) -> HookReturn:
+        """An event or a mutation changed the messages."""
+
+    def on_state_changed(self, context: HookContext) -> HookReturn:
+        """An event or a mutation changed the state."""
+
+    def on_new_message(self, message: Message, context: HookContext) -> HookReturn:
+        """A text message, reasoning message or tool result is complete."""
+
+    def on_new_tool_call(self, tool_call: ToolCall, context: HookContext) -> HookReturn:
+        """A tool call is complete; whether its arguments are valid JSON is not said."""
+
+    def on_event(self, event: core.Event, context: HookContext) -> HookReturn:
+        """Any event, before the hook of its own type."""
+
+    def on_run_started_event(self, event: core.RunStartedEvent, context: HookContext) -> HookReturn:
+        """A run began."""
+
+    def on_run_finished_event(self, event: core.RunFinishedEvent, context: HookContext) -> HookReturn:
+        """A run finished; its outcome may still be turned into a failure by a late RUN_ERROR."""
+
+    def on_run_error_event(self, event: core.RunErrorEvent, context: HookContext) -> HookReturn:
+        """A run failed."""
+
+    def on_step_started_event(self, event: core.StepStartedEvent, context: HookContext) -> HookReturn:
+        """A step began."""
+
+    def on_step_finished_event(self, event: core.StepFinishedEvent, context: HookContext) -> HookReturn:
+        """A step ended."""
+
+    def on_text_message_start_event(self, event: core.TextMessageStartEvent, context: HookContext) -> HookReturn:
+        """A text message began."""
+
+    def on_text_message_content_event(self, event: core.TextMessageContentEvent, context: HookContext) -> HookReturn:
+        """A piece of text arrived."""
+
+    def on_text_message_end_event(self, event: core.TextMessageEndEvent, context: HookContext) -> HookReturn:
+        """A text message is complete."""
+
+    def on_tool_call_start_event(self, event: core.ToolCallStartEvent, context: HookContext) -> HookReturn:
+        """A tool call began."""
+
+    def on_tool_call_args_event(self, event: core.ToolCallArgsEvent, context: HookContext) -> HookReturn:
+        """A piece of a tool call's arguments arrived."""
+
+    def on_tool_call_end_event(self, event: core.ToolCallEndEvent, context: HookContext) -> HookReturn:
+        """A tool call is complete."""
+
+    def on_tool_call_result_event(self, event: core.ToolCallResultEvent, context: HookContext) -> HookReturn:
+        """A tool call was answered."""
+
+    def on_state_snapshot_event(self, event: core.StateSnapshotEvent, context: HookContext) -> HookReturn:
+        """The state is replaced."""
+
+    def on_state_delta_event(self, event: core.StateDeltaEvent, context: HookContext) -> HookReturn:
+        """The state is patched."""
+
+    def on_messages_snapshot_event(self, event: core.MessagesSnapshotEvent, context: HookContext) -> HookReturn:
+        """The messages are reconciled."""
+
+    def on_activity_snapshot_event(self, event: core.ActivitySnapshotEvent, context: HookContext) -> HookReturn:
+        """An activity is shown or replaced."""
+
+    def on_activity_delta_event(self, event: core.ActivityDeltaEvent, context: HookContext) -> HookReturn:
+        """An activity is patched."""
+
+    def on_raw_event(self, event: core.RawEvent, context: HookContext) -> HookReturn:
+        """A provider's own event passed through."""
+
+    def on_custom_event(self, event: core.CustomEvent, context: HookContext) -> HookReturn:
+        """An application's own event."""
+
+    def on_reasoning_start_event(self, event: core.ReasoningStartEvent, context: HookContext) -> HookReturn:
+        """A span of reasoning began."""
+
+    def on_reasoning_end_event(self, event: core.ReasoningEndEvent, context: HookContext) -> HookReturn:
+        """A span of reasoning ended."""
+
+    def on_reasoning_message_start_event(
+        self, event: core.ReasoningMessageStartEvent, context: HookContext
+    ) -> HookReturn:
+        """A reasoning message began."""
+
+    def on_reasoning_message_content_event(
+        self, event: core.ReasoningMessageContentEvent, context: HookContext
+    ) -> HookReturn:
+        """A piece of reasoning arrived."""
+
+    def on_reasoning_message_end_event(self, event: core.ReasoningMessageEndEvent, context: HookContext) -> HookReturn:
+        """A reasoning message is complete."""
+
+    def on_reasoning_encrypted_value_event(
+        self, event: core.ReasoningEncryptedValueEvent, context: HookContext
+    ) -> HookReturn:
+        """A provider's opaque value for a message or tool call."""
+
+    def on_subagent_started_event(self, event: core.SubagentStartedEvent, context: HookContext) -> HookReturn:
+        """A subagent was invoked."""
+
+    def on_subagent_finished_event(self, event: core.SubagentFinishedEvent, context: HookContext) -> HookReturn:
+        """A subagent finished."""
+
+    def on_subagent_error_event(self, event: core.SubagentErrorEvent, context: HookContext) -> HookReturn:
+        """A subagent failed."""

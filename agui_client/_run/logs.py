@@ -1,0 +1,70 @@
+"""Logs: one record per run on `agui_client.run`, with counts and timings and no payload; events only on request."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.hooks import HookContext, Subscriber
+from agui_client._run.observers import RunObserver
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event
+
+    from agui_client._run.observers import RunEnd
+    from agui_client._run.scope import RunScope
+
+_logger = logging.getLogger("agui_client.run")
+_events = logging.getLogger("agui_client.events")
+_SECRET = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
+
+
+class RunLog(RunObserver):
+    """Logs the end of each run at INFO, also of a failed one, whose error is raised; `record.agui` has the numbers."""
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        """Log the end of a run; of a failure only its class."""
+        if not _logger.isEnabledFor(logging.INFO):
+            return
+        ending = end.ending or type(end.error).__name__
+        fields = {
+            "thread_id": run.input.thread_id,
+            "run_id": end.run_id,
+            "ending": ending,
+            "events": end.events,
+            "attempts": len(end.attempts),
+            "warnings": end.warnings,
+            "connect_seconds": end.timings.connect,
+            "first_event_seconds": end.timings.first_event,
+            "first_text_seconds": end.timings.first_text,
+            "total_seconds": end.timings.total,
+        }
+        _logger.info(
+            "run %s of thread %s: %s, %d events in %.3f s",
+            end.run_id,
+            run.input.thread_id,
+            ending,
+            end.events,
+            end.timings.total or 0.0,
+            extra={"agui": fields},
+        )
+
+
+class EventLog(Subscriber):
+    """Logs every event with its payload, at DEBUG on `agui_client.events`: `agent.subscribe(EventLog())`.
+
+    Without it no payload is ever logged. Values of `encryptedValue` and `rawEvent` are left out.
+    """
+
+    def on_event(self, event: Event, context: HookContext) -> None:
+        """Log an event as JSON."""
+        if _events.isEnabledFor(logging.DEBUG):
+            shown = _without_secrets(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+            _events.debug("run %s: %s", context.run_id, shown)
+
+
+def _without_secrets(value: Any) -> Any:
+    if is_object(value):
+        return {key: "[left out]" if key in _SECRET else _without_secrets(inner) for key, inner in value.items()}
+    return [_without_secrets(inner) for inner in value] if is_array(value) else value

@@ -1,0 +1,145 @@
+"""Middleware: the caller's functions around a run, before anything is removed from its events (PROC-2, PROC-14).
+
+A middleware is a callable `(input, next) -> async iterator of events`. It may rewrite the input, the events, or answer
+itself. It gets typed events where the official models can hold them, otherwise `UnrecognizedEvent`s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import anyio
+from ag_ui.core import Event, RunAgentInput
+from pydantic import ValidationError
+
+from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._transport.source import Source, as_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agui_client._protocol.compat import CompatibilityBoundary
+    from agui_client._run.scope import RunScope
+
+Run: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
+"""The type of an agent's `run`."""
+Next: TypeAlias = Callable[[RunAgentInput], AsyncIterator[Event]]
+"""The rest of the chain, as a middleware calls it."""
+Middleware: TypeAlias = Callable[[RunAgentInput, Next], AsyncIterator[WireEvent]]
+"""A function around a run: `async def middleware(input, next): async for event in next(input): yield event`."""
+
+_validate = VALIDATOR.validate_python
+
+
+class RunSource(Source):
+    """The events of one run: of the agent's `run` inside its middleware.
+
+    Args:
+        run: The agent's `run`.
+        middleware: Functions around it, outermost first.
+        compat: The translation of retired shapes, before any middleware sees them.
+        scope: The run.
+    """
+
+    def __init__(
+        self, run: Run, middleware: Sequence[Middleware], compat: CompatibilityBoundary, scope: RunScope
+    ) -> None:
+        self._run = run
+        self._compat = compat
+        self._scope = scope
+        self._opened: list[AsyncIterator[WireEvent]] = []
+        entry: Run = self._innermost if middleware else self._agent
+        for function in reversed(middleware):
+            entry = partial(self._around, function, entry)
+        with scope.entered():
+            events = entry(scope.input)
+        self._source = as_source(events, CURRENT_SCOPE, scope)
+        self.conforming = self._source.conforming
+        self.read = self._source.read  # type: ignore[method-assign] # without a step in between
+
+    async def read(self) -> Iterable[WireEvent] | None:
+        """Return the next events."""
+        return await self._source.read()
+
+    def interrupt(self) -> bool:
+        """End the iteration now, even in the middle of a wait."""
+        was_waiting = self._source.interrupt()
+        if not was_waiting:
+            # Nobody would come to close the connections before a hook is done, or the block is left.
+            for request in self._scope.requests:
+                request.interrupt()
+        return was_waiting
+
+    async def aclose(self) -> None:
+        """Close every generator, the last opened first, in the task that iterated them; then every connection.
+
+        One that fails to close does not keep the others open; its exception is raised when all are closed.
+        """
+        if anyio.current_effective_deadline() == -math.inf:
+            # Only where it is needed: a scope around the closing of a generator that holds one itself upsets both.
+            with anyio.CancelScope(shield=True):
+                await self._close()
+        else:
+            await self._close()
+
+    async def _close(self) -> None:
+        async with AsyncExitStack() as stack:
+            for request in self._scope.requests:
+                stack.push_async_callback(request.aclose)
+            for events in self._opened:
+                if (close := getattr(events, "aclose", None)) is not None:
+                    stack.push_async_callback(_closing, close)
+            self._opened.clear()
+
+    def _around(self, function: Middleware, following: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        # `Next` promises typed events: what the models cannot hold is the exception a middleware asks for by type.
+        return self._register(function(run_input, cast("Next", following)))
+
+    def _agent(self, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        return self._register(self._run(run_input))
+
+    def _innermost(self, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        return self._register(self._presented(self._agent(run_input)))
+
+    async def _presented(self, events: AsyncIterator[WireEvent]) -> AsyncGenerator[WireEvent]:
+        source = as_source(events)
+        while (batch := await source.read()) is not None:
+            for event in batch:
+                if type(event) is UnrecognizedEvent:
+                    for translated in self._compat.feed(event):
+                        yield _typed(translated)
+                else:
+                    yield event
+
+    def _register(self, events: AsyncIterator[WireEvent]) -> AsyncIterator[WireEvent]:
+        self._opened.append(events)
+        return events
+
+
+async def _closing(close: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await close()
+    except BaseExceptionGroup as group:
+        # A task group in a generator wraps the GeneratorExit that closes it.
+        if group.split(GeneratorExit)[1] is not None:
+            raise
+
+
+def _typed(event: WireEvent) -> WireEvent:
+    """Return the event as a typed one if a model can hold all of it, unknown properties included.
+
+    JSON that a model would hide stays JSON, for validation to judge: a null for an optional field, the lack of a member
+    that the class fills in.
+    """
+    if not isinstance(event, UnrecognizedEvent):
+        return event
+    try:
+        typed: Event = _validate(event.data, strict=True, by_alias=True, by_name=False)
+    except ValidationError:
+        return event
+    return typed if typed.model_dump(by_alias=True) == event.data else event

@@ -1,0 +1,176 @@
+"""The RxPY surface: a run as a cold observable, messages and state as hot ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import reactivex
+from reactivex.disposable import Disposable
+
+from agui_client._concurrency import LoopThread, is_being_cancelled
+from agui_client.errors import IncompleteRunError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event
+    from reactivex import Observable
+    from reactivex.abc import DisposableBase, ObserverBase, SchedulerBase
+
+    from agui_client._protocol.reduce import Change
+    from agui_client._run.async_run import AgentRun
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("agui_client")
+
+
+def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
+    """A run as an observable.
+
+    Args:
+        start: Makes a run, not yet entered, for each subscription.
+
+    Returns:
+        A cold observable: subscribing starts a run, disposing aborts it. In a running asyncio loop the run is a task of
+        that loop; otherwise it has a thread.
+    """
+
+    def subscribe(observer: ObserverBase[Event], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return _in_thread(start(), observer)
+        return _in_loop(loop, start(), observer)
+
+    return reactivex.create(subscribe)
+
+
+def observe_changes(
+    listen: Callable[[Callable[[Change], None]], Callable[[], None]], wanted: Change, look: Callable[[], T]
+) -> Observable[T]:
+    """A part of the conversation as an observable.
+
+    Args:
+        listen: Registers a listener and returns what removes it.
+        wanted: The part that is observed.
+        look: Gives its current value.
+
+    Returns:
+        A hot observable: the current value at once, then the value after every change; it never completes.
+    """
+
+    def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
+
+        def tell(change: Change) -> None:
+            """Give the observer the value after a change that is about it."""
+            if change & wanted:
+                try:
+                    observer.on_next(look())
+                except Exception:
+                    # Whoever watches a conversation must not break the runs of it.
+                    stop()
+                    _logger.exception("an observer of the conversation failed, and hears no more")
+
+        stop = listen(tell)
+        try:
+            observer.on_next(look())
+        except BaseException:
+            stop()
+            raise
+        return Disposable(stop)
+
+    return reactivex.create(subscribe)
+
+
+class _Feeder:
+    """Iterates a run into an observer."""
+
+    def __init__(self, run: AgentRun, observer: ObserverBase[Event]) -> None:
+        self._run = run
+        self._observer = observer
+        self.is_disposed = False
+        """Whether the observer does not want to hear any more."""
+
+    async def feed(self) -> None:
+        """Iterate the run; only its end is told outside the run's block, when all is closed."""
+        try:
+            async with self._run as run:
+                async for event in run:
+                    self._observer.on_next(event)
+        except Exception as error:
+            self._observer.on_error(error)
+        except BaseException as error:
+            if is_being_cancelled():
+                raise
+            self.break_off(error)
+            if not isinstance(error, asyncio.CancelledError):
+                raise
+        else:
+            self._observer.on_completed()
+
+    def break_off(self, error: BaseException) -> None:
+        """Tell the observer that the run ended with something that is no failure of it; not if it heard of an end."""
+        if not self.is_disposed:
+            told = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
+            told.__cause__ = error
+            self._observer.on_error(told)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
+    thread = LoopThread()
+    feeder = _Feeder(run, observer)
+    task = loop.create_task(feeder.feed())
+
+    def dispose() -> None:
+        """Stop the run."""
+        feeder.is_disposed = True
+        thread.call(task.cancel)
+
+    return Disposable(dispose)
+
+
+def _in_thread(run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
+    runner = _ThreadRunner(run, observer)
+    runner.start()
+    return Disposable(runner.stop)
+
+
+class _ThreadRunner:
+    """An event loop in a thread of its own, for one subscription."""
+
+    def __init__(self, run: AgentRun, observer: ObserverBase[Event]) -> None:
+        self._feeder = _Feeder(run, observer)
+        self._cancel: Callable[[], None] | None = None
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="agui_client.observe")
+
+    def start(self) -> None:
+        """Start the thread and wait for its loop."""
+        self._thread.start()
+        self._is_ready.wait()
+
+    def stop(self) -> None:
+        """Cancel the run, from any thread; the thread ends by itself."""
+        self._feeder.is_disposed = True
+        if self._cancel is not None:
+            self._cancel()
+
+    def _run(self) -> None:
+        try:
+            anyio.run(self._main)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # It ends no program from here, and may have stopped the loop before the run could end.
+            self._feeder.break_off(error)
+
+    async def _main(self) -> None:
+        loop = LoopThread()
+        with anyio.CancelScope() as scope:
+            self._cancel = lambda: loop.call(scope.cancel)
+            self._is_ready.set()
+            await self._feeder.feed()

@@ -1,0 +1,182 @@
+"""The observer seam: objects that watch runs and can neither change nor fail them.
+
+OpenTelemetry, logs and views are observers. Requests and tools are observed in the task that does the work, so that an
+observer may set context variables from a beginning to its end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, TokenUsage
+
+    from agui_client._protocol.reduce import Change
+    from agui_client._run.result import Timings
+    from agui_client._run.scope import RunScope
+    from agui_client._tools.context import ToolExecution
+    from agui_client._transport.client import Attempt
+
+_logger = logging.getLogger("agui_client")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of one run."""
+
+    run_id: str
+    """The id of the run; of a replay, of the last run that was replayed."""
+    ending: str | None
+    """The outcome: "success", "interrupt", "cancelled", "aborted", "nothing" for an empty replay; None if it failed."""
+    error: Exception | None
+    """The exception that the run failed with; None if it did not fail."""
+    events: int
+    """The number of events that arrived."""
+    usage: Sequence[TokenUsage]
+    """Tokens per provider and model, as the run reported them."""
+    timings: Timings
+    """Seconds since the call began."""
+    attempts: Sequence[Attempt] = field(default=())
+    """The requests that were posted for the call so far."""
+    warnings: int = 0
+    """The number of kinds of warnings so far."""
+
+
+class RunObserver:
+    """Watches the runs of an agent: override the methods of interest, the others cost nothing.
+
+    Give an instance to an agent with `observers=[...]` or `agent.add_observer(...)`. Methods are plain functions that
+    should return quickly, because the run waits for them. An exception in a method is logged, and the run goes on.
+    Arguments are to be read only; to change a run, use middleware or a `Subscriber`.
+
+    A call with tools consists of several runs. Its methods are called in this order: for each run `on_start`, then
+    `on_attempt_start` and `on_attempt_end` for each request, `on_event` for each event, and `on_end`; between two runs
+    `on_tool_execution` for each step of a tool, and `on_event` for each result.
+    """
+
+    def on_start(self, run: RunScope) -> None:
+        """Observe that a run begins; nothing was sent yet.
+
+        Args:
+            run: The run: its agent, its input, and the run inside which it was called. All methods get the same object.
+        """
+
+    def on_attempt_start(self, run: RunScope, number: int, url: str) -> Mapping[str, str] | None:
+        """Observe that a request is about to be posted, called in the task that posts it.
+
+        Args:
+            run: The run that the request is for.
+            number: The number of the attempt to deliver the request, from 1.
+            url: The address; it may contain a user, a password and a query.
+
+        Returns:
+            Headers that carry a trace to the server, such as `traceparent`; None for none.
+        """
+
+    def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
+        """Observe that a request was answered with an event stream, or failed, called in the task that posted it.
+
+        Args:
+            run: The run that the request was for.
+            attempt: The request: its address, status and duration.
+            error: The exception that the request failed with; None if it did not fail, if a redirect follows, or if the
+                run was stopped.
+        """
+
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        """Observe an event: `agent.messages` and `agent.state` include it, and the caller gets it next.
+
+        Args:
+            run: The run; for the result of a tool that the application executed, the run that called the tool.
+            event: The event, verified and expanded.
+            change: The parts of the conversation that the event changed: `change & Change.STATE`.
+        """
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Observe a step of a tool that the application executes: waiting, running, a progress report, or the end.
+
+        "running" and the end are observed in the task that executes the tool.
+
+        Args:
+            run: The run that called the tool.
+            execution: The execution at this moment; the same status may come again with more known about the call.
+        """
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        """Observe the end of a run, successful or not; of several observers, the last one is called first.
+
+        Args:
+            run: The run.
+            end: The outcome and the numbers of the run.
+        """
+
+
+class Observers:
+    """The observers of one call.
+
+    Args:
+        members: The observers, in order.
+    """
+
+    def __init__(self, members: Sequence[RunObserver]) -> None:
+        self._members = members
+        self.of_events = self._overriding("on_event")
+        """The `on_event` methods that were overridden."""
+
+    def start(self, run: RunScope) -> None:
+        """Call `on_start`."""
+        self._call("on_start", run)
+
+    def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
+        """Call `on_attempt_start`; return the headers that observers add to the request."""
+        headers: dict[str, str] = {}
+        for added in self._call("on_attempt_start", run, number, url):
+            headers.update(_safely(_texts, added) or {})
+        return headers
+
+    def attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
+        """Call `on_attempt_end`."""
+        self._call("on_attempt_end", run, attempt, error)
+
+    def event(self, run: RunScope, event: Event, change: Change) -> None:
+        """Call `on_event`."""
+        for observe in self.of_events:
+            _safely(observe, run, event, change)
+
+    def tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Call `on_tool_execution`."""
+        self._call("on_tool_execution", run, execution)
+
+    def end(self, run: RunScope, end: RunEnd) -> None:
+        """Call `on_end`, the last observer first, so that observers nest."""
+        for observe in reversed(self._overriding("on_end")):
+            _safely(observe, run, end)
+
+    def _call(self, name: str, *details: object) -> list[Any]:
+        return [_safely(method, *details) for method in self._overriding(name)]
+
+    def _overriding(self, name: str) -> list[Callable[..., Any]]:
+        return [
+            getattr(member, name)
+            for member in self._members
+            if getattr(type(member), name) is not getattr(RunObserver, name) or name in vars(member)
+        ]
+
+
+def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {str(name): str(value) for name, value in dict(headers or {}).items()}
+
+
+def _safely(method: Callable[..., Any], *details: object) -> Any:
+    try:
+        return method(*details)
+    except Exception:
+        _logger.exception("an observer of runs failed; the run goes on")
+        return None
+
+
+DEFAULT_OBSERVERS: list[Callable[[], RunObserver | None]] = []
+"""Functions that make the observers of every call, or None; filled where the package is put together."""

@@ -1,0 +1,240 @@
+"""The result of a call (`RunResult`), and the conversation after one event (`Snapshot`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
+from pydantic import TypeAdapter
+
+from agui_client._run.observers import RunEnd
+from agui_client._tools.context import ToolExecution
+from agui_client.errors import AGUIError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
+
+    from agui_client._protocol.warnings import ProtocolWarning
+    from agui_client._run.engine import Engine
+    from agui_client._transport.client import Attempt
+    from agui_client._transport.response import ResponseInfo
+
+T = TypeVar("T")
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An event, and the conversation with that event in it."""
+
+    event: Event
+    """The event."""
+    messages: list[Message]
+    """The messages, the event's change included; never changed afterwards."""
+    state: Any
+    """The state, the event's change included; any JSON value, to be read only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """When things happened, in seconds since the run was started; None for what did not happen."""
+
+    connect: float | None = None
+    """Until the response's headers were there; None for agents in this process."""
+    first_event: float | None = None
+    """Until the first event."""
+    first_text: float | None = None
+    """Until the first piece of a text message."""
+    total: float | None = None
+    """Until the run ended."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult:
+    """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
+
+    Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
+    messages, usage, attempts and timings are about all of them.
+    """
+
+    thread_id: str
+    """The conversation."""
+    run_id: str
+    """The run, as it was asked for; of several rounds the last."""
+    text: str
+    """The last assistant message this run wrote, outside subagents; empty if it wrote none."""
+    result: Any
+    """The result in RUN_FINISHED, any JSON value; None if there was none."""
+    outcome: RunFinishedOutcome | None
+    """The outcome of the run, to `match` on: success, interrupt or cancelled; None if it did not finish."""
+    interrupts: list[Interrupt]
+    """The interrupts that the agent waits for; answer all of them with `resume=`."""
+    pending_tool_calls: list[ToolCall]
+    """Calls of this run that nobody answered yet; answer them with `tool_results=`, apart from those that an interrupt
+    is about (its `tool_call_id`), which the agent goes on with itself."""
+    new_messages: list[Message]
+    """The messages that were not there when the run began."""
+    messages: list[Message]
+    """The whole conversation."""
+    state: Any
+    """The state as the run left it; any JSON value, to be read only."""
+    usage: list[TokenUsage] = field(default_factory=list["TokenUsage"])
+    """Tokens per provider and model; a count that was not reported is None, not zero (USAGE-1)."""
+    warnings: list[ProtocolWarning] = field(default_factory=list["ProtocolWarning"])
+    """The deviations from the protocol that were tolerated; empty for a conforming agent."""
+    timings: Timings = field(default_factory=Timings)
+    """When things happened."""
+    response: ResponseInfo | None = None
+    """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
+    attempts: list[Attempt] = field(default_factory=list["Attempt"])
+    """Every POST that was tried, why, and what became of it; empty for agents in this process."""
+    tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
+    """The tools that were run here, in the order they were begun."""
+    incomplete_ids: list[str] = field(default_factory=list[str])
+    """The messages and tool calls that the run began and did not complete; empty when it finished."""
+    aborted: bool = False
+    """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
+
+    def __repr__(self) -> str:
+        outcome = self.outcome.type if self.outcome else "aborted" if self.aborted else None
+        text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
+        waiting = f", interrupts={len(self.interrupts)}" if self.interrupts else ""
+        if self.pending_tool_calls:
+            waiting += f", pending_tool_calls={len(self.pending_tool_calls)}"
+        return (
+            f"RunResult(outcome={outcome!r}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
+            f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
+        )
+
+    def parse(self, shape: type[T]) -> T:
+        """Read the run's result as a type of your own.
+
+        The `result` of RUN_FINISHED is read if there is one, otherwise the final text as JSON.
+
+        Args:
+            shape: A pydantic model, dataclass, or any type pydantic can validate.
+
+        Returns:
+            An instance of it.
+
+        Raises:
+            pydantic.ValidationError: It does not fit, or the text is not JSON.
+        """
+        adapter = TypeAdapter(shape)
+        if self.result is not None:
+            return adapter.validate_python(self.result)
+        return adapter.validate_json(self.text)
+
+
+def build_result(engine: Engine) -> RunResult:
+    """Sum up a call, over or not."""
+    outcome, run_input, conversation = engine.outcome, engine.input, engine.conversation
+    messages = conversation.messages
+    new_messages = [message for message in messages if message.id not in engine.known_ids]
+    kept = {entry.interrupt_id for entry in engine.kept_entries}
+    is_void = engine.is_behind
+    requests = [request for scope in engine.scopes for request in scope.requests]
+    return RunResult(
+        thread_id=run_input.thread_id,
+        run_id=latest_run_id(engine),
+        text=_text(engine, messages if engine.setup.is_replay else new_messages),
+        result=outcome.finished.result if outcome.finished and not is_void else None,
+        # Stopped between two runs: the outcome of the last one is not the call's.
+        outcome=None if is_void or engine.is_aborted_between_runs else outcome.outcome,
+        interrupts=[] if is_void else [each for each in outcome.interrupts if each.id not in kept],
+        pending_tool_calls=[] if is_void else pending_calls(engine),
+        new_messages=new_messages,
+        messages=messages,
+        state=conversation.state,
+        usage=aggregate_token_usage([usage for each in engine.outcomes for usage in each.usage]),
+        warnings=engine.warnings.records(),
+        timings=_timings(engine),
+        response=requests[-1].response if requests else None,
+        attempts=[attempt for request in requests for attempt in request.attempts],
+        tool_executions=list(engine.executions.values()),
+        incomplete_ids=list(engine.pipeline.verifier.left_open),
+        aborted=engine.is_aborted or engine.is_aborted_between_runs,
+    )
+
+
+def annotate(failure: Exception | None, result: RunResult) -> None:
+    """Note on an exception, if there is one, where it happened, and what had arrived."""
+    if isinstance(failure, AGUIError):
+        failure.thread_id, failure.run_id, failure.partial = result.thread_id, result.run_id, result
+    elif failure is not None:
+        # The agent's, a middleware's or a hook's own exception: it stays what it is, and says where it happened.
+        failure.add_note(f"in run {result.run_id!r} of thread {result.thread_id!r}")
+
+
+def run_end(engine: Engine, failure: Exception | None) -> RunEnd:
+    """Sum up the present run for observers.
+
+    Args:
+        engine: The call.
+        failure: The exception that the run failed with; None if it did not fail.
+    """
+    outcome = engine.outcome.outcome
+    ending = "aborted" if engine.is_aborted else "nothing" if outcome is None else outcome.type
+    return RunEnd(
+        run_id=latest_run_id(engine),
+        ending=None if failure is not None else ending,
+        error=failure,
+        events=engine.pipeline.count,
+        usage=engine.outcome.usage,
+        timings=_timings(engine),
+        attempts=[attempt for scope in engine.scopes for request in scope.requests for attempt in request.attempts],
+        warnings=len(engine.warnings.records()),
+    )
+
+
+def latest_run_id(engine: Engine) -> str:
+    """Return the id of the run that was asked for; of a replay, of the last run that was replayed."""
+    started = engine.outcome.started
+    return started.run_id if started is not None and engine.setup.is_replay else engine.input.run_id
+
+
+def pending_calls(engine: Engine) -> list[ToolCall]:
+    """Return the calls without a result: those that the server named, or else those of the run (TOOL-9)."""
+    named = dict.fromkeys(engine.outcome.named_pending or engine.outcome.tool_call_ids)
+    if not named:
+        return []
+    conversation = engine.conversation
+    answered = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
+    calls = [conversation.reducer.tool_call(each) for each in named if each not in answered]
+    return [call for call in calls if call is not None]
+
+
+def _text(engine: Engine, candidates: Sequence[Message]) -> str:
+    """Return the last text that the run streamed or, if it streamed none, the last one of its snapshots."""
+    outcome = engine.outcome
+    streamed = map(engine.conversation.reducer.text_of, reversed(outcome.text_message_ids))
+    restated = (
+        message.content
+        for message in reversed(candidates)
+        if isinstance(message, AssistantMessage)
+        and message.subagent_run_id is None
+        and message.id in outcome.restated_ids
+    )
+    return next((text for text in chain(streamed, restated) if text), "")
+
+
+def _timings(engine: Engine) -> Timings:
+    def since(moment: float | None) -> float | None:
+        """Return the seconds from the beginning of the call."""
+        return None if moment is None else moment - engine.started_at
+
+    def first(moments: Iterable[float | None]) -> float | None:
+        """Return the first moment that came."""
+        return next((moment for moment in moments if moment is not None), None)
+
+    return Timings(
+        connect=first(request.connect_seconds for scope in engine.scopes for request in scope.requests),
+        first_event=since(first(outcome.first_event_at for outcome in engine.outcomes)),
+        first_text=since(first(outcome.first_text_at for outcome in engine.outcomes)),
+        total=since(engine.ended_at),
+    )

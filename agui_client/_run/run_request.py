@@ -1,0 +1,186 @@
+"""The request of one call: whatever can be refused is refused here, before anything changes or is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+
+from agui_client._tools.approval import Approve
+from agui_client._tools.context import BoundCall
+from agui_client._tools.results import tool_messages
+from agui_client.conversation import Mark
+from agui_client.errors import ToolError, UsageError
+from agui_client.messages import prompt_messages
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message, ResumeEntry, ToolCall
+
+    from agui_client._protocol.warnings import WarningLog
+    from agui_client._tools.toolset import OfferedTool
+    from agui_client.conversation import Conversation
+    from agui_client.messages import Prompt
+    from agui_client.options import RunOptions
+
+
+class RunRequest:
+    """A call, checked against the conversation.
+
+    Args:
+        conversation: The conversation.
+        prompt: The prompt.
+        options: The keywords of the call.
+
+    Raises:
+        UsageError: The call cannot be carried out.
+        InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+    """
+
+    def __init__(self, conversation: Conversation, prompt: Prompt, options: RunOptions) -> None:
+        results = options.get("tool_results", {})
+        entries = conversation.resume_entries(options.get("resume"))
+        self._conversation = conversation
+        self._answers = results
+        self._approvals = {key: value for key, value in results.items() if isinstance(value, Approve)}
+        self.unanswered = conversation.check_results(results)
+        """The pending calls that stay without an answer."""
+        self.postponed = self.unanswered if results else []
+        """The pending calls that stay pending, because others were answered and these were not."""
+        self.results = tool_messages({key: value for key, value in results.items() if key not in self._approvals})
+        """The answers to tool calls."""
+        self.prompts = prompt_messages(prompt)
+        """The messages that the prompt adds."""
+        self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
+        """The input of the first run, its tools left out."""
+
+    @property
+    def added(self) -> list[Message]:
+        """The messages that the call adds before its first run."""
+        return [*self.results, *self.prompts]
+
+    def check_tools(self, offered: Mapping[str, OfferedTool]) -> dict[str, tuple[ToolCall, Approve]]:
+        """Check answers to tool calls against the tools that are offered.
+
+        Args:
+            offered: The tools of the first run, by name.
+
+        Returns:
+            The approved calls to execute before the first run, with their approvals, by call id.
+
+        Raises:
+            UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
+        """
+        approved: dict[str, tuple[ToolCall, Approve]] = {}
+        for tool_call_id, answer in self._answers.items():
+            call = self._conversation.reducer.tool_call(tool_call_id)
+            assert call is not None
+            tool = offered.get(call.function.name)
+            if self._conversation.is_unreported(tool_call_id):
+                # Executed for a run that then never started: the approval is repeated with the call.
+                if answer != Approve():
+                    raise UsageError(
+                        f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
+                    )
+            elif isinstance(answer, Approve):
+                self._check_approval(call, answer, tool)
+                approved[tool_call_id] = call, answer
+            elif answer is None or isinstance(answer, bool):
+                _refuse_verdict(call, answer, tool)
+        return approved
+
+    def add_to_conversation(self) -> RunAgentInput:
+        """Add the messages of the call to the conversation; return the input with all messages."""
+        self._conversation.add_results(self.results)
+        self._conversation.add_messages(self.prompts)
+        return self.input.model_copy(update={"messages": self._conversation.messages})
+
+    def warn(self, warnings: WarningLog) -> None:
+        """Report the calls that are left without an answer (TOOL-10)."""
+        if self.unanswered:
+            names = ", ".join(map(repr, self.unanswered))
+            without = f"the conversation goes on without results of tool calls {names}; see tool_results="
+            warnings.add("TOOL-10", without)
+
+    def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
+        refusal = f"tool_results approves {call.id!r}, "
+        if call.id in self._conversation.marked(Mark.EXECUTED):
+            raise UsageError(f"{refusal}whose function was called before; give its result instead")
+        if call.id in self._conversation.marked(Mark.INCOMPLETE) and approval.arguments is None:
+            raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
+        if tool is None or tool.toolset is None:
+            raise UsageError(
+                f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"
+            )
+        if approval.arguments is not None:
+            try:
+                tool.bind(call.id, approval.arguments)
+            except ToolError as error:
+                raise UsageError(f"{refusal}with arguments that do not do: {error}; nothing was sent") from error
+
+
+def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
+    """Refuse a yes or no to a call that wants approval: it would reach the agent as the call's result."""
+    if (
+        tool is not None
+        and tool.toolset is not None
+        and tool.toolset.approval(BoundCall(call.id, call.function.name, {})) != "never"
+    ):
+        raise UsageError(
+            f"tool_results answers {call.id!r}, a call of {call.function.name!r} that wants approval, with {answer!r}; "
+            "say Approve() or Deny(), or give the tool's result as text"
+        )
+
+
+def composed_input(
+    conversation: Conversation, options: RunOptions, messages: list[Message], entries: Sequence[ResumeEntry] = ()
+) -> RunAgentInput:
+    """Return the input of a run, its tools left out.
+
+    Args:
+        conversation: The thread and its state.
+        options: The keywords of the call.
+        messages: The messages to send.
+        entries: The answers to interrupts.
+
+    Raises:
+        UsageError: An option has a value that cannot be sent.
+    """
+    try:
+        return RunAgentInput(
+            thread_id=conversation.thread_id,
+            run_id=options.get("run_id") or str(uuid4()),
+            messages=messages,
+            state=conversation.state,
+            context=list(options.get("context", ())) or None,
+            forwarded_props=options.get("forwarded_props"),
+            resume=list(entries) or None,
+        )
+    except ValidationError as error:
+        refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UsageError(f"the run input cannot be made: {refused}; nothing was sent") from None
+
+
+def next_input(before: RunAgentInput, conversation: Conversation, entries: Sequence[ResumeEntry]) -> RunAgentInput:
+    """Return the input of the run that follows another in the same call, its tools left out.
+
+    Args:
+        before: The input of the run before it.
+        conversation: The messages and the state to send.
+        entries: The answers to the interrupts of the run before.
+    """
+    changes: dict[str, Any] = {
+        "run_id": str(uuid4()),
+        "tools": None,
+        "messages": conversation.messages,
+        "state": conversation.state,
+        "resume": list(entries) or None,
+    }
+    return before.model_copy(update=changes)
+
+
+def with_conversation(run_input: RunAgentInput, conversation: Conversation) -> RunAgentInput:
+    """Return an input with the messages and the state that the conversation has now."""
+    return run_input.model_copy(update={"messages": conversation.messages, "state": conversation.state})

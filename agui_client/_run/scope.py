@@ -1,0 +1,94 @@
+"""The run that is going on, for everything that is called inside it: a context variable.
+
+An agent's `run` and its middleware, and every agent that they run in turn, find here the run that they belong to: the
+log of its warnings, the options of its caller, its observers. Outside a run, and between two events, there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.observers import Observers
+    from agui_client._transport.client import Attempt
+    from agui_client._transport.http_source import HttpSource
+    from agui_client.options import RunOptions
+
+CURRENT_SCOPE: ContextVar[RunScope | None] = ContextVar("agui_client.run", default=None)
+"""The run that the running code belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent as observers of its runs see it."""
+
+    agent_id: str
+    """The id of the agent in the application."""
+    name: str | None
+    """The id, if the application chose it; None for a generated one."""
+    description: str
+    """The purpose of the agent; may be empty."""
+    url: str | None
+    """The address of a remote agent, without user, password and query; None for one in this process."""
+
+
+def current_scope() -> RunScope | None:
+    """Return the run that the calling code belongs to; None outside a run."""
+    return CURRENT_SCOPE.get()
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class RunScope:
+    """One run of a call."""
+
+    agent: AgentInfo
+    """The agent that is run."""
+    input: RunAgentInput
+    """The input of the run, before middleware."""
+    warnings: WarningLog = field(repr=False)
+    """The log of the call's warnings."""
+    observers: Observers = field(repr=False)
+    """The observers of the call."""
+    owner: object = field(repr=False)
+    """The agent object whose verb was called; `options` are meant for it alone."""
+    options: RunOptions = field(repr=False)
+    """The keywords that the caller gave."""
+    first: RunScope | None = field(default=None, repr=False)
+    """The first run of the same call; None if this is it."""
+    parent: RunScope | None = field(default_factory=current_scope, repr=False)
+    """The run inside which the call was made; None if there was none."""
+    requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
+    """The requests that were posted for this run, in order."""
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Make this the current run of the code in the block."""
+        token = CURRENT_SCOPE.set(self)
+        try:
+            yield
+        finally:
+            CURRENT_SCOPE.reset(token)
+
+    @property
+    def may_have_started(self) -> bool:
+        """Whether a run that was called may have begun to work: not if no request of it can have."""
+        return not self.requests or any(request.may_have_started for request in self.requests)
+
+    def attempt_start(self, number: int, url: str) -> dict[str, str]:
+        """Call `on_attempt_start`; return the headers that observers add to the request."""
+        return self.observers.attempt_start(self, number, url)
+
+    def attempt_end(self, attempt: Attempt, error: BaseException | None) -> None:
+        """Call `on_attempt_end`."""
+        self.observers.attempt_end(self, attempt, error)
+
+    def options_for(self, agent: object) -> RunOptions:
+        """Return the caller's keywords for an agent: headers meant for one server are never sent to another."""
+        return self.options if agent is self.owner else {}

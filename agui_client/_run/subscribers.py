@@ -1,0 +1,240 @@
+"""Subscribers: the hooks of an agent's subscribers, called during a run, and the mutations that they return.
+
+Hooks are looked up by event type, so that one that nobody overrides costs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ag_ui import core
+
+from agui_client._protocol.reduce import Change
+from agui_client._run.hooks import UNSET, HookContext, HookReturn, Mutation, Subscriber
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from agui_client.conversation import Conversation
+
+Hook: TypeAlias = Callable[..., HookReturn]
+
+# Combining and testing flags costs as much as an event may.
+_NO_CHANGE = Change.NONE
+_EFFECT_HOOKS: dict[Change, tuple[str, ...]] = {
+    Change.NONE: (),
+    Change.MESSAGES: ("on_messages_changed",),
+    Change.STATE: ("on_state_changed",),
+    Change.MESSAGES | Change.STATE: ("on_messages_changed", "on_state_changed"),
+}
+_MESSAGE_ENDS = (core.TextMessageEndEvent, core.ReasoningMessageEndEvent, core.ToolCallResultEvent)
+_ALL_EFFECT_HOOKS = ("on_messages_changed", "on_state_changed", "on_new_message", "on_new_tool_call")
+
+
+class Subscription:
+    """A subscriber's place on an agent; as a context manager it ends with the block."""
+
+    def __init__(self, subscribers: Subscribers, subscriber: Subscriber) -> None:
+        self._subscribers = subscribers
+        self._subscriber = subscriber
+
+    def unsubscribe(self) -> None:
+        """Stop calling the subscriber's hooks; idempotent."""
+        self._subscribers.remove(self._subscriber)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.unsubscribe()
+
+
+class EventSubscriber(Subscriber):
+    """A function as a subscriber to one type of event.
+
+    Args:
+        event_type: The class of events.
+        function: Called with the event, and with the `HookContext` if it takes two arguments.
+    """
+
+    def __init__(self, event_type: type[core.BaseEvent], function: Callable[..., Any]) -> None:
+        self.event_type = event_type
+        self._function = function
+        self._takes_context = _positional_count(function) > 1
+
+    def call(self, event: core.BaseEvent, context: HookContext) -> HookReturn:
+        """Call the function."""
+        returned: HookReturn = self._function(event, context) if self._takes_context else self._function(event)
+        return returned
+
+
+class Subscribers:
+    """The subscribers of an agent, in the order they came."""
+
+    def __init__(self, members: Sequence[Subscriber] = ()) -> None:
+        self.members = list(members)
+        """The subscribers; the list is replaced, never changed, when one comes or goes."""
+
+    def add(self, subscriber: Subscriber) -> Subscription:
+        """Add a subscriber; its hooks are called from the next event on."""
+        self.members = [*self.members, subscriber]
+        return Subscription(self, subscriber)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Remove a subscriber, if it is there."""
+        self.members = [other for other in self.members if other is not subscriber]
+
+
+class HookCalls:
+    """Calls the hooks of one run.
+
+    Args:
+        subscribers: The subscribers.
+        context: The run, as hooks see it.
+        conversation: The conversation that mutations change.
+    """
+
+    def __init__(self, subscribers: Subscribers, context: HookContext, conversation: Conversation) -> None:
+        self._subscribers = subscribers
+        self._context = context
+        self._conversation = conversation
+        self._members: list[Subscriber] = []
+        self._hooks: dict[type[core.BaseEvent] | str, list[Hook]] = {}
+        self._watches_effects = False
+        self._mutated = _NO_CHANGE
+
+    def concern(self, event: core.Event) -> bool:
+        """Whether there are hooks to call for an event."""
+        return bool(self._hooks_for(event)) or self._watches_effects
+
+    async def deliver(self, event: core.Event, apply: Callable[[core.Event], Change] | None = None) -> Change:
+        """Call the hooks of an event, apply it unless one of them stops it, and call the hooks about its effects.
+
+        Args:
+            event: The event.
+            apply: Reduces it; None for the result of a tool, which the conversation has already.
+
+        Returns:
+            The parts of the conversation that the event and the hooks changed.
+        """
+        is_wanted = await self._call(self._hooks_for(event), event)
+        change = Change.MESSAGES if apply is None else apply(event) if is_wanted else _NO_CHANGE
+        if self._watches_effects:
+            touched = change if self._mutated is _NO_CHANGE else change | self._mutated
+            for moment in _EFFECT_HOOKS[touched]:
+                await self._tell(moment)
+            await self._tell_complete(event)
+        return change if self._mutated is _NO_CHANGE else change | self._take_mutated()
+
+    async def tell(self, moment: str, *details: object) -> None:
+        """Call the hooks of one moment of the run.
+
+        Args:
+            moment: The name of the hook.
+            details: Its arguments, before the context.
+        """
+        await self._tell(moment, *details)
+        self._conversation.notify(self._take_mutated())
+
+    async def _tell(self, moment: str, *details: object) -> None:
+        if self._members is not self._subscribers.members:
+            self._refresh()
+        found = self._hooks.get(moment)
+        if found is None:
+            found = self._hooks[moment] = _overriding(self._members, moment)
+        if found:
+            await self._call(found, *details)
+
+    def _take_mutated(self) -> Change:
+        mutated, self._mutated = self._mutated, _NO_CHANGE
+        return mutated
+
+    def _hooks_for(self, event: core.Event) -> list[Hook]:
+        """Return the hooks of an event, in the order of the subscribers."""
+        if self._members is not self._subscribers.members:
+            self._refresh()
+        kind = type(event)
+        found = self._hooks.get(kind)
+        if found is None:
+            found = self._hooks[kind] = _event_hooks(self._members, event)
+        return found
+
+    async def _call(self, hooks: Sequence[Hook], *details: object) -> bool:
+        """Call hooks and apply the mutations that they return; return whether none stopped the propagation."""
+        try:
+            for hook in hooks:
+                returned = hook(*details, self._context)
+                if returned is None:
+                    continue
+                mutation = await returned if isinstance(returned, Awaitable) else returned
+                if isinstance(mutation, Mutation):
+                    self._apply(mutation)
+                    if mutation.stop_propagation:
+                        return False
+        except StopAsyncIteration as error:
+            # Out of the stream's iteration it would pass for the stream's end (PEP 479).
+            raise RuntimeError("a hook raised StopAsyncIteration") from error
+        return True
+
+    async def _tell_complete(self, event: core.Event) -> None:
+        reducer = self._conversation.reducer
+        if isinstance(event, _MESSAGE_ENDS):
+            if (message := reducer.message(event.message_id)) is not None:
+                await self._tell("on_new_message", message)
+        elif isinstance(event, core.ToolCallEndEvent) and (call := reducer.tool_call(event.tool_call_id)) is not None:
+            await self._tell("on_new_tool_call", call)
+
+    def _apply(self, mutation: Mutation) -> None:
+        if mutation.messages is not None:
+            self._conversation.reducer.set_messages(mutation.messages)
+            self._mutated |= Change.MESSAGES
+        if mutation.state is not UNSET:
+            self._conversation.reducer.set_state(mutation.state)
+            self._mutated |= Change.STATE
+
+    def _refresh(self) -> None:
+        """Look hooks up anew, at the start and when somebody subscribes or leaves in the middle of the run."""
+        self._members = self._subscribers.members
+        self._hooks.clear()
+        self._watches_effects = any(_overriding(self._members, moment) for moment in _ALL_EFFECT_HOOKS)
+
+
+def _event_hooks(subscribers: Sequence[Subscriber], event: core.Event) -> list[Hook]:
+    name = f"on_{event.type.value.lower()}_event"
+    hooks: list[Hook] = []
+    for subscriber in subscribers:
+        if isinstance(subscriber, EventSubscriber):
+            if isinstance(event, subscriber.event_type):
+                hooks.append(subscriber.call)
+        else:
+            hooks += _overriding([subscriber], "on_event") + _overriding([subscriber], name)
+    return hooks
+
+
+def _overriding(subscribers: Sequence[Subscriber], name: str) -> list[Hook]:
+    """Return the hooks of a name that a subscriber overrides, rather than inherits empty."""
+    return [
+        getattr(subscriber, name)
+        for subscriber in subscribers
+        if getattr(type(subscriber), name, None) is not getattr(Subscriber, name, None) or name in vars(subscriber)
+    ]
+
+
+def _positional_count(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return 2
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    count = sum(parameter.kind in kinds for parameter in parameters)
+    if not count:
+        raise UsageError("a function given to on() must take the event, and may take the run's context after it")
+    return count

@@ -1,0 +1,305 @@
+"""Execution of tool calls: checked, approved, called side by side, and answered with messages for the agent (TOOL-10).
+
+A call is executed at most once, and only by a toolset that offered its tool in the run that made the call (SEC-2).
+Posting the next run is the engine's.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import anyio
+from ag_ui.core import Interrupt, Message, ToolCall, ToolMessage
+
+from agui_client._concurrency import side_by_side
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.warnings import WarningLog
+from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
+from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
+from agui_client._tools.function import LEFT_IN_THREAD, call_function
+from agui_client._tools.tool_limits import ToolLimits
+from agui_client._tools.toolset import OfferedTool
+from agui_client.errors import ToolError
+from agui_client.messages import Part
+
+_logger = logging.getLogger("agui_client.tools")
+_APPROVALS_AT_ONCE = 64
+"""The number of approvers, or threads of one, that are called at the same time."""
+_Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
+"""The final status, the content of the result, and the error of an execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A run whose tool calls are executed."""
+
+    thread_id: str
+    """The id of the conversation."""
+    run_id: str
+    """The id of the run."""
+    messages: Sequence[Message]
+    """The conversation when the run was over."""
+    state: Any
+    """The state when the run was over."""
+    offered: Mapping[str, OfferedTool]
+    """The tools that were offered in the run, by name."""
+
+
+def sort_calls(
+    pending: Sequence[ToolCall],
+    offered: Mapping[str, OfferedTool],
+    *,
+    interrupts: Sequence[Interrupt],
+    withheld: Mapping[str, str],
+    are_named: bool,
+    warnings: WarningLog,
+) -> tuple[list[ToolCall], bool]:
+    """Sort out the pending calls of a run that are executed here.
+
+    Args:
+        pending: The calls of the run that have no result.
+        offered: The tools that were offered in the run.
+        interrupts: The interrupts of the run: calls that they are about are the agent's.
+        withheld: The calls that are not executed, by id, with the reason why.
+        are_named: Whether the agent named its pending calls itself (TOOL-9).
+        warnings: The log that gets oddities.
+
+    Returns:
+        The calls to execute, and whether others wait for the caller.
+    """
+    interrupted = {interrupt.tool_call_id for interrupt in interrupts}
+    ours: list[ToolCall] = []
+    is_waiting = False
+    for call in pending:
+        tool = offered.get(call.function.name)
+        if call.id in interrupted:
+            continue
+        if (why := withheld.get(call.id)) is not None:
+            warnings.add("TOOL-11", f"tool call {quoted(call.id)} is left to the application: {why}")
+            is_waiting = True
+        elif are_named if tool is None else tool.toolset is not None:
+            ours.append(call)
+        elif tool is not None:
+            is_waiting = True
+        else:
+            name = quoted(call.function.name)
+            warnings.add("TOOL-11", f"a call to {name}, which was not offered, is taken for the agent's own")
+    return ours, is_waiting
+
+
+@dataclass
+class ToolExecutor:
+    """Executes the tool calls of one call's runs.
+
+    Args:
+        approve: The approver; None leaves calls that wait for approval to the caller.
+        limits: The time limits, and the number of tools that run at once.
+        record: Called with every change of an execution: for "running" and for the final status in the task that
+            executes the tool, for progress in the event loop's thread.
+        notify: Awaited with every change, in order, before the execution goes on.
+    """
+
+    approve: Approver | None
+    limits: ToolLimits
+    record: Callable[[ToolExecution], None]
+    notify: Callable[[ToolExecution], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
+        """The limit of approvals that are requested at the same time."""
+        self.turns = anyio.CapacityLimiter(self.limits.at_once)
+        """The limit of tools that run at the same time."""
+
+    async def execute(
+        self, calls: Sequence[ToolCall], run: ToolRun, approvals: Mapping[str, Approve] | None = None
+    ) -> list[ToolMessage]:
+        """Execute calls side by side.
+
+        Args:
+            calls: The calls.
+            run: The run that made them, or that they belong to now.
+            approvals: The approvals that were given already, by the id of the call.
+
+        Returns:
+            The results in the order of the calls; a call that nobody here may approve has none.
+        """
+        tasks = [ToolCallTask(call, run, self, (approvals or {}).get(call.id)) for call in calls]
+        await side_by_side([step for task in tasks for step in (task.run, task.notify_progress)])
+        return [task.message for task in tasks if task.message is not None]
+
+
+class ToolCallTask:
+    """The task that executes one call.
+
+    Args:
+        call: The call.
+        run: The run that made it.
+        executor: The executor, for limits, approvals and records.
+        approval: An approval that was given already.
+    """
+
+    def __init__(self, call: ToolCall, run: ToolRun, executor: ToolExecutor, approval: Approve | None) -> None:
+        self.message: ToolMessage | None = None
+        """The result for the agent; None if the call is left to the caller."""
+        self._call, self._run, self._executor, self._approval = call, run, executor, approval
+        self._tool = run.offered.get(call.function.name)
+        description = self._tool.definition.description if self._tool else ""
+        self._execution = ToolExecution(call.id, call.function.name, "waiting", description=description)
+        self._unsent: deque[ToolExecution] = deque()
+        self._sending = anyio.Lock()
+        self._has_news = anyio.Event()
+        self._is_over = False
+        self._began: float | None = None
+        executor.record(self._execution)
+
+    async def run(self) -> None:
+        """Execute the call, or make its message say why it was not."""
+        try:
+            try:
+                ending = await self._execute()
+            except ToolError as error:
+                ending = "failed", error.message, type(error.__cause__ or error).__qualname__
+            if ending is not None:
+                await self._end(*ending)
+        except BaseException:
+            if self.message is None:
+                self._give_up()
+            raise
+        finally:
+            self._is_over = True
+            self._has_news.set()
+
+    def _give_up(self) -> None:
+        """Record that the call was not executed, or not to its end."""
+        if self._execution.status == "running":
+            name, call = quoted(self._call.function.name), quoted(self._call.id)
+            _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
+        self._change(status="cancelled", error="cancelled")
+
+    async def notify_progress(self) -> None:
+        """Notify of progress until the call is over: reports come from threads that know of no task."""
+        while not self._is_over:
+            await self._has_news.wait()
+            self._has_news = anyio.Event()
+            await self._notify()
+
+    async def _execute(self) -> _Ending | None:
+        if self._tool is None or self._tool.toolset is None:
+            known = ", ".join(self._run.offered) or "none"
+            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {known}.")
+        given = None if self._approval is None else self._approval.arguments
+        # The agent's arguments need not even be whole if an approval has brought all of them.
+        call = self._bind(self._tool, given)
+        self._change(arguments=copy.deepcopy(call.arguments))
+        await self._notify()
+        decision = self._approval or await self._decide(self._tool, call)
+        if not isinstance(decision, Approve):
+            return None if decision is None else ("denied", decision.reason, "denied")
+        if decision.arguments is not None and decision.arguments is not given:
+            call = self._bind(self._tool, decision.arguments)
+        return await self._call_tool(self._tool, call)
+
+    def _bind(self, tool: OfferedTool, edited: Mapping[str, Any] | None) -> BoundCall:
+        """Check the agent's arguments, or those of an approval."""
+        try:
+            return tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
+        except ToolError as error:
+            # Never a violation of the protocol (TOOL-2): the agent gets to know which call it was.
+            problem = ":" if edited is None else " was approved with other arguments, but"
+            raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
+
+    async def _decide(self, tool: OfferedTool, call: BoundCall) -> Approve | Deny | None:
+        request = ApprovalRequest(tool=tool.definition, arguments=call.arguments, **self._circumstances())
+        async with self._executor.approvals:
+            if not await _needs_approval(tool, call, request):
+                return Approve()
+            return await _decision(self._executor.approve, request, self._executor.limits.approval)
+
+    async def _call_tool(self, tool: OfferedTool, call: BoundCall) -> _Ending:
+        own = tool.owner.timeout(call)
+        limit = self._executor.limits.timeout if own is None else own
+        async with self._executor.turns:
+            self._change(status="running", arguments=copy.deepcopy(call.arguments))
+            await self._notify()
+            self._began = time.monotonic()
+            arguments = copy.deepcopy(call.arguments)
+            ctx = ToolContext(name=call.name, arguments=arguments, on_report=self._report, **self._circumstances())
+            with anyio.move_on_after(limit):
+                return "succeeded", await tool.call(call, ctx), None
+        late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
+        return "timed out", late, "timeout"
+
+    def _circumstances(self) -> dict[str, Any]:
+        ids = {"tool_call_id": self._call.id, "thread_id": self._run.thread_id, "run_id": self._run.run_id}
+        return {**ids, "messages": tuple(self._run.messages), "state": self._run.state}
+
+    def _report(self, progress: Any) -> None:
+        if len(self._unsent) >= MOST_REPORTS:
+            # A subscriber takes its time: it gets this report with the next one.
+            self._unsent.pop()
+        self._change(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
+        self._has_news.set()
+
+    async def _end(self, status: ToolStatus, content: str | list[Part], error: str | None) -> None:
+        why = content if error is not None and isinstance(content, str) else None
+        self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=why)
+        seconds = None if self._began is None else time.monotonic() - self._began
+        self._change(status=status, message=self.message, seconds=seconds, error=error)
+        ids = {"thread_id": self._run.thread_id, "run_id": self._run.run_id, "tool_call_id": self._call.id}
+        about = {**ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
+        name, call = quoted(self._call.function.name), quoted(self._call.id)
+        _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": about})
+        await self._notify()
+
+    def _change(self, **changes: Any) -> None:
+        self._execution = replace(self._execution, **changes)
+        self._unsent.append(self._execution)
+        self._executor.record(self._execution)
+
+    async def _notify(self) -> None:
+        """Notify of all changes in their order, also while one notification takes its time."""
+        async with self._sending:
+            while self._unsent:
+                await self._executor.notify(self._unsent.popleft())
+
+
+async def _needs_approval(tool: OfferedTool, call: BoundCall, request: ApprovalRequest) -> bool:
+    """Whether a call waits for approval: deny by default, so only a plain no counts as no."""
+    try:
+        rule: object = tool.owner.approval(call)
+        answer = await _answer(rule, request, f"approval rule of {request.name}") if callable(rule) else rule
+    except Exception:
+        _logger.exception("the approval rule of %s failed, so the call waits for approval", request.name)
+        return True
+    return answer is not False and answer != "never"
+
+
+async def _decision(approve: Approver | None, request: ApprovalRequest, seconds: float | None) -> Approve | Deny | None:
+    """Have a call approved or denied; None if there is no approver."""
+    if approve is None:
+        return None
+    call = quoted(request.tool_call_id)
+    with anyio.move_on_after(seconds):
+        try:
+            answer = await _answer(approve, request, f"approval of call {call}")
+        except Exception:
+            _logger.exception("the approval of call %s failed, so it is denied", call)
+            return Deny("The approval of this tool call failed, so it was not carried out.")
+        if not isinstance(answer, bool | Approve | Deny):
+            _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
+        return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
+    return Deny(f"Nobody approved this tool call within {seconds:g} seconds, so it was not carried out.")
+
+
+async def _answer(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:
+    """Call a rule or an approver with a request that it may change without any effect."""
+    own = replace(request, arguments=copy.deepcopy(request.arguments), tool=request.tool.model_copy(deep=True))
+    return await call_function(partial(function, own), what, LEFT_IN_THREAD)

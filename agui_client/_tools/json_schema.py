@@ -1,0 +1,170 @@
+"""JSON Schemas that servers wrote: checking values by them, completing values with their defaults (INT-7, SEC-2).
+
+The work is bounded and nothing is fetched: `pattern` and `format` are not checked, and a schema that is large, broken,
+or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from agui_client._protocol.problems import LONGEST_PATH
+from agui_client._protocol.schema import is_array, is_object
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+_MOST_VALUES = 1000
+_MOST_PROBLEMS = 10
+_LONGEST_LIMIT = 200
+_ADDRESSES = ("$schema", "$id", "id", "$anchor")
+"""Keywords that make a part of a schema a document of its own, with references that are not followed here."""
+
+
+def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """Check a value by a schema.
+
+    Args:
+        schema: A JSON Schema, of whatever provenance.
+        value: The value as JSON.
+
+    Returns:
+        A text for each of the first problems, such as `$.year: minimum is 2000`: the place, the keyword and its limit,
+        never the value. Nothing if the schema cannot be used.
+    """
+    # Loaded when there is a schema: few interrupts carry one, and the import is not small.
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    library: Any = validators  # its types leave `extend` out
+    root = dict(schema)
+    try:
+        if not is_usable(root, _MOST_VALUES):
+            return []
+        dialect: Any = library.validator_for({"$schema": root.get("$schema", "")}, default=Draft202012Validator)
+        if not dialect(dialect.META_SCHEMA).is_valid(root):
+            return []
+        nothing_else: Registry[Any] = Registry()
+        validator: Validator = library.extend(dialect, _KEYWORDS)(root, registry=nothing_else)
+        return list(dict.fromkeys(map(_problem, islice(validator.iter_errors(value), _MOST_PROBLEMS))))
+    except Exception:
+        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string.
+        return []
+
+
+def plainly(problems: list[str]) -> str:
+    """Join problems into one text that names places without the root, such as `year: minimum is 2000`."""
+    return "; ".join(problem.removeprefix("$").removeprefix(": ").removeprefix(".") for problem in problems)
+
+
+def with_defaults(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """Complete an object with the defaults of its schema's properties.
+
+    Args:
+        schema: A JSON Schema.
+        value: A JSON object.
+
+    Returns:
+        A new object; the given members first, in their order.
+    """
+    completed = dict(value)
+    properties = schema.get("properties")
+    for name, each in properties.items() if is_object(properties) else ():
+        if is_object(each) and "default" in each and name not in value:
+            completed[name] = copy.deepcopy(each["default"])
+    return completed
+
+
+def is_usable(schema: dict[str, Any], most: int) -> bool:
+    """Check that a schema refers to nothing but its own parts, and stays small when its references are followed.
+
+    Args:
+        schema: A JSON Schema.
+        most: The most values that it may have, those counted again that are referred to again.
+    """
+    sizes: dict[str, int] = {}
+
+    def size(value: Any) -> int:
+        """Count the values."""
+        if not is_object(value):
+            return 1 + sum(map(size, value)) if is_array(value) else 1
+        if value is not schema and any(isinstance(value.get(name), str) for name in _ADDRESSES):
+            return most + 1
+        reference = value.get("$ref")
+        return 1 + sum(map(size, value.values())) + (referred(reference) if isinstance(reference, str) else 0)
+
+    def referred(reference: str) -> int:
+        """Count the values of a part that is referred to; its size is computed once."""
+        if reference not in sizes:
+            sizes[reference] = 0  # a part that refers to itself, as a tree does, does not grow by that
+            part = referred_part(schema, reference)
+            sizes[reference] = most if part is None else size(part)
+        return sizes[reference]
+
+    try:
+        return size(schema) <= most
+    except RecursionError:
+        return False
+
+
+def referred_part(schema: dict[str, Any], reference: str) -> Any:
+    """Return the part of a schema that a local reference is to; None for any other reference."""
+    at: Any = schema
+    for step in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
+        at = at.get(step) if is_object(at) else None
+    return at
+
+
+def _problem(error: ValidationError) -> str:
+    where = cut_short(error.json_path, LONGEST_PATH)
+    if not isinstance(error.validator, str):
+        return f"{where}: nothing may stand there"
+    limit = error.validator_value
+    if error.validator == "required" and is_array(limit) and is_object(error.instance):
+        limit = [name for name in limit if name not in error.instance]
+    return f"{where}: {error.validator} is {cut_short(json.dumps(limit, ensure_ascii=False), _LONGEST_LIMIT)}"
+
+
+def cut_short(text: str, longest: int) -> str:
+    """Cut a text that is too long."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+# --- keywords for which the library tries patterns, or compares everything with everything
+
+
+def _additional_properties(validator: Any, of: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    if not is_object(instance) or "patternProperties" in schema:
+        return
+    for name in (each for each in instance if each not in schema.get("properties", {})):
+        if of is False:
+            yield ValidationError("", path=[name])
+        else:
+            yield from validator.descend(instance[name], of, path=name)
+
+
+def _unique_items(validator: Any, is_wanted: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    texts = [json.dumps(item, sort_keys=True) for item in instance] if is_wanted and is_array(instance) else []
+    if len(set(texts)) < len(texts):
+        yield ValidationError("")
+
+
+def _unchecked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+    return iter(())
+
+
+_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
+_KEYWORDS: Mapping[str, Callable[..., Iterator[ValidationError]]] = {
+    **dict.fromkeys(_UNCHECKED, _unchecked),
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+}

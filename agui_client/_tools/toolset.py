@@ -1,0 +1,309 @@
+"""Toolsets: tools that are offered, approved and called together; and the toolsets of one call.
+
+The loop asks a toolset and knows no function types: a list of functions is one toolset, a connection to a server with
+tools of its own is another.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, TypeAlias, cast
+
+from ag_ui.core import RunAgentInput, Tool
+
+from agui_client._protocol.open_items import quoted
+from agui_client._tools.approval import ApprovalRule
+from agui_client._tools.arguments import bound_by_schema
+from agui_client._tools.context import BoundCall, ToolContext
+from agui_client._tools.function import FunctionTool, call_function
+from agui_client.errors import ToolError, ToolsetError, UsageError
+from agui_client.messages import Part, content_of
+
+FAILED = "The tool failed because of an internal error of the application."
+"""The agent's message for an exception that is not a `ToolError`: the details may be none of its business."""
+
+_logger = logging.getLogger("agui_client.tools")
+
+
+class Toolset(ABC):
+    """Tools that are offered, approved and called together; as an async context manager it may hold a connection.
+
+    Entered before the first run of a call and left after the last one, in one task.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, exc_type: Any, exc_value: BaseException | None, traceback: Any) -> bool | None:
+        """Close what `__aenter__` opened."""
+        return None
+
+    @abstractmethod
+    async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
+        """List the tools to offer in one run.
+
+        Args:
+            ctx: The input of the run, with its own `tools` empty: tools may depend on the user or the state.
+
+        Returns:
+            The definitions, in order.
+        """
+
+    @abstractmethod
+    async def call(self, call: BoundCall, ctx: ToolContext) -> object:
+        """Execute a tool call.
+
+        Args:
+            call: The call, as `bind` returned it.
+            ctx: The circumstances of the call.
+
+        Returns:
+            The result: text, a content part or a list of them, or any value with a JSON form.
+
+        Raises:
+            ToolError: The agent gets its message; the message of any other exception is logged and not sent.
+        """
+
+    def approval(self, call: BoundCall) -> ApprovalRule:
+        """Return the rule by which a call waits for approval: never, unless a subclass says otherwise."""
+        return "never"
+
+    def timeout(self, call: BoundCall) -> float | None:
+        """Return the time that a call may take, in seconds; None for the call's `ToolLimits.timeout`."""
+        return None
+
+    def bind(self, tool: Tool, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
+        """Check the arguments of a call by the tool's JSON Schema, and complete them by its defaults (SEC-2).
+
+        Args:
+            tool: The definition that the agent was offered.
+            tool_call_id: The id of the call.
+            arguments: The agent's JSON text, where nothing at all stands for no arguments; or a person's edits.
+
+        Raises:
+            ToolError: The arguments are broken or do not fit; the message tells the agent which, and why.
+        """
+        return BoundCall(tool_call_id, tool.name, bound_by_schema(tool.parameters or {}, arguments))
+
+
+class FunctionToolset(Toolset):
+    """Functions of the application as a toolset.
+
+    Args:
+        functions: The functions; two of one name are refused when they are offered.
+    """
+
+    def __init__(self, functions: Iterable[FunctionTool[..., Any]]) -> None:
+        self._listed = list(functions)
+        self._functions = {function.name: function for function in self._listed}
+
+    async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
+        """List all functions."""
+        return [function.definition for function in self._listed]
+
+    async def call(self, call: BoundCall, ctx: ToolContext) -> object:
+        """Call the function: a coroutine function in this task, any other in a worker thread."""
+        return await self._functions[call.name].call(call, ctx)
+
+    def approval(self, call: BoundCall) -> ApprovalRule:
+        """Return the function's rule."""
+        return self._functions[call.name].approval
+
+    def timeout(self, call: BoundCall) -> float | None:
+        """Return the function's time limit."""
+        return self._functions[call.name].timeout
+
+    def bind(self, tool: Tool, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
+        """Check the arguments by the types of the function's parameters."""
+        return self._functions[tool.name].bind(arguments, tool_call_id)
+
+
+ToolLike: TypeAlias = Tool | FunctionTool[..., Any]
+"""A function as a tool, or the definition of a tool that is answered elsewhere."""
+ToolSource: TypeAlias = "Sequence[ToolLike | Toolset] | Toolset | Callable[[RunAgentInput], Sequence[ToolLike]]"
+"""Tools and toolsets, or a function that chooses tools for each run: by user, state or context."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that was offered in a run, with the toolset that executes it."""
+
+    definition: Tool
+    """The definition that the agent was offered."""
+    toolset: Toolset | None = None
+    """The toolset that the tool belongs to; None for a tool that is answered elsewhere."""
+
+    def bind(self, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
+        """Check the arguments of a call.
+
+        Args:
+            tool_call_id: The id of the call.
+            arguments: The agent's JSON text, or a person's edits.
+
+        Raises:
+            ToolError: They do not fit, or the toolset failed, which is logged.
+        """
+        with _only_tool_errors(self.definition.name, "while its arguments were validated"):
+            return self.owner.bind(self.definition, tool_call_id, arguments)
+
+    async def call(self, call: BoundCall, ctx: ToolContext) -> str | list[Part]:
+        """Execute a call; its context has ended when this returns or raises.
+
+        Args:
+            call: The bound call.
+            ctx: The circumstances of the call.
+
+        Returns:
+            The result as the content of a tool message: see `content_of`.
+
+        Raises:
+            ToolError: The tool raised it; or it raised another exception or returned something without a JSON form,
+                which is logged here with its traceback and becomes a failure without details.
+        """
+        try:
+            with _only_tool_errors(self.definition.name, f"in call {quoted(ctx.tool_call_id)}"):
+                execute = partial(self.owner.call, call, ctx)
+                return content_of(await call_function(execute, self.definition.name))
+        finally:
+            ctx.ended.set()
+
+    @property
+    def owner(self) -> Toolset:
+        """The toolset; asking for it is an error where the tool is answered elsewhere."""
+        if self.toolset is None:
+            raise UsageError(f"{self.definition.name!r} is answered elsewhere: there is no function to call")
+        return self.toolset
+
+
+class CallTools:
+    """The tools of one call: a block that opens its toolsets, lists their tools for each run, and closes them.
+
+    Args:
+        source: The tools.
+    """
+
+    def __init__(self, source: ToolSource) -> None:
+        self._source: Any = [source] if isinstance(source, Toolset) else source
+        # A tool can be called, too, and would be taken for a function that chooses.
+        self._is_chooser = callable(self._source) and not isinstance(self._source, FunctionTool)
+        self._stack = AsyncExitStack()
+        self.offered: Mapping[str, OfferedTool] = {}
+        """The tools of the latest run, by name."""
+
+    async def __aenter__(self) -> Self:
+        """Open the toolsets, one after the other.
+
+        Raises:
+            ToolsetError: One of them failed; those already open are closed.
+        """
+        try:
+            for toolset in () if self._is_chooser else _items(self._source):
+                if isinstance(toolset, Toolset):
+                    with _toolset_errors(toolset, "could not be opened, so nothing was sent"):
+                        await self._stack.enter_async_context(toolset)
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(self, exc_type: Any, exc_value: BaseException | None, traceback: Any) -> None:
+        """Close the toolsets, the last one first; none of them changes how the call ends."""
+        try:
+            await self._stack.__aexit__(exc_type, exc_value, traceback)
+        except Exception as error:
+            if exc_value is not None and not isinstance(exc_value, Exception):
+                # A toolset that lost its connection cancelled this task, and says why only now.
+                raise ToolsetError(f"a toolset failed during the call: {_cause(error)}") from error
+            _logger.exception("a toolset failed while it was closed")
+
+    async def offer(self, run_input: RunAgentInput) -> list[Tool]:
+        """List the tools of one run, and keep them in `offered`.
+
+        Args:
+            run_input: The input of the run, apart from its tools.
+
+        Returns:
+            The definitions, in order.
+
+        Raises:
+            UsageError: One is no tool, or cannot be called; two have one name; or there is no list of them.
+            ToolsetError: A toolset could not list its tools.
+        """
+        try:
+            items = _items(self._source(run_input) if self._is_chooser else self._source)
+        except StopAsyncIteration as error:
+            # Out of an iteration it would pass for its end (PEP 479).
+            raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
+        own: list[FunctionTool[..., Any]] = [each for each in items if isinstance(each, FunctionTool)]
+        functions = FunctionToolset(own)
+        found: dict[str, OfferedTool] = {}
+        for item in items:
+            for tool in await self._offered(item, functions, run_input):
+                if tool.definition.name in found:
+                    name = tool.definition.name
+                    raise UsageError(f"two tools are named {name!r}; an agent could not distinguish them")
+                found[tool.definition.name] = tool
+        self.offered = found
+        return [tool.definition for tool in found.values()]
+
+    async def _offered(self, item: object, functions: FunctionToolset, run_input: RunAgentInput) -> list[OfferedTool]:
+        match item:
+            case Tool():
+                return [OfferedTool(item)]
+            case FunctionTool(is_method=True):
+                name = repr(item.name)
+                raise UsageError(f"{name} is a method; offer it with its instance, as shop.order and not Shop.order")
+            case FunctionTool():
+                return [OfferedTool(item.definition, functions)]
+            case Toolset() if not self._is_chooser:
+                with _toolset_errors(item, "could not list its tools, so the run was not sent"):
+                    listed = await item.tools(run_input)
+                if not all(isinstance(cast("object", tool), Tool) for tool in listed):
+                    raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
+                return [OfferedTool(tool, item) for tool in listed]
+            case Toolset():
+                why = "a toolset; give it in a list: it chooses for each run itself"
+                raise UsageError(f"a function chose {item!r}, {why}")
+            case _:
+                raise UsageError(f"tools= takes @tool functions and ag_ui.core.Tool definitions, not {item!r}")
+
+
+def _items(source: object) -> list[object]:
+    if isinstance(source, Iterable):
+        return list(cast("Iterable[object]", source))
+    raise UsageError(f"tools= takes a list of tools, or a plain function that returns one, not {source!r}")
+
+
+@contextmanager
+def _toolset_errors(toolset: Toolset, failed: str) -> Generator[None]:
+    """Translate exceptions of a toolset."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise ToolsetError(f"the toolset {toolset!r} {failed}: {_cause(error)}") from error
+
+
+def _cause(error: BaseException) -> str:
+    """Name an exception, or the first one in a group: task groups wrap the only one that says anything."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _only_tool_errors(tool_name: str, when: str) -> Generator[None]:
+    """Let errors for the agent through, and log all others."""
+    try:
+        yield
+    except ToolError:
+        raise
+    except Exception as error:
+        _logger.exception("tool %s failed %s", tool_name, when)
+        raise ToolError(FAILED) from error

@@ -1,0 +1,268 @@
+"""Reaching an agent: its address, the client and its connections, the request of a POST (SSE-2, PB-2)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.cookiejar import CookieJar
+from importlib.util import find_spec
+from typing import Protocol, TypeAlias
+
+import anyio.lowlevel
+import httpx
+
+from agui_client._transport.credentials import Credentials, Headers
+from agui_client._transport.response import ACCEPTED, EVENT_STREAM, address_of, is_event_stream
+from agui_client._transport.retry import RetryPolicy
+from agui_client._transport.timeouts import Timeouts
+from agui_client.errors import UsageError
+
+DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
+_PORTS = 65536
+_HAS_HTTP2 = find_spec("h2") is not None
+"""Whether the extra `http2` is installed; runs then use HTTP/2 with servers that offer it."""
+_FIXED_HEADERS = {
+    "accept": EVENT_STREAM,
+    "accept-encoding": ACCEPTED,
+    "cache-control": "no-store",
+    "content-type": "application/json",
+}
+
+ClientSource: TypeAlias = httpx.AsyncClient | Callable[[], httpx.AsyncClient]
+"""An HTTP client, or a function that makes one for each run."""
+Address: TypeAlias = httpx.URL
+"""An address that was checked."""
+AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
+"""Any `httpx.Auth`, or (user, password) for HTTP basic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One POST of a run, and its outcome."""
+
+    reason: str
+    """The reason for it: "first attempt", or the end of the attempt before."""
+    address: str
+    """The address it went to, without user, password and query."""
+    seconds: float
+    """Seconds until its response's headers were there, or it failed."""
+    status_code: int | None = None
+    """The HTTP status; None without a response."""
+    error: str | None = None
+    """The reason for its failure; None if an event stream came back."""
+
+
+class AttemptObserver(Protocol):
+    """An observer of one run's attempts."""
+
+    def attempt_start(self, number: int, url: str) -> Mapping[str, str]:
+        """Handle that a request is about to be posted; return headers that are added to it."""
+        ...
+
+    def attempt_end(self, attempt: Attempt, error: BaseException | None) -> None:
+        """Handle that it was answered with an event stream, or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request of one run; nothing of it is shown that may be secret (SEC-9)."""
+
+    body: bytes = field(repr=False)
+    """The `RunAgentInput` as JSON."""
+    url: Address | None = field(default=None, repr=False)
+    """The address to post it to; None for the agent's."""
+    may_find_nothing: bool = False
+    """Whether 204 No Content is an answer: an empty stream."""
+    headers: Headers | None = field(default=None, repr=False)
+    """Headers for this run, which stand over the agent's."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """The time limits of the run."""
+    observer: AttemptObserver | None = field(default=None, repr=False)
+    """The observer of its attempts; None without one."""
+
+
+class Transport:
+    """The way to an agent: its address, credentials, retries and HTTP client.
+
+    Without a client of the caller's, each run has one of its own: nothing stays open between runs, no cookie is
+    carried over, and the agent works in any event loop. `keep_client()` trades that for kept connections.
+
+    Args:
+        url: The agent's address.
+        auth: Any `httpx.Auth` or (user, password).
+        credentials: The headers of each attempt.
+        retry: The rules for trying again.
+        http_client: A client to use instead, or a function that makes one for each run.
+        max_event_bytes: The largest frame that is accepted, in bytes.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: AuthSource | None = None,
+        credentials: Credentials | None = None,
+        retry: RetryPolicy | None = None,
+        http_client: ClientSource | None = None,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+    ) -> None:
+        self.url = _checked(url)
+        """The agent's address, a user and password included."""
+        self.credentials = credentials or Credentials(None)
+        """The headers of each attempt."""
+        self.retry = retry or RetryPolicy()
+        """The rules for trying again."""
+        self.max_event_bytes = max_event_bytes
+        """The largest frame that is accepted, in bytes."""
+        self._auth = _auth_of(auth)
+        self._given = http_client
+        self._kept: httpx.AsyncClient | None = None
+        self._kept_in, self._keepers = object(), 0
+
+    @property
+    def address(self) -> str:
+        """The URL without the parts that may be secret: user, password, query."""
+        return address_of(self.url)
+
+    def resolve(self, address: str) -> Address:
+        """Return another address of the agent's, given absolute or relative to its own.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        return _checked(address, self.url)
+
+    async def send(
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
+    ) -> httpx.Response:
+        """Send the POST and return as soon as the response's headers are there (SSE-2, PB-2)."""
+        limits = request.timeouts
+        # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
+        timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
+        headers.update(_FIXED_HEADERS)
+        post = client.build_request("POST", _bare(url), content=request.body, headers=headers, timeout=timeout)
+        post.stream = _Content(request.body)
+        # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
+        auth = self._auth or _auth_in(url) or client.auth
+        if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
+            auth = _StreamingAuth(auth)
+        return await client.send(post, stream=True, follow_redirects=False, auth=auth)
+
+    def client(self) -> AbstractAsyncContextManager[httpx.AsyncClient]:
+        """Return the client for one run; leaving it closes it, unless it is the caller's or a kept one."""
+        if self._kept is not None and self._kept_in is anyio.lowlevel.current_token().native_token:
+            return nullcontext(self._kept)
+        if isinstance(self._given, httpx.AsyncClient):
+            return nullcontext(self._given)
+        return self._make_client(http2=_HAS_HTTP2)
+
+    def keep_client(self) -> None:
+        """Keep one client and its connections for runs in this event loop, until every keeper dropped it."""
+        self._keepers += 1
+        if self._kept is None and not isinstance(self._given, httpx.AsyncClient):
+            # Of an HTTP/2 connection that runs share, httpcore resets no stream that is left (encode/httpcore#943).
+            self._kept, self._kept_in = self._make_client(http2=False), anyio.lowlevel.current_token().native_token
+
+    async def drop_client(self) -> None:
+        """Close the kept client, if there is no other keeper."""
+        self._keepers = max(0, self._keepers - 1)
+        if self._kept is not None and not self._keepers:
+            kept, self._kept = self._kept, None
+            await kept.aclose()
+
+    def _make_client(self, *, http2: bool) -> httpx.AsyncClient:
+        if callable(self._given):
+            return self._given()
+        verify = _ssl_context(is_needed=self.url.scheme == "https")
+        return httpx.AsyncClient(verify=verify, cookies=_NoCookies(), http2=http2)
+
+
+class _NoCookies(CookieJar):
+    """A jar that stays empty: no cookie is carried from one run to another (SEC-9)."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Ignore the cookies of a response."""
+
+
+class _StreamingAuth(httpx.Auth):
+    """An auth that reads responses, but no event streams, or all events would come at the end of the run."""
+
+    def __init__(self, auth: httpx.Auth) -> None:
+        self._auth = auth
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Do the same as httpx, except for event streams."""
+        if self._auth.requires_request_body:
+            await request.aread()
+        with closing(self._auth.auth_flow(request)) as flow:
+            following = next(flow)
+            while True:
+                response = yield following
+                if not is_event_stream(response):
+                    await response.aread()
+                try:
+                    following = flow.send(response)
+                except StopIteration:
+                    return
+
+
+class _Content(httpx.AsyncByteStream, AsyncIterator[bytes]):
+    """The request's content; httpx's own iterates a generator, which an abort would leave suspended."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._unsent: list[bytes] = []
+
+    def __aiter__(self) -> _Content:
+        self._unsent = [self._content]
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._unsent:
+            raise StopAsyncIteration
+        return self._unsent.pop()
+
+
+@lru_cache(maxsize=2)
+def _ssl_context(*, is_needed: bool) -> ssl.SSLContext:
+    """Return the settings of TLS, made once: loading the certificate store takes tens of milliseconds.
+
+    Plain HTTP does without it. No certificate is trusted then, so a connection that wants TLS after all fails.
+    """
+    return httpx.create_ssl_context() if is_needed else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _auth_of(given: object) -> httpx.Auth | None:
+    match given:
+        case None | httpx.Auth():
+            return given
+        case (str(user), str(password)):
+            return httpx.BasicAuth(user, password)
+        case _:
+            raise UsageError("auth is an httpx.Auth, or a pair of texts: user and password")
+
+
+def _auth_in(url: httpx.URL) -> httpx.Auth | None:
+    return httpx.BasicAuth(url.username, url.password) if url.userinfo else None
+
+
+def _checked(url: str, base: Address | None = None) -> Address:
+    try:
+        parsed = base.join(url) if base else httpx.URL(url)
+    except (httpx.InvalidURL, TypeError, ValueError) as error:
+        # Behind the colon its text quotes a part of the url, which may be a password that stands in the wrong place.
+        raise UsageError(f"the agent's url cannot be read: {str(error).partition(':')[0]}") from None
+    if parsed.port is not None and not 0 < parsed.port < _PORTS:
+        raise UsageError(f"the agent's url names a port that there cannot be: ports are 1 to {_PORTS - 1}")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise UsageError("the agent's url must start with http:// or https:// and a host: http://localhost:8000/agent")
+    return parsed
+
+
+@lru_cache(maxsize=64)
+def _bare(url: httpx.URL) -> httpx.URL:
+    """Return a URL without credentials, which httpx would write into its log lines."""
+    return url.copy_with(username=None, password=None)

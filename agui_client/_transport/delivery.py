@@ -1,0 +1,179 @@
+"""Delivery: post a run until the server answers with an event stream, and record every attempt (SSE-3, SSE-8).
+
+Another attempt is made only before the agent has begun: after a refreshed credential, to where the same origin points,
+or as the retry policy allows. A redirect that would change the POST or its body is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+
+import anyio
+import httpx
+
+from agui_client._transport import response as responses
+from agui_client._transport.client import Attempt, Request, Transport
+from agui_client._transport.clock import Clock
+from agui_client._transport.response import EVENT_STREAM, Body, ResponseInfo, address_of
+from agui_client.errors import AGUIError, HTTPStatusError, TransportError, UnexpectedContentTypeError
+
+_logger = logging.getLogger("agui_client.transport")
+_HOPEFUL = (401, 429, 503)
+"""Statuses about which the caller can do something; the error says what."""
+_MAX_REDIRECTS = 5
+_SNIPPET = 512
+
+
+class Delivery:
+    """The attempts of one run.
+
+    Args:
+        transport: The way to the agent.
+        request: The request to post.
+        clock: The run's time limits.
+    """
+
+    def __init__(self, transport: Transport, request: Request, clock: Clock) -> None:
+        self.attempts: list[Attempt] = []
+        """The attempts so far, in order."""
+        self.response: ResponseInfo | None = None
+        """The latest response; None before the first one's headers are there."""
+        self.may_have_started = False
+        """Whether the agent may have begun to work."""
+        self._transport, self._request, self._clock = transport, request, clock
+        self._url = request.url or transport.url
+        self._redirected_to: httpx.URL | None = None
+        self._status: int | None = None
+        self._redirects, self._generation, self._is_renewed = 0, 0, False
+        self._repeated: Counter[bool] = Counter()
+
+    async def deliver(self, client: httpx.AsyncClient) -> Body:
+        """Post the run.
+
+        Args:
+            client: The HTTP client.
+
+        Returns:
+            The event stream that came back, not yet read.
+
+        Raises:
+            TransportError: The server did not accept it; `attempts` lists every attempt.
+            StopAsyncIteration: The run was interrupted.
+        """
+        reason = "first attempt"
+        while True:
+            try:
+                return await self._attempt(client, reason)
+            except TransportError as error:
+                self.may_have_started = self.may_have_started and error.may_have_started
+                following = await self._reason_to_go_on(error)
+                if following is None:
+                    if isinstance(error, HTTPStatusError) and error.status_code in _HOPEFUL:
+                        error.add_note(self._transport.retry.explain(error))
+                    raise
+                reason = following
+
+    async def _attempt(self, client: httpx.AsyncClient, reason: str) -> Body:
+        began, number, observer = self._clock.elapsed, len(self.attempts) + 1, self._request.observer
+        failure: str | None = "stopped"
+        cause: Exception | None = None
+        added: Mapping[str, str] = {} if observer is None else observer.attempt_start(number, str(self._url))
+        try:
+            body, failure = await self._send(client, added), None
+            return body
+        except StopAsyncIteration:
+            raise
+        except Exception as error:
+            # Exceptions of the application's own functions may quote credentials.
+            failure = str(error) if isinstance(error, AGUIError) else type(error).__name__
+            cause = None if self._redirected_to else error
+            raise
+        finally:
+            attempt = Attempt(reason, address_of(self._url), self._clock.elapsed - began, self._status, failure)
+            self.attempts.append(attempt)
+            if observer is not None:
+                observer.attempt_end(attempt, cause)
+            # Not the error's text, which may quote what the server wrote.
+            outcome = "accepted" if failure is None else self._status or "no response"
+            _logger.debug("attempt %d: %s; %s", number, reason, outcome)
+
+    async def _send(self, client: httpx.AsyncClient, added: Mapping[str, str]) -> Body:
+        clock, request, transport = self._clock, self._request, self._transport
+        self._redirected_to, self._status = None, None
+        self._generation = transport.credentials.generation
+        headers = await transport.credentials.headers(request.headers, clock, is_renewed=self._is_renewed)
+        headers.update(added)
+        clock.restart()
+        self.may_have_started = True
+        response = await clock.wait_for_response(transport.send(client, self._url, headers, request))
+        self._status = response.status_code
+        self.response = responses.describe(response)
+        return await self._accepted(response)
+
+    async def _accepted(self, response: httpx.Response) -> Body:
+        """Return the body if the response is an event stream or may be empty; otherwise close it and raise."""
+        body = Body(response)
+        if responses.is_event_stream(response) or (self._request.may_find_nothing and response.status_code == 204):
+            return body
+        try:
+            raise self._refusal(response, await body.read_text(self._clock))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await body.aclose()
+
+    def _refusal(self, response: httpx.Response, body: str) -> TransportError:
+        """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
+        where = f"{address_of(response.url)} answered {response.status_code} {response.reason_phrase}".rstrip()
+        if response.is_success:
+            media_type = responses.media_type_of(response)
+            where += f" with {media_type or 'no content type'} instead of {EVENT_STREAM}; is this the agent's address?"
+            message = f"{where} The body starts: {body[:_SNIPPET]!r}"
+            return UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
+        if response.next_request is not None:
+            url = response.next_request.url
+            refusal = self._refusal_to_follow(response.status_code, url)
+            # A password in the redirect's address is not the agent's.
+            self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
+            where += f" and points to {address_of(url)}{refusal}"
+        message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
+        return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
+
+    async def _reason_to_go_on(self, error: TransportError) -> str | None:
+        """Wait until another attempt is due, and return the reason for it; None if there is none."""
+        if isinstance(error, HTTPStatusError):
+            if error.status_code == 401 and self._transport.credentials.can_refresh and not self._is_renewed:
+                self._is_renewed = True
+                await self._transport.credentials.refresh(self._clock, self._generation)
+                return "401, and the credentials were renewed"
+            if self._redirected_to is not None:
+                self._redirects += 1
+                self._url = self._redirected_to
+                return f"redirected with {error.status_code}"
+        return await self._pause_before_repeating(error)
+
+    async def _pause_before_repeating(self, error: TransportError) -> str | None:
+        policy, is_refusal = self._transport.retry, isinstance(error, HTTPStatusError)
+        if self._repeated[is_refusal] >= policy.allowance(error):
+            return None
+        self._repeated[is_refusal] += 1
+        seconds = policy.wait_before(self._repeated[is_refusal], error)
+        if seconds >= self._clock.left:
+            return None
+        await self._clock.wait_for_caller(anyio.sleep(seconds))
+        what = f"{error.status_code}, Retry-After" if isinstance(error, HTTPStatusError) else "no connection"
+        return f"{what}; waited {seconds:.2f} s"
+
+    def _refusal_to_follow(self, status: int, url: httpx.URL) -> str:
+        """Return the reason for which a redirect is not followed; empty if it is."""
+        if _origin(url) != _origin(self._url):
+            unasked = "neither the conversation nor credentials are sent there unasked"
+            return f", another origin; {unasked}: use that address if it is the agent's"
+        if status not in (307, 308):
+            return ", but the POST would become a GET there: use that address"
+        return "" if self._redirects < _MAX_REDIRECTS else f", and {_MAX_REDIRECTS} redirects were followed already"
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)

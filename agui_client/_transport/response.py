@@ -1,0 +1,177 @@
+"""A response: its head, of which some may be shown (SSE-3, SEC-9), and its body, read chunk by chunk (SSE-9).
+
+The body can be left without a trace at any point. Its content coding is undone here, in pieces of bounded size: httpx
+unpacks each read whole, and a kilobyte that was packed twice becomes gigabytes before anybody can count them.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import anyio
+import anyio.lowlevel
+import httpx
+
+if TYPE_CHECKING:
+    from agui_client._transport.clock import Clock
+
+EVENT_STREAM = "text/event-stream"
+_SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
+"""Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
+_SECRET_VALUE = re.compile("[?#@]")
+"""The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseInfo:
+    """The HTTP response that carried a run."""
+
+    status_code: int
+    """The HTTP status."""
+    headers: Mapping[str, str]
+    """Response headers, names in lower case; those that may carry secrets read "[redacted]"."""
+    http_version: str
+    """The version of HTTP, such as "HTTP/1.1"."""
+
+
+@lru_cache(maxsize=64)
+def address_of(url: httpx.URL) -> str:
+    """Return a URL without the parts that may be secret: user, password and query."""
+    return str(url.copy_with(username=None, password=None, query=None, fragment=None))
+
+
+def describe(response: httpx.Response) -> ResponseInfo:
+    """Return the record of a response for the result."""
+    headers = dict.fromkeys(response.headers, "[redacted]") | headers_to_show(response)
+    return ResponseInfo(response.status_code, headers, response.http_version)
+
+
+def headers_to_show(response: httpx.Response) -> dict[str, str]:
+    """Return the headers without those that may carry secrets."""
+    shown = [(name, value) for name, value in response.headers.items() if not _SECRET_NAME.search(name)]
+    return {name: value for name, value in shown if not _SECRET_VALUE.search(value)}
+
+
+def media_type_of(response: httpx.Response) -> str:
+    """Return the type of the body, in lower case and without parameters; empty if the response names none."""
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_event_stream(response: httpx.Response) -> bool:
+    """Return whether the response carries a run (SSE-3)."""
+    return response.is_success and media_type_of(response) == EVENT_STREAM
+
+
+ACCEPTED = "gzip"
+"""The codings that requests accept."""
+_LARGEST_PIECE = 256 * 1024
+_UNPACKED = ("gzip", "x-gzip", "deflate")
+_CODINGS = (*_UNPACKED, "compress", "x-compress", "br", "zstd")
+_REFUSAL_LIMIT = 64 * 1024
+_REFUSAL_SECONDS = 5.0
+_FINAL_READS = 10_000
+"""More chunks than one read from a socket can hold; a body that gives more without waiting is no network's."""
+
+
+class Body:
+    """The bytes of one response, its content coding undone.
+
+    Args:
+        response: The response, its body not yet read.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        # A response made by hand, as tests do with a MockTransport, was read when it was made, and unpacked.
+        is_read = response.is_stream_consumed
+        self._packed = cast("AsyncGenerator[bytes]", response.aiter_bytes() if is_read else response.aiter_raw())
+        codings = [] if is_read else _codings_of(response.headers.get("content-encoding", ""))
+        self.chunks = _unpacked(self._packed, codings) if codings else self._packed
+        """The content, read by read."""
+
+    async def read_text(self, clock: Clock) -> str:
+        """Return the text of a refusal, as far as it comes soon: at most 64 KiB."""
+        content = bytearray()
+        with suppress(httpx.HTTPError, StopAsyncIteration):
+            while not clock.is_interrupted and len(content) < _REFUSAL_LIMIT:
+                chunk = await clock.wait(self.chunks.__anext__(), _REFUSAL_SECONDS)
+                if chunk is None:
+                    break
+                content += chunk
+        return content[:_REFUSAL_LIMIT].decode("utf-8", "replace")
+
+    def shut(self) -> None:
+        """Close the connection at once, without waiting for anything, if no other run shares it."""
+        # Streams of HTTP/2 share one connection, and transports that are no network have none.
+        stream = self._response.extensions.get("network_stream")
+        if stream is None or not self._response.http_version.startswith("HTTP/1"):
+            return
+        if (connection := stream.get_extra_info("socket")) is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    async def aclose(self) -> None:
+        """Close the response. Idempotent."""
+        if not self._response.is_closed:  # Otherwise it was read to its end, and with it every generator.
+            await _finish(self.chunks)
+            await _finish(self._packed)
+            await self._response.aclose()
+
+
+async def _finish(chunks: AsyncGenerator[bytes]) -> None:
+    """Let the generators inside httpx run to their end, by cancelling a read.
+
+    Dropping them half-way leaves the closing to the garbage collector, which costs a task on asyncio and a
+    ResourceWarning on trio. A cancelled read closes the connection at once on both.
+    """
+    with anyio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
+        scope.cancel()
+        for _ in range(_FINAL_READS):
+            if not await anext(chunks, b""):
+                return
+        await chunks.aclose()
+
+
+def _codings_of(content_encoding: str) -> list[str]:
+    """Return the codings that a Content-Encoding names; other words in it, such as "none", mean nothing."""
+    named = [name.strip().lower() for name in content_encoding.split(",")]
+    return [name for name in named if name in _CODINGS]
+
+
+async def _unpacked(packed: AsyncIterator[bytes], codings: list[str]) -> AsyncGenerator[bytes]:
+    """Undo gzip or deflate; bytes behind the end of the packed content are left out.
+
+    Args:
+        packed: The body.
+        codings: The codings that it is packed with, at least one.
+
+    Yields:
+        The content in pieces of at most 256 KiB.
+
+    Raises:
+        httpx.DecodingError: It cannot be unpacked.
+    """
+    if len(codings) > 1 or codings[0] not in _UNPACKED:
+        raise httpx.DecodingError(f"it is packed as {', '.join(codings)}; the request accepts {ACCEPTED}, once")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: the content's header tells gzip from zlib
+    async for chunk in packed:
+        waiting, is_full = chunk, False
+        while (waiting or is_full) and not unpacker.eof:
+            try:
+                piece = unpacker.decompress(waiting, _LARGEST_PIECE)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            waiting, is_full = unpacker.unconsumed_tail, len(piece) == _LARGEST_PIECE
+            if piece:
+                yield piece
+            if is_full:
+                # A read may hold a thousand pieces, and nothing but time-outs and an abort ends that.
+                await anyio.lowlevel.checkpoint()

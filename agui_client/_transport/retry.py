@@ -1,0 +1,131 @@
+"""Trying again: only what cannot have started work, and never once an event has arrived.
+
+A run costs money, so a POST is repeated only if the agent certainly has not begun: no connection was made, or the
+server refused and sent a Retry-After. A refreshed credential and a redirect are not retries; see `delivery`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from agui_client import errors
+from agui_client.errors import HTTPStatusError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The number of times a run is posted again, and the waits before.
+
+    Waits grow exponentially, with jitter; a server's `Retry-After` takes their place. No wait goes beyond
+    `Timeouts.total`.
+    """
+
+    connect: int = 2
+    """Number of repetitions after a connection could not be made: nothing was sent."""
+    status: int = 0
+    """Number of repetitions after a 429 or 503 with a `Retry-After`: the server refused, and the run never started."""
+    first_wait: float = 0.2
+    """Seconds before the first repetition, at most; each further one may wait twice as long."""
+    max_wait: float = 60.0
+    """The longest wait in seconds; after a longer Retry-After, the run is not posted again."""
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "status", "first_wait", "max_wait"):
+            value: object = getattr(self, name)
+            is_time = "wait" in name
+            meaning = "a number of seconds" if is_time else "how often to try again, 0 or more"
+            if not isinstance(value, int | float if is_time else int) or isinstance(value, bool) or not value >= 0:
+                raise errors.UsageError(f"RetryPolicy.{name} is {meaning}, not {value!r}")
+
+    def explain(self, error: BaseException) -> str:
+        """Say in words whether an error is retried under this policy, and why.
+
+        Args:
+            error: An error that a run raised, or might raise.
+
+        Returns:
+            A sentence or two for people.
+        """
+        return _judge(error, self)[1]
+
+    def allowance(self, error: errors.TransportError) -> int:
+        """Return how often an error of this kind is followed by another attempt; 0 if never."""
+        return _judge(error, self)[0]
+
+    def wait_before(self, repetition: int, error: errors.TransportError) -> float:
+        """Return how long to wait before trying again.
+
+        Args:
+            repetition: 1 for the first repetition.
+            error: The error of the last attempt.
+
+        Returns:
+            Seconds: the server's Retry-After, or else exponentially more each time, with jitter.
+        """
+        if isinstance(error, HTTPStatusError) and (seconds := retry_after(error)) is not None:
+            return seconds
+        longest = min(self.first_wait * 2.0 ** min(repetition - 1, 1000), self.max_wait)  # more would be no float
+        return random.uniform(min(self.first_wait, self.max_wait) / 2, longest)
+
+
+def retry_after(error: HTTPStatusError) -> float | None:
+    """Read from a refusal when to come back (RFC 9110, 10.2.3).
+
+    Args:
+        error: The refusal.
+
+    Returns:
+        Seconds from now; None if it does not say, or not so that it can be read.
+    """
+    value = error.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _judge(error: BaseException, policy: RetryPolicy) -> tuple[int, str]:
+    """Return how often the policy tries again after an error, and why."""
+    match error:
+        case errors.ConnectError() | errors.ConnectTimeoutError() if not error.may_have_started:
+            return policy.connect, f"No connection was made, so nothing was sent: {_times(policy.connect, 'connect')}."
+        case HTTPStatusError(status_code=code) if code in (429, 503):
+            return _judge_refusal(error, policy)
+        case HTTPStatusError(status_code=401):
+            return 0, "Never tried again by itself: give on_unauthorized=, which refreshes the credentials once."
+        case HTTPStatusError(status_code=code):
+            reason = f"{code} would be the answer again, or the agent may be at work"
+        case errors.RunFailedError():
+            reason = "the agent took the run and reported that it failed"
+        case errors.TransportError():
+            reason = "the request was sent, so the agent may be at work; repeating may cost twice"
+        case errors.UsageError():
+            reason = "it is about how the call was made, and would be the same"
+        case errors.AGUIError():
+            reason = "events had arrived, so the agent was at work"
+        case _:
+            reason = "it is not about the transport"
+    return 0, f"Never tried again: {reason}."
+
+
+def _judge_refusal(error: HTTPStatusError, policy: RetryPolicy) -> tuple[int, str]:
+    seconds = retry_after(error)
+    if seconds is None:
+        return 0, f"Not tried again: {error.status_code} came without a Retry-After that says when."
+    if seconds > policy.max_wait:
+        return 0, f"Not tried again: Retry-After asks for {seconds:g} s, and max_wait is {policy.max_wait:g} s."
+    times = _times(policy.status, "status")
+    return policy.status, f"The server refused the run and asks to come back in {seconds:g} s: {times}."
+
+
+def _times(allowed: int, option: str) -> str:
+    if not allowed:
+        return f"not tried again, as RetryPolicy.{option} is 0"
+    return f"tried again up to {allowed} {'time' if allowed == 1 else 'times'} (RetryPolicy.{option})"

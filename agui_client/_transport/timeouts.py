@@ -1,0 +1,66 @@
+"""Time-outs: the limits of each wait of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeGuard
+
+from agui_client.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """The longest waits of a run, in seconds; None waits for ever.
+
+    The defaults are made for agents: short for a server that is not there, and long for one that works, because a run
+    that is given up has cost its money all the same, and is never posted again by itself.
+    """
+
+    connect: float | None = 10.0
+    """The time to make the connection, TLS included. Nothing was sent yet, so trying again costs nothing."""
+    first_event: float | None = 120.0
+    """The time from the request to the first event. Well-behaved agents send RUN_STARTED at once; the two minutes are
+    for servers that start from cold, queue, or send their first bytes with the model's."""
+    idle: float | None = 300.0
+    """The time between two reads of the stream; comments count. Agents think and call slow tools for minutes without
+    sending anything; five minutes are longer than most proxies keep a silent connection, so a stream that is silent for
+    longer has broken on the way."""
+    total: float | None = None
+    """The time for the whole run, retries included. It is not limited, as a run may take hours, and stopping it would
+    throw away paid work. Set it where a person waits."""
+    write: float | None = 60.0
+    """The time to send a piece of the request; a conversation with pictures is large, and uplinks are slow."""
+    pool: float | None = 60.0
+    """The time until a connection of a shared client is free. Runs keep theirs for long: a client for many runs at once
+    needs a larger pool, rather than a longer wait."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            seconds: object = getattr(self, each.name)
+            if seconds is not None and not _is_duration(seconds):
+                raise UsageError(f"Timeouts.{each.name} is a number of seconds above zero, or None, not {seconds!r}")
+
+    @classmethod
+    def of(cls, value: object) -> Timeouts:
+        """Read the `timeout=` option.
+
+        Args:
+            value: Seconds for everything but the total, a `Timeouts`, or None for the defaults.
+
+        Returns:
+            The time-outs that the value means.
+
+        Raises:
+            UsageError: It is neither.
+        """
+        if value is None:
+            return cls()
+        if isinstance(value, Timeouts):
+            return value
+        if not _is_duration(value):
+            raise UsageError(f"a timeout is a number of seconds above zero, or Timeouts(...), not {value!r}")
+        return cls(connect=value, first_event=value, idle=value, write=value, pool=value)
+
+
+def _is_duration(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,111 @@
+"""Waiting for one step after the other, each up to a deadline, in a way that another task can end.
+
+A cancel scope around each step serves every event loop, but on asyncio it costs more than the event that is waited for.
+There the waiting task is cancelled and uncancelled as in `asyncio.timeout`, and one timer serves all steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+
+class Waiter:
+    """Waits in the event loop that is running, for one step at a time."""
+
+    def __init__(self) -> None:
+        is_asyncio = anyio.get_cancelled_exc_class() is asyncio.CancelledError
+        self._loop = asyncio.get_running_loop() if is_asyncio else None
+        self.now: Callable[[], float] = self._loop.time if self._loop else anyio.current_time
+        """The event loop's clock, in seconds."""
+        self.since = self.now()
+        """The moment at which the latest wait began."""
+        self.until = math.inf
+        """The moment at which every wait ends, whatever time it has by itself."""
+        self._scope: anyio.CancelScope | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._has_cancelled = False
+        self._deadline = self._rings_at = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, step: Awaitable[T], seconds: float = math.inf) -> T | None:
+        """Await a step.
+
+        Args:
+            step: The step; its exceptions are raised here.
+            seconds: How long it may take.
+
+        Returns:
+            What the step returned; None if the wait was ended by time or by `end()`.
+        """
+        self.since = since = self.now()
+        self._deadline = deadline = min(since + seconds, self.until)
+        if self._loop is None:
+            return await self._wait_in_scope(step)
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
+        if deadline < self._rings_at:
+            self._wind(self._loop)
+        try:
+            return await step
+        except asyncio.CancelledError:
+            if self._has_cancelled and task.cancelling() == cancelled_before + 1:
+                return None
+            raise
+        finally:
+            self._task = None
+            if self._has_cancelled:
+                self._has_cancelled = False
+                task.uncancel()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a step is awaited at this moment."""
+        return self._task is not None or self._scope is not None
+
+    def end(self) -> None:
+        """End the present wait, if there is one. Call it in the event loop's thread."""
+        if self._loop is not None:
+            # Soon, not now: the step itself may be calling, and only a task that waits can be cancelled without trace.
+            self._loop.call_soon(self._cancel)
+        elif self._scope is not None:
+            self._scope.cancel()
+
+    def close(self) -> None:
+        """Release the timer; there must be no further wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _wait_in_scope(self, step: Awaitable[T]) -> T | None:
+        with anyio.CancelScope(deadline=self._deadline) as scope:
+            self._scope = scope
+            try:
+                return await step
+            finally:
+                self._scope = None
+        return None
+
+    def _cancel(self) -> None:
+        if self._task is not None and not self._has_cancelled:
+            self._has_cancelled = True
+            self._task.cancel()
+
+    def _wind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.close()
+        self._rings_at = self._deadline
+        self._timer = loop.call_at(self._deadline, self._ring, loop)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the wait if its time is up; the timer may have been wound for an earlier one."""
+        self._rings_at = math.inf
+        if self._task is not None and loop.time() < self._deadline:
+            self._wind(loop)
+        else:
+            self._cancel()

@@ -1,0 +1,29 @@
+"""Public aliases and small records, for annotations: `from agui_client.types import RunOptions, Middleware`."""
+
+from agui_client._interrupts.answers import Answer as Answer
+from agui_client._interrupts.answers import Answerer as Answerer
+from agui_client._interrupts.answers import Resume as Resume
+from agui_client._run.middleware import Middleware as Middleware
+from agui_client._run.middleware import Next as Next
+from agui_client._run.observers import RunEnd as RunEnd
+from agui_client._run.on_abort import OnAbort as OnAbort
+from agui_client._run.result import Snapshot as Snapshot
+from agui_client._run.result import Timings as Timings
+from agui_client._run.scope import AgentInfo as AgentInfo
+from agui_client._run.scope import RunScope as RunScope
+from agui_client._run.subscribers import Subscription as Subscription
+from agui_client._run.tool_calls import ToolCalls as ToolCalls
+from agui_client._tools.approval import ApprovalRule as ApprovalRule
+from agui_client._tools.approval import Approver as Approver
+from agui_client._tools.approval import Decision as Decision
+from agui_client._tools.context import BoundCall as BoundCall
+from agui_client._tools.toolset import ToolSource as ToolSource
+from agui_client._transport.client import Attempt as Attempt
+from agui_client._transport.credentials import HeaderSource as HeaderSource
+from agui_client._transport.credentials import Refresh as Refresh
+from agui_client._transport.response import ResponseInfo as ResponseInfo
+from agui_client.agent import AgentOptions as AgentOptions
+from agui_client.messages import MessageLike as MessageLike
+from agui_client.messages import Prompt as Prompt
+from agui_client.options import ConnectOptions as ConnectOptions
+from agui_client.options import RunOptions as RunOptions

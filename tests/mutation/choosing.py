@@ -1,0 +1,69 @@
+"""The choice of tests for a mutant, by recorded coverage."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import coverage
+
+_FILES, _TESTS = 3, 40
+"""How many test files prove a mutant, and how many tests of each."""
+_ROOMS = {"_protocol": "pipeline", "_transport": "transport", "_tools": "tools", "_run": "surfaces"}
+
+
+def _distance(module: str, file: str) -> tuple[bool, bool]:
+    """Compare a test file with a module: first the module's own file, then those of its room."""
+    path = Path(module)
+    return f"test_{path.stem.strip('_')}" not in file, _ROOMS.get(path.parent.name, "tests/test_") not in file
+
+
+class Recorded:
+    """The recorded tests: which lines they run, and how long they take."""
+
+    def __init__(self, data: Path) -> None:
+        self._files = [path for path in sorted(data.iterdir()) if path.suffix != ".json"]
+        self._seconds: dict[str, float] = {}
+        for path in self._files:
+            self._seconds |= json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+        self._lines: dict[str, defaultdict[int, set[str]]] = {}
+
+    def tests(self, module: str, line: int, seconds: float) -> list[str]:
+        """Return tests that run a line, or the nearest line above it that tests run; as many as fit into the time."""
+        lines = self._tests_by_line(module)
+        nearest = next((lines[at] for at in range(line, line - 8, -1) if lines.get(at)), None)
+        files: defaultdict[str, list[str]] = defaultdict(list)
+        for test in nearest or set[str]().union(*lines.values()) or self._seconds:
+            files[test.partition("::")[0]].append(test)
+        closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))[:_FILES]
+        return self._fitting([test for file in closest for test in self._fastest(files[file])], seconds)
+
+    def _fastest(self, tests: list[str]) -> list[str]:
+        """Return the fastest case of every test function, then the second case of each, and so on."""
+        cases: defaultdict[str, int] = defaultdict(int)
+        ranked: list[tuple[int, str]] = []
+        for test in sorted(tests, key=self._seconds.__getitem__):
+            function = test.partition("[")[0]
+            ranked.append((cases[function], test))
+            cases[function] += 1
+        return [test for _, test in sorted(ranked, key=lambda case: case[0])][:_TESTS]
+
+    def _fitting(self, tests: list[str], seconds: float) -> list[str]:
+        chosen: list[str] = []
+        for test in tests:
+            seconds -= self._seconds[test] + 0.01  # fixtures
+            if seconds >= 0 or not chosen:
+                chosen.append(test)
+        return chosen
+
+    def _tests_by_line(self, module: str) -> dict[int, set[str]]:
+        if module not in self._lines:
+            self._lines[module] = by_line = defaultdict[int, set[str]](set)
+            for path in self._files:
+                data = coverage.CoverageData(str(path))
+                data.read()
+                measured = next((file for file in data.measured_files() if file.endswith(f"/{module}")), "")
+                for line, contexts in data.contexts_by_lineno(measured).items():
+                    by_line[line].update(test for test in contexts if test in self._seconds)
+        return self._lines[module]

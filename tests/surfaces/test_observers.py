@@ -1,0 +1,324 @@
+"""Observers watch every moment of a run, and can neither change nor fail it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from ag_ui.core import RunAgentInput
+
+from agui_client import Change, FunctionAgent, HttpAgent, RunObserver, Timeouts, ToolExecution, UsageError, tool
+from agui_client.testing import Reply, ScriptedAgent, faults, pause, serve_bytes, sse, text, tool_call, turn
+from agui_client.types import Attempt, RunEnd, RunScope
+from support.verbs import Ending, Verb, every_result_verb, every_verb, shown
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event
+
+    from agui_client import AbstractAgent
+    from agui_client._protocol.events import WireEvent
+    from agui_client.types import Next
+
+CALLING = turn(text("Wait.", message_id="answer-1"), tool_call("look", tool_call_id="call-1"))
+DONE = turn(text("Done.", message_id="answer-2"))
+FRAMES = sse(turn(text("Hello.", message_id="answer-1")))
+INPUT = RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[])
+MESSAGES, NOTHING = Change.MESSAGES, Change.NONE
+
+
+class Noting(RunObserver):
+    """Notes everything, a line each."""
+
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+        self.runs: list[RunScope] = []
+        self.ends: list[RunEnd] = []
+
+    def on_start(self, run: RunScope) -> None:
+        self.runs.append(run)
+        self.lines.append("start")
+
+    def on_attempt_start(self, run: RunScope, number: int, url: str) -> None:
+        assert run is self.runs[-1]
+        self.lines.append(("attempt", number, url))
+
+    def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
+        assert run is self.runs[-1]
+        self.lines.append(("answered", attempt.status_code, type(error).__name__))
+
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        assert run is self.runs[-1]
+        self.lines.append((event.type.value, change))
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        assert run is self.runs[-1]
+        self.lines.append((execution.name, execution.status))
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        assert run is self.runs[-1]
+        self.ends.append(end)
+        self.lines.append("end")
+
+
+@tool
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+def streamed(*events: tuple[str, Change]) -> list[Any]:
+    return [("RUN_STARTED", NOTHING), *events, ("RUN_FINISHED", NOTHING)]
+
+
+TEXT = [
+    ("TEXT_MESSAGE_START", MESSAGES),
+    ("TEXT_MESSAGE_CONTENT", MESSAGES),
+    ("TEXT_MESSAGE_END", NOTHING),
+]
+CALL = [
+    ("TOOL_CALL_START", MESSAGES),
+    ("TOOL_CALL_ARGS", MESSAGES),
+    ("TOOL_CALL_END", NOTHING),
+]
+
+
+@every_verb
+def test_every_moment_of_a_call_is_observed_in_order(verb: Verb) -> None:
+    noting = Noting()
+    with serve_bytes(sse(CALLING), sse(DONE)) as server:
+        url = server.url
+        ending = verb(HttpAgent(url, tools=[look], observers=[noting]), "Hi")
+    assert ending.error is None
+    posted = [("attempt", 1, url), ("answered", 200, "NoneType")]
+    execution = [("look", "waiting"), ("look", "waiting"), ("look", "running"), ("look", "succeeded")]
+    assert noting.lines == [
+        *("start", *posted, *streamed(*TEXT, *CALL), "end"),
+        *(*execution, ("TOOL_CALL_RESULT", MESSAGES)),
+        *("start", *posted, *streamed(*TEXT), "end"),
+    ]
+    first, second = noting.runs
+    assert (first.first, second.first) == (None, first)
+    assert second.input.messages[-1].role == "tool"
+    assert [(end.ending, end.error, end.events, len(end.attempts)) for end in noting.ends] == [
+        ("success", None, 8, 1),
+        ("success", None, 5, 2),
+    ]
+    assert [end.run_id for end in noting.ends] == [first.input.run_id, second.input.run_id]
+    if ending.events is not None:
+        observed = [line[0] for line in noting.lines if isinstance(line[1], Change)]
+        assert ending.types == observed
+
+
+@every_verb
+def test_every_attempt_and_a_failure_are_observed(verb: Verb) -> None:
+    noting = Noting()
+    with serve_bytes(faults.redirect("/there"), faults.status(500)) as server:
+        url = server.url
+        error = verb(HttpAgent(url, observers=[noting]), "Hi").error
+    assert noting.lines == [
+        "start",
+        *[("attempt", 1, url), ("answered", 307, "NoneType")],
+        *[("attempt", 2, f"{url}there"), ("answered", 500, "HTTPStatusError")],
+        "end",
+    ]
+    (end,) = noting.ends
+    assert (end.ending, end.error, end.events, len(end.attempts)) == (None, error, 0, 2)
+
+
+def test_a_replay_is_observed_as_runs_are() -> None:
+    noting = Noting()
+    with serve_bytes(FRAMES) as server:
+        anyio.run(HttpAgent(server.url, connect_url="again", observers=[noting]).connect_agent)
+    assert [line if isinstance(line, str) else line[0] for line in noting.lines[:5]] == [
+        "start",
+        "attempt",
+        "answered",
+        "RUN_STARTED",
+        "TEXT_MESSAGE_START",
+    ]
+    assert noting.lines[-1] == "end"
+
+
+# --- observing changes nothing
+
+
+class Failing(RunObserver):
+    """Fails at every moment."""
+
+    def on_start(self, run: RunScope) -> None:
+        raise ZeroDivisionError("on_start")
+
+    def on_attempt_start(self, run: RunScope, number: int, url: str) -> None:
+        raise ZeroDivisionError("on_attempt_start")
+
+    def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
+        raise ZeroDivisionError("on_attempt_end")
+
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        raise ZeroDivisionError("on_event")
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        raise ZeroDivisionError("on_tool_execution")
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        raise ZeroDivisionError("on_end")
+
+
+def came_to(ending: Ending, agent: AbstractAgent) -> list[Any]:
+    """Return what a caller gets, without ids and times of its own."""
+    results = [each.message and each.message.content for each in ending.result.tool_executions] if ending.result else []
+    messages = [(message["role"], message.get("content")) for message in shown(agent.messages)]
+    return [ending.types, ending.outcome, ending.usage, ending.error, results, messages, agent.state]
+
+
+@every_verb
+def test_a_failing_observer_is_logged_and_the_run_is_the_same(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
+    def run(*observers: RunObserver) -> list[Any]:
+        with serve_bytes(sse(CALLING), sse(DONE)) as server:
+            agent = HttpAgent(server.url, tools=[look], observers=observers)
+            return came_to(verb(agent, "Hi"), agent)
+
+    unobserved = run()
+    assert unobserved[3] is None
+    caplog.clear()
+    noting = Noting()
+    assert run(Failing(), noting) == unobserved
+    failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert {record.getMessage() for record in failures} == {"an observer of runs failed; the run goes on"}
+    assert {str(record.exc_info[1]) for record in failures if record.exc_info} == {
+        name for name in vars(Failing) if name.startswith("on_")
+    }
+    assert len(failures) == len(noting.lines), "an observer after one that fails is called, too"
+
+
+@pytest.mark.parametrize("headers", ["traceparent", 7, [1], {"x-number": 7}], ids=repr)
+def test_headers_that_make_no_sense_do_not_fail_the_run(headers: Any) -> None:
+    class Adding(RunObserver):
+        def on_attempt_start(self, run: RunScope, number: int, url: str) -> Any:
+            return headers
+
+    class Tracing(RunObserver):
+        def on_attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
+            return {"x-trace": "1"}
+
+    with serve_bytes(FRAMES) as server:
+        agent = HttpAgent(server.url, observers=[Adding(), Tracing()])
+        assert agent.run_agent_sync("Hi").text == "Hello."
+    assert server.requests[0].headers["x-trace"] == "1"
+
+
+@pytest.mark.parametrize("watcher", [print, Noting, object()], ids=("function", "class", "object"))
+def test_what_is_no_observer_is_refused_when_it_is_given(watcher: Any) -> None:
+    with pytest.raises(UsageError, match="an observer is an instance of a RunObserver subclass"):
+        ScriptedAgent(DONE, observers=[watcher])
+    with pytest.raises(UsageError, match="an observer is an instance of a RunObserver subclass"):
+        ScriptedAgent(DONE).add_observer(watcher)
+
+
+def test_an_observer_that_is_added_watches_from_the_next_call_on_and_a_clone_has_observers_of_its_own() -> None:
+    early, late = Noting(), Noting()
+    agent = ScriptedAgent(DONE)
+    assert agent.add_observer(early) is agent
+    with agent.stream_sync("Hi") as run:
+        agent.add_observer(late)
+        list(run)
+    assert (len(early.runs), late.lines) == (1, [])
+    twin = agent.clone()
+    later = Noting()
+    twin.add_observer(later)
+    twin.run_agent_sync("Hi")
+    agent.run_agent_sync("Hi")
+    assert [len(each.runs) for each in (early, late, later)] == [3, 2, 1]
+
+
+def test_the_end_is_observed_in_reverse_so_that_observers_nest() -> None:
+    order: list[str] = []
+
+    class Named(RunObserver):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def on_start(self, run: RunScope) -> None:
+            order.append(f"{self.name} starts")
+
+        def on_end(self, run: RunScope, end: RunEnd) -> None:
+            order.append(f"{self.name} ends")
+
+    ScriptedAgent(DONE, observers=[Named("a"), Named("b")]).run_agent_sync("Hi")
+    assert order == ["a starts", "b starts", "b ends", "a ends"]
+
+
+# --- runs inside runs
+
+ODD = sse(turn({"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "Hi", "futureProp": 1}))
+
+
+def relay(inner: HttpAgent) -> FunctionAgent:
+    """Return an agent that has another one do the work."""
+
+    async def relayed(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        async for event in inner.run(input):
+            yield event
+
+    return FunctionAgent(relayed, thread_id="thread-1")
+
+
+@every_result_verb
+def test_what_an_agent_does_inside_a_run_is_reported_with_that_run(verb: Verb) -> None:
+    inside, outside = Noting(), Noting()
+    with serve_bytes(faults.redirect("/there"), ODD) as server:
+        inner = HttpAgent(server.url, observers=[inside])
+        outer = relay(inner).add_observer(outside)
+        result = verb(outer, "Hi", run_id="run-1").result
+    assert result is not None
+    assert [(each.status_code, each.address) for each in result.attempts] == [
+        (307, server.url),
+        (200, f"{server.url}there"),
+    ]
+    assert result.response is not None
+    assert result.response.status_code == 200
+    assert [warning.rule for warning in result.warnings] == ["PROC-8"]
+    assert result.timings.connect is not None
+    assert (inner.messages, inside.lines) == ([], []), "it is no run of the inner agent's"
+    attempts = [line for line in outside.lines if line[0] in ("attempt", "answered")]
+    assert attempts == [
+        *[("attempt", 1, server.url), ("answered", 307, "NoneType")],
+        *[("attempt", 2, f"{server.url}there"), ("answered", 200, "NoneType")],
+    ]
+
+
+@pytest.mark.anyio
+async def test_what_a_caller_does_between_two_events_is_no_part_of_the_run() -> None:
+    noting = Noting()
+    with serve_bytes(ODD) as other, serve_bytes(FRAMES) as server:
+        async with HttpAgent(server.url, thread_id="thread-1", observers=[noting]).stream("Hi", run_id="run-1") as run:
+            async for event in run:
+                if event.type == "RUN_STARTED":
+                    assert [each async for each in HttpAgent(other.url).run(INPUT)]
+            result = await run.result()
+    assert [each.address for each in result.attempts] == [server.url]
+    assert result.warnings == []
+    assert [line[2] for line in noting.lines if line[0] == "attempt"] == [server.url]
+
+
+@every_result_verb
+def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
+    with serve_bytes(Reply([pause(0.2), ODD])) as other, serve_bytes(FRAMES) as server:
+        consulted = HttpAgent(other.url)
+
+        async def consult(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+            async for _ in consulted.run(input):
+                pass
+            async for event in following(input):
+                yield event
+
+        agent = HttpAgent(server.url, middleware=[consult])
+        result = verb(agent, "Hi", headers={"x-tenant": "acme"}, timeout=Timeouts(first_event=0.1)).result
+    assert result is not None
+    assert result.text == "Hello."
+    assert [each.address for each in result.attempts] == [other.url, server.url]
+    assert "x-tenant" not in other.requests[0].headers
+    assert server.requests[0].headers["x-tenant"] == "acme"

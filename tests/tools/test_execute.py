@@ -1,0 +1,200 @@
+"""The executor by itself: what it records of each call, in which task, and what it awaits in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import FunctionCall, Interrupt, ToolCall
+
+from agui_client import (
+    Approve,
+    FunctionTool,
+    ToolContext,
+    ToolError,
+    ToolExecution,
+    ToolLimits,
+    ToolRoundsExceededError,
+    tool,
+)
+from agui_client._protocol.warnings import WarningLog
+from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
+from agui_client._tools.tool_limits import RoundLimits
+from agui_client._tools.toolset import OfferedTool
+from support.tool_calls import offered
+from support.waiting import LIMIT
+
+pytestmark = pytest.mark.anyio
+
+
+def call(name: str, tool_call_id: str = "", arguments: str = "{}") -> ToolCall:
+    function = FunctionCall(name=name, arguments=arguments)
+    return ToolCall(id=tool_call_id or name, type="function", function=function)
+
+
+def run_with(*tools: FunctionTool[..., Any]) -> ToolRun:
+    return ToolRun("t1", "r1", [], None, {each.name: offered(each) for each in tools})
+
+
+class Record:
+    """Everything that an executor records, with the task in which it did."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str | None]] = []
+        self.tasks: dict[str, set[int]] = {}
+        self.notified: list[str] = []
+
+    def record(self, execution: ToolExecution) -> None:
+        """Note a change; a call is "waiting" first where all are begun."""
+        self.seen.append((execution.tool_call_id, execution.status, execution.error))
+        if execution.status != "waiting":
+            self.tasks.setdefault(execution.tool_call_id, set()).add(anyio.get_current_task().id)
+
+    async def notify(self, execution: ToolExecution) -> None:
+        """Take a while."""
+        await anyio.lowlevel.checkpoint()
+        self.notified.append(execution.status)
+
+    def executor(self) -> ToolExecutor:
+        """An executor that denies."""
+        return ToolExecutor(lambda request: False, ToolLimits(), self.record, self.notify)
+
+    def last(self, tool_call_id: str) -> tuple[str, str | None]:
+        """The final status of a call, and its error."""
+        return [(status, error) for each, status, error in self.seen if each == tool_call_id][-1]
+
+
+TASKS: dict[str, int] = {}
+
+
+@tool
+async def work() -> str:
+    """Works."""
+    TASKS["work"] = anyio.get_current_task().id
+    return "worked"
+
+
+@tool
+async def refuse() -> None:
+    TASKS["refuse"] = anyio.get_current_task().id
+    raise ToolError("no")
+
+
+@tool
+async def crash() -> None:
+    TASKS["crash"] = anyio.get_current_task().id
+    raise LookupError("secret")
+
+
+@tool(timeout=0.01)
+async def wait() -> None:
+    TASKS["wait"] = anyio.get_current_task().id
+    await anyio.sleep_forever()
+
+
+@tool(approval="always")
+def pay(amount: int = 1) -> int:
+    return amount
+
+
+async def test_the_running_and_the_final_status_are_recorded_in_the_task_that_executes_the_tool() -> None:
+    made, tools = Record(), (work, refuse, crash, wait)
+    with anyio.fail_after(LIMIT):
+        await made.executor().execute([call(each.name) for each in tools], run_with(*tools))
+    assert made.tasks == {each.name: {TASKS[each.name]} for each in tools}
+
+
+async def test_a_cancelled_execution_is_recorded_once_and_in_its_task_too() -> None:
+    made, has_begun = Record(), anyio.Event()
+
+    @tool
+    async def hold() -> None:
+        TASKS["hold"] = anyio.get_current_task().id
+        has_begun.set()
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(made.executor().execute, [call("hold")], run_with(hold))
+        with anyio.fail_after(LIMIT):
+            await has_begun.wait()
+        tasks.cancel_scope.cancel()
+    assert [(status, error) for _, status, error in made.seen if status == "cancelled"] == [("cancelled", "cancelled")]
+    assert made.tasks == {"hold": {TASKS["hold"]}}
+
+
+@pytest.mark.requirement("TOOL-10")
+async def test_an_execution_says_what_failed_it() -> None:
+    made, tools = Record(), (work, refuse, crash, wait, pay)
+    calls = [*(call(each.name) for each in tools), call("work", "unfit", "[]"), call("nothing")]
+    with anyio.fail_after(LIMIT):
+        messages = await made.executor().execute(calls, run_with(*tools))
+    assert {each.id: made.last(each.id) for each in calls} == {
+        "work": ("succeeded", None),
+        "refuse": ("failed", "ToolError"),
+        "crash": ("failed", "LookupError"),
+        "wait": ("timed out", "timeout"),
+        "pay": ("denied", "denied"),
+        "unfit": ("failed", "ToolError"),
+        "nothing": ("failed", "ToolError"),
+    }
+    assert [each.tool_call_id for each in messages] == [each.id for each in calls]
+    assert [each.tool_call_id for each in messages if each.error is None] == ["work"]
+
+
+async def test_an_execution_says_what_its_tool_is_for() -> None:
+    seen: list[ToolExecution] = []
+    await ToolExecutor(None, ToolLimits(), seen.append, Record().notify).execute([call("work")], run_with(work))
+    assert {each.description for each in seen} == {"Works."}
+
+
+async def test_every_change_is_notified_of_in_order() -> None:
+    made = Record()
+
+    @tool
+    async def report(ctx: ToolContext) -> None:
+        ctx.report(1)
+        ctx.report(2)
+
+    await made.executor().execute([call("report")], run_with(report))
+    assert made.notified == ["waiting", "running", "running", "running", "succeeded"]
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
+    made = Record()
+    executor = ToolExecutor(None, ToolLimits(), made.record, made.notify)
+    calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
+    messages = await executor.execute(calls, run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
+    assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
+    assert made.last("c3") == ("waiting", None)
+
+
+@pytest.mark.requirement("TOOL-9", "TOOL-11")
+async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
+    tools = {"work": offered(work), "ask": OfferedTool(pay.definition)}
+    ids = {"work": "work", "ask": "ask", "search": "search", "held": "work", "asked": "work"}
+    pending = [call(name, tool_call_id) for tool_call_id, name in ids.items()]
+    interrupts = [Interrupt(id="i1", reason="tool_call", tool_call_id="asked")]
+
+    def sort(calls: list[ToolCall], warnings: WarningLog, *, are_named: bool) -> tuple[list[str], bool]:
+        ours, is_waiting = sort_calls(
+            calls, tools, interrupts=interrupts, withheld={"held": "why"}, are_named=are_named, warnings=warnings
+        )
+        return [each.id for each in ours], is_waiting
+
+    warnings = WarningLog()
+    assert sort(pending, warnings, are_named=False) == (["work"], True)
+    taken = "a call to 'search', which was not offered, is taken for the agent's own"
+    assert [each.message for each in warnings.records()] == [taken]
+    assert sort(pending, warnings, are_named=True) == (["work", "search"], True)
+    assert sort(pending[:1], warnings, are_named=False) == (["work"], False)
+
+
+async def test_rounds_are_counted_where_they_are_checked() -> None:
+    limits = RoundLimits(ToolLimits(rounds=2, repeats=None))
+    limits.check([call("work")], [])
+    limits.check([call("work")], [])
+    with pytest.raises(ToolRoundsExceededError) as caught:
+        limits.check([call("work")], [])
+    assert caught.value.rounds == 2

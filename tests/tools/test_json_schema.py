@@ -1,0 +1,210 @@
+"""Checking values by schemas that servers wrote: in bounded time, in words of our own (INT-7, SEC-2)."""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import Any, TypeAlias
+
+import pytest
+
+from agui_client._tools.json_schema import schema_problems, with_defaults
+
+Schema: TypeAlias = dict[str, Any]
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+BACKTRACKING = "^(a+)+$"
+ALMOST = "a" * 27 + "b"
+"""Takes Python seconds to find out that the pattern above does not fit it, and twice as many for each letter more."""
+SECONDS = 2.0
+"""More than a judgement may take on a slow machine."""
+
+
+def said(place: str, limit: str) -> str:
+    return f"{place}: {limit}"
+
+
+def doubling(keyword: str, levels: int = 18) -> Schema:
+    """Definitions each of which refers to the next one twice."""
+    twice = [[{"$ref": f"#/$defs/d{level + 1}"}] * 2 for level in range(levels)]
+    if keyword == "dependentSchemas":
+        definitions: Schema = {
+            f"d{level}": {keyword: dict(zip("ab", two, strict=True))} for level, two in enumerate(twice)
+        }
+    else:
+        definitions = {f"d{level}": {keyword: two} for level, two in enumerate(twice)}
+    return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{levels}": {}}}
+
+
+def nested(levels: int) -> Schema:
+    schema: Schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"anyOf": [schema, schema]}
+    return schema
+
+
+ENDLESS: dict[str, tuple[Schema, Any]] = {
+    "references that double": (doubling("allOf"), "x"),
+    "references that double, to find out what is left over": (
+        {**doubling("dependentSchemas"), "unevaluatedProperties": False},
+        {"a": 1, "b": 2},
+    ),
+    "references that double, in a part with a dialect of its own": (
+        {**doubling("allOf"), "properties": {"x": {"$schema": DRAFT_7, "allOf": [{"$ref": "#/$defs/d0"}]}}},
+        {"x": 1},
+    ),
+    "alternatives of alternatives": (nested(17), 5),
+    "alternatives without number": ({"anyOf": [{"type": "null"}] * 100_000}, "x"),
+    "choices in an old dialect": ({"$schema": DRAFT_4, "enum": [{"a": each} for each in range(4000)]}, {"a": 1}),
+    "more properties than can be checked": ({"properties": {f"p{each}": {} for each in range(50_000)}}, {"p1": 5}),
+    "a long search": ({"contains": {"enum": list(range(10_000))}}, [-1] * 5_000),
+    "patterns that are slow everywhere": ({"items": {"pattern": "^(a?){50000}$"}}, ["a" * 299 + "!"] * 100),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer"), ENDLESS.values(), ids=list(ENDLESS))
+def test_a_schema_that_is_too_large_refuses_nothing(schema: Schema, answer: Any) -> None:
+    begun = thread_time()
+    assert schema_problems(schema, answer) == []
+    assert thread_time() - begun < SECONDS
+
+
+PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
+    "in a text": ({"pattern": BACKTRACKING}, ALMOST, []),
+    "in a name": ({"propertyNames": {"pattern": BACKTRACKING}}, {ALMOST: 1}, []),
+    "for other properties": ({"patternProperties": {BACKTRACKING: False}}, {ALMOST: 1}, []),
+    "for none of the properties": (
+        {"patternProperties": {BACKTRACKING: True}, "additionalProperties": False},
+        {ALMOST: 1},
+        [],
+    ),
+    "in a part with a dialect of its own": (
+        {"properties": {"x": {"$schema": DRAFT_7, "pattern": BACKTRACKING}}},
+        {"x": ALMOST},
+        [],
+    ),
+    "in what is left over": (
+        {"patternProperties": {BACKTRACKING: True}, "unevaluatedProperties": False},
+        {ALMOST: 1},
+        [],
+    ),
+    "beside other keywords": ({"pattern": BACKTRACKING, "maxLength": 3}, ALMOST, [said("$", "maxLength is 3")]),
+    "that is none": ({"pattern": "["}, "x", []),
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer", "told"), PATTERNS.values(), ids=list(PATTERNS))
+def test_a_pattern_is_not_tried(schema: Schema, answer: Any, told: list[str]) -> None:
+    begun = thread_time()
+    assert schema_problems(schema, answer) == told
+    assert thread_time() - begun < SECONDS
+
+
+ELSEWHERE: dict[str, Schema] = {
+    "an address": {"$ref": "https://example.com/schema"},
+    "a part that is not there": {"$ref": "#/$defs/nowhere"},
+    "an anchor": {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "string"}}},
+    "a part with an address of its own": {"properties": {"x": {"$id": "urn:x", "type": "string"}}},
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("schema", ELSEWHERE.values(), ids=list(ELSEWHERE))
+def test_a_schema_that_refers_elsewhere_refuses_nothing(schema: Schema) -> None:
+    assert schema_problems(schema, {"x": 5}) == []
+
+
+def test_a_schema_may_refer_to_its_own_parts() -> None:
+    tree = {"properties": {"children": {"items": {"$ref": "#/$defs/tree"}}}, "required": ["name"]}
+    schema = {"$id": "urn:tree", "$ref": "#/$defs/tree", "$defs": {"tree": tree}}
+    assert schema_problems(schema, {"name": "a", "children": [{}]}) == [said("$.children[0]", 'required is ["name"]')]
+    whole = {"properties": {"next": {"$ref": "#"}}, "required": ["name"]}
+    assert schema_problems(whole, {"name": "a", "next": {}}) == [said("$.next", 'required is ["name"]')]
+
+
+def test_defaults_complete_an_object_and_are_its_own() -> None:
+    schema: Schema = {"properties": {"a": {"default": [1]}, "b": {"default": None}, "c": {}, "d": True}}
+    first, second = with_defaults(schema, {"c": 3, "b": 2}), with_defaults(schema, {})
+    assert (list(first.items()), second) == ([("c", 3), ("b", 2), ("a", [1])], {"a": [1], "b": None})
+    first["a"].append(2)
+    assert with_defaults(schema, {})["a"] == [1]
+    assert with_defaults({"properties": 5}, {"x": 1}) == {"x": 1}
+
+
+UNIQUE: list[tuple[Any, bool]] = [
+    ([{"a": each} for each in range(3000)], True),
+    ([*({"a": each} for each in range(3000)), {"a": 7}], False),
+    ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+    ([1, True, "1", None, [], {}], True),
+    ([[1], [1]], False),
+    ("aa", True),
+]
+
+
+@pytest.mark.parametrize(("answer", "fits"), UNIQUE, ids=lambda value: repr(value)[:30])
+def test_items_are_compared_in_one_go(answer: Any, fits: bool) -> None:
+    begun = thread_time()
+    assert schema_problems({"uniqueItems": True}, answer) == ([] if fits else [said("$", "uniqueItems is true")])
+    assert schema_problems({"uniqueItems": False}, answer) == []
+    assert thread_time() - begun < SECONDS
+
+
+SECRET = "s3cr3t"
+TOLD: list[tuple[Schema, Any, str, str]] = [
+    ({"type": ["integer", "null"]}, SECRET, "$", 'type is ["integer", "null"]'),
+    ({"const": "é"}, SECRET, "$", 'const is "é"'),
+    ({"enum": ["Q1", 2]}, SECRET, "$", 'enum is ["Q1", 2]'),
+    ({"maxLength": 3}, SECRET, "$", "maxLength is 3"),
+    ({"not": {"type": "string"}}, SECRET, "$", 'not is {"type": "string"}'),
+    ({"anyOf": [{"type": "null"}, {"maxLength": 1}]}, SECRET, "$", 'anyOf is [{"type": "null"}, {"maxLength": 1}]'),
+    ({"oneOf": [{}, True]}, SECRET, "$", "oneOf is [{}, true]"),
+    ({"properties": {"a": {"minimum": 3}}}, {"a": 2}, "$.a", "minimum is 3"),
+    ({"properties": {"a": False}}, {"a": SECRET}, "$", "nothing may stand there"),
+    ({"required": ["a", "b", "c"]}, {"b": SECRET}, "$", 'required is ["a", "c"]'),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": SECRET}, "$", 'dependentRequired is {"a": ["b"]}'),
+    ({"additionalProperties": False}, {"a": SECRET}, "$.a", "additionalProperties is false"),
+    ({"additionalProperties": {"type": "null"}}, {"a": SECRET}, "$.a", 'type is "null"'),
+    (
+        {"properties": {"a": {}}, "additionalProperties": {"type": "null"}},
+        {"a": 1, "b": SECRET},
+        "$.b",
+        'type is "null"',
+    ),
+    ({"items": {"type": "null"}}, [None, SECRET], "$[1]", 'type is "null"'),
+    ({"prefixItems": [{}], "items": False}, [1, SECRET], "$", "items is false"),
+    ({"contains": {"type": "null"}}, [SECRET], "$", 'contains is {"type": "null"}'),
+    ({"$schema": DRAFT_7, "items": [{}], "additionalItems": False}, [1, SECRET], "$", "additionalItems is false"),
+    ({"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}, {"a": SECRET}, "$", 'dependencies is {"a": ["b"]}'),
+]
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(("schema", "answer", "place", "limit"), TOLD, ids=lambda value: repr(value)[:40])
+def test_a_problem_is_told_by_its_place_and_what_the_schema_says_there(
+    schema: Schema, answer: Any, place: str, limit: str
+) -> None:
+    assert schema_problems(schema, answer) == [said(place, limit)]
+
+
+def test_few_problems_are_told_and_each_in_short() -> None:
+    schema = {"additionalProperties": {"enum": ["long" * 1000] * 100}}
+    told = schema_problems(schema, {f"{each}" + "name" * 1000: SECRET for each in range(1000)})
+    assert (len(told), max(map(len, told)) < 600) == (10, True)
+    assert SECRET not in "".join(told)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": []},
+        {"required": "ab"},
+        {"enum": {}},
+        {"properties": {"a": {"minLength": "x"}}},
+        {"unevaluatedItems": 5},
+    ],
+    ids=repr,
+)
+def test_what_is_no_schema_refuses_nothing(schema: Schema) -> None:
+    assert schema_problems(schema, {"x": "y"}) == []
