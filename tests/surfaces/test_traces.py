@@ -14,7 +14,7 @@ import anyio
 import httpx
 import pytest
 import trio.testing
-from ag_ui.core import RunFinishedCancelledOutcome, TokenUsage
+from ag_ui.core import RunFinishedCancelledOutcome, TextMessageContentEvent, TokenUsage
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
@@ -127,14 +127,24 @@ async def aborted(agent: HttpAgent) -> None:
 
 
 async def timed_out_by_its_scope(agent: HttpAgent) -> None:
-    with anyio.move_on_after(0.05) as scope:
+    with anyio.CancelScope() as scope:
+
+        @agent.on(TextMessageContentEvent)
+        def pass_the_deadline(event: TextMessageContentEvent) -> None:
+            scope.deadline = anyio.current_time()
+
         await agent.run_agent("Hi")
     assert scope.cancelled_caught
 
 
 async def cancelled_while_waited_for(agent: HttpAgent) -> None:
     async with agent.stream("Hi") as run:
-        with anyio.move_on_after(0.05) as scope:
+        with anyio.CancelScope() as scope:
+
+            @agent.on(TextMessageContentEvent)
+            def pass_the_deadline(event: TextMessageContentEvent) -> None:
+                scope.deadline = anyio.current_time()
+
             await run.result()
         assert scope.cancelled_caught
 
