@@ -5,7 +5,7 @@ Every hook may be a plain or an async method. What it returns is a `Mutation`, o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -42,6 +42,21 @@ class Mutation:
 
 HookReturn: TypeAlias = Mutation | Awaitable[Mutation | None] | None
 """The return value of a hook."""
+
+
+def overriding(members: Sequence[object], base: type, name: str) -> list[Callable[..., Any]]:
+    """Return the methods of a name that members override, rather than inherit empty.
+
+    Args:
+        members: Subscribers or observers, in order.
+        base: The class whose method is empty; it may have none of that name.
+        name: The name of the method.
+    """
+    return [
+        getattr(member, name)
+        for member in members
+        if getattr(type(member), name, None) is not getattr(base, name, None) or name in vars(member)
+    ]
 
 
 class HookContext:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agui_client._run.hooks import overriding
+
 if TYPE_CHECKING:
     from ag_ui.core import Event, TokenUsage
 
@@ -159,11 +161,7 @@ class Observers:
         return [_safely(method, *details) for method in self._overriding(name)]
 
     def _overriding(self, name: str) -> list[Callable[..., Any]]:
-        return [
-            getattr(member, name)
-            for member in self._members
-            if getattr(type(member), name) is not getattr(RunObserver, name) or name in vars(member)
-        ]
+        return overriding(self._members, RunObserver, name)
 
 
 def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 
 from agui_client._protocol.reduce import Change
-from agui_client._run.hooks import UNSET, HookContext, HookReturn, Mutation, Subscriber
+from agui_client._run.hooks import UNSET, HookContext, HookReturn, Mutation, Subscriber, overriding
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -218,12 +218,7 @@ def _event_hooks(subscribers: Sequence[Subscriber], event: core.Event) -> list[H
 
 
 def _overriding(subscribers: Sequence[Subscriber], name: str) -> list[Hook]:
-    """Return the hooks of a name that a subscriber overrides, rather than inherits empty."""
-    return [
-        getattr(subscriber, name)
-        for subscriber in subscribers
-        if getattr(type(subscriber), name, None) is not getattr(Subscriber, name, None) or name in vars(subscriber)
-    ]
+    return overriding(subscribers, Subscriber, name)
 
 
 def _positional_count(function: Callable[..., Any]) -> int:

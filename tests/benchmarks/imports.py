@@ -23,7 +23,7 @@ def importing(repeat: int) -> list[Row]:
         times = [[_seconds(name, environment) for name in (_OURS, _REFERENCE)] for _ in range(1 + _ROUNDS * repeat)]
     ours, reference = map(min, zip(*times[1:], strict=True))
     absolute = f"{ours * 1e3:.0f} / {reference * 1e3:.0f} ms"
-    return [Row("import agui_client", ours / reference, 1.25, f"import {_REFERENCE}", absolute)]
+    return [Row("import agui_client", ours / reference, 1.2, f"import {_REFERENCE}", absolute)]
 
 
 def _seconds(modules: str, environment: dict[str, str]) -> float:

@@ -28,8 +28,8 @@ _LINEAR = 1.15
 def text_deltas(repeat: int) -> list[Row]:
     """Text deltas in one message, nobody but the caller listening."""
     return [
-        _against_floor(repeat, Stream(text(DELTAS)), "20 k text deltas", 1.8),
-        _against_floor(repeat, Stream(text(DELTAS), is_flushed=True), "20 k text deltas, one to a read", 2),
+        _against_floor(repeat, Stream(text(DELTAS)), "20 k text deltas", 1.1),
+        _against_floor(repeat, Stream(text(DELTAS), is_flushed=True), "20 k text deltas, one to a read", 1.35),
     ]
 
 
@@ -48,7 +48,7 @@ def extensions(repeat: int) -> list[Row]:
     extended: Work = lambda: stream.expect(asyncio.run(iterate(_extended(stream.agent()))))  # noqa: E731
     ours, floor = best_times(repeat, extended, stream.floor())
     work = "20 k text deltas, one middleware, three subscribers"
-    return [Row(work, ours / floor, 4, "floor", per_event(ours, floor, stream.event_count))]
+    return [Row(work, ours / floor, 3, "floor", per_event(ours, floor, stream.event_count))]
 
 
 def observed(repeat: int) -> list[Row]:
@@ -74,7 +74,7 @@ def looking(repeat: int) -> list[Row]:
     looked: Work = lambda: stream.expect(asyncio.run(_look(stream.agent())))  # noqa: E731
     ours, blind = best_times(repeat, looked, stream.iterated())
     absolute = per_event(ours, blind, stream.event_count)
-    return [Row("run.messages after each of 20 k deltas, 100 messages", ours / blind, 2.5, "not looking", absolute)]
+    return [Row("run.messages after each of 20 k deltas, 100 messages", ours / blind, 2, "not looking", absolute)]
 
 
 def chunks(repeat: int) -> list[Row]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def plain_iteration(repeat: int) -> list[Row]:
     """`for event in run`, with its thread."""
     stream = Stream(text(DELTAS))
-    return [_against_async(repeat, stream, lambda: stream.expect(_iterate(stream.agent())), "plain iteration", 3)]
+    return [_against_async(repeat, stream, lambda: stream.expect(_iterate(stream.agent())), "plain iteration", 1.15)]
 
 
 def observing(repeat: int) -> list[Row]:
