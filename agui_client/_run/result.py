@@ -163,12 +163,14 @@ def build_result(engine: Engine) -> RunResult:
 
 
 def annotate(failure: Exception | None, result: RunResult) -> None:
-    """Note on an exception, if there is one, where it happened, and what had arrived."""
+    """Note on an exception, if there is one, where it happened, and what had arrived; a second time updates that."""
     if isinstance(failure, AGUIError):
         failure.thread_id, failure.run_id, failure.partial = result.thread_id, result.run_id, result
     elif failure is not None:
         # The agent's, a middleware's or a hook's own exception: it stays what it is, and says where it happened.
-        failure.add_note(f"in run {result.run_id!r} of thread {result.thread_id!r}")
+        note = f"in run {result.run_id!r} of thread {result.thread_id!r}"
+        if note not in getattr(failure, "__notes__", ()):
+            failure.add_note(note)
 
 
 def run_end(engine: Engine, failure: Exception | None) -> RunEnd:

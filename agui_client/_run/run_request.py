@@ -91,11 +91,10 @@ class RunRequest:
                 _refuse_verdict(call, answer, tool)
         return approved
 
-    def add_to_conversation(self) -> RunAgentInput:
-        """Add the messages of the call to the conversation; return the input with all messages."""
+    def add_to_conversation(self) -> None:
+        """Add the messages of the call to the conversation."""
         self._conversation.add_results(self.results)
         self._conversation.add_messages(self.prompts)
-        return self.input.model_copy(update={"messages": self._conversation.messages})
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""

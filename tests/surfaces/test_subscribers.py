@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ from ag_ui.core import (
     Event,
     EventType,
     Message,
+    RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
@@ -21,7 +23,7 @@ from ag_ui.core import (
     ToolCall,
 )
 
-from agui_client import HookContext, HttpAgent, IncompleteRunError, RunFailedError, Subscriber
+from agui_client import FunctionAgent, HookContext, HttpAgent, IncompleteRunError, RunFailedError, Subscriber
 from agui_client.testing import (
     Reply,
     ScriptedAgent,
@@ -120,6 +122,17 @@ def test_a_failure_is_told_before_the_end(verb: Verb) -> None:
     assert isinstance(error, IncompleteRunError)
     assert error.partial is not None
     assert context.messages == error.partial.messages
+
+
+@every_verb
+def test_an_exception_of_the_agent_says_once_where_it_happened_though_a_hook_has_seen_it(verb: Verb) -> None:
+    async def broken(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise ValueError("broken")
+
+    recorder = recorded(verb, FunctionAgent(broken, thread_id="t"))
+    [(error, context)] = recorder.of("on_run_failed")
+    assert error.__notes__ == [f"in run {context.run_id!r} of thread 't'"]
 
 
 @every_verb
