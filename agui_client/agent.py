@@ -54,6 +54,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+_FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abort": "a HookContext"}
+"""The options that are functions, with what they take."""
+
 
 class AgentOptions(TypedDict, total=False):
     """The keywords that the constructor of every agent takes."""
@@ -121,9 +124,13 @@ class AbstractAgent(ABC):
         self._conversation = Conversation(
             options.get("thread_id"), options.get("initial_messages", ()), options.get("initial_state")
         )
+        for name, takes in _FUNCTIONS.items():
+            _check_function(name, takes, options.get(name))
         self._approve, self._answer = options.get("approve"), options.get("answer")
         self._on_abort = options.get("on_abort")
         self._limits = options.get("tool_limits") or ToolLimits()
+        if not isinstance(cast("object", self._limits), ToolLimits):
+            raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {self._limits!r}")
         self._null_fields: NullFields = options.get("null_fields", "reject")
         if self._null_fields not in get_args(NullFields):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {self._null_fields!r}")
@@ -526,6 +533,29 @@ class AbstractAgent(ABC):
             strict=self._strict,
             is_replay=is_replay,
         )
+
+
+def as_run_input(given: object) -> RunAgentInput:
+    """Return the input of a run as it is.
+
+    Args:
+        given: The argument of `run`.
+
+    Raises:
+        UsageError: It is no `RunAgentInput`.
+    """
+    if not isinstance(given, RunAgentInput):
+        kind = type(given).__name__
+        raise UsageError(f"run() takes a RunAgentInput, not a {kind}; did you mean run_agent() or run_agent_sync()?")
+    return given
+
+
+def _check_function(name: str, takes: str, function: object) -> None:
+    """Refuse an option that is no function; a class would be called, and what it makes would be taken for an answer."""
+    if isinstance(function, type):
+        raise UsageError(f"{name}= takes a function of {takes}, not a class; did you mean {function.__name__}()?")
+    if function is not None and not callable(function):
+        raise UsageError(f"{name}= takes a function of {takes}, not {function!r}")
 
 
 def _own_list(tools: ToolSource) -> ToolSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-from agui_client.agent import AbstractAgent, AgentOptions
+from agui_client.agent import AbstractAgent, AgentOptions, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 
@@ -50,7 +50,7 @@ class FunctionAgent(AbstractAgent):
         Returns:
             The events that the function yields.
         """
-        return self._function(input)
+        return self._function(as_run_input(input))
 
 
 def _first_line(function: object) -> str:

@@ -8,12 +8,13 @@ from agui_client._protocol.request import prepare_input, request_body
 from agui_client._protocol.verify import version_key
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import current_scope
-from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, AuthSource, ClientSource, Request, Transport
+from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
+from agui_client._transport.given_client import ClientSource
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
-from agui_client.agent import AbstractAgent, AgentOptions
+from agui_client.agent import AbstractAgent, AgentOptions, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 
@@ -42,10 +43,11 @@ class HttpAgent(AbstractAgent):
         on_unauthorized: Called, sync or async, when the server answers 401: it renews the credentials, and the run is
             posted once more. It returns the headers to use from now on, or None to have `headers` called again.
         timeout: Seconds for every wait but the total, or a `Timeouts`.
-        retry: The policy for trying again; by default only requests that could not be sent, see `RetryPolicy`.
-        http_client: An `httpx.AsyncClient` of your own, or a function that makes one for each run. A client belongs to
-            one event loop; give a function when runs happen in several. Redirects are followed within the origin if
-            the POST stays one (307, 308), whatever the client would do, and reported otherwise.
+        retry: The policy for trying again; by default only requests that could not be sent, see `RetryPolicy`. A number
+            repeats those, and refusals with a `Retry-After`, that many times.
+        http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` of your own, or a function that makes one for each
+            run. A client belongs to one event loop; give a function when runs happen in several. Redirects are followed
+            within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
         connect_url: The address that sends a thread again, absolute or relative to `url`; see `connect_agent`.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
             than 1.0; the input is turned into a shape that it understands (VER-5).
@@ -53,7 +55,7 @@ class HttpAgent(AbstractAgent):
         options: See `AgentOptions`.
 
     Raises:
-        UsageError: `max_protocol_version` is no version, an address cannot be read, or `connect_url` means `url`.
+        UsageError: An option has a value that it does not take, an address cannot be read, or `connect_url` is `url`.
     """
 
     @lists_keywords(AgentOptions)
@@ -65,7 +67,7 @@ class HttpAgent(AbstractAgent):
         auth: AuthSource | None = None,
         on_unauthorized: Refresh | None = None,
         timeout: float | Timeouts | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         connect_url: str | None = None,
         max_protocol_version: str | None = None,
@@ -98,7 +100,7 @@ class HttpAgent(AbstractAgent):
         Returns:
             Its events as they come over the wire, not yet judged; close it if you leave it early.
         """
-        return self._post(input)
+        return self._post(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Have the thread told again, with a POST to `connect_url`.

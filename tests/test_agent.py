@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import anyio
+import httpx
 import pytest
 from ag_ui.core import (
     AssistantMessage,
@@ -25,6 +27,7 @@ from ag_ui.core import (
 )
 
 from agui_client import AbstractAgent, AGUIError, FunctionAgent, HttpAgent, UsageError
+from agui_client.notebook import NotebookApprover
 from agui_client.testing import ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import RunOptions
 from support import scenario
@@ -67,6 +70,39 @@ def test_an_agent_begins_with_what_it_is_given() -> None:
 def test_a_representation_names_the_agent_and_its_thread() -> None:
     agent = HttpAgent("http://ada:secret@host/runs?key=secret", agent_id="a", thread_id="t")
     assert repr(agent) == "HttpAgent('http://host/runs', agent_id='a', thread_id='t')"
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a sync client": ({"http_client": httpx.Client()}, "http_client= cannot be a Client; give an httpx.AsyncClient"),
+    "a number as client": ({"http_client": 5}, "http_client= cannot be a int; give an httpx.AsyncClient"),
+    "a text as client": ({"http_client": "http://ada:secret@proxy/"}, "http_client= cannot be a str; give an httpx."),
+    "a text as retry": ({"retry": "3"}, "retry= is how often to try again, 0 or more, or RetryPolicy(...), not '3'"),
+    "true as retry": ({"retry": True}, "retry= is how often to try again, 0 or more, or RetryPolicy(...), not True"),
+    "less than none": ({"retry": -1}, "retry= is how often to try again, 0 or more, or RetryPolicy(...), not -1"),
+    "a text as answer": ({"answer": "yes"}, "answer= takes a function of an Interrupt, not 'yes'"),
+    "true as approve": ({"approve": True}, "approve= takes a function of an ApprovalRequest, not True"),
+    "a class as approve": (
+        {"approve": NotebookApprover},
+        "approve= takes a function of an ApprovalRequest, not a class; did you mean NotebookApprover()?",
+    ),
+    "a text as on_abort": ({"on_abort": "stop"}, "on_abort= takes a function of a HookContext, not 'stop'"),
+    "a number as limits": ({"tool_limits": 5}, "tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_an_option_does_not_take_is_refused_where_it_is_given(case: str) -> None:
+    options, refusal = WRONG[case]
+    with pytest.raises(UsageError, match=re.escape(refusal)) as error:
+        HttpAgent("http://host/", **options)
+    assert "secret" not in str(error.value)
+
+
+def test_a_prompt_given_to_run_is_answered_with_the_verbs_that_take_one() -> None:
+    wrong: Any = "Hi"
+    for agent in (HttpAgent("http://host/"), FunctionAgent(echo)):
+        with pytest.raises(UsageError, match="did you mean run_agent\\(\\) or run_agent_sync\\(\\)"):
+            agent.run(wrong)
 
 
 @pytest.mark.parametrize("verb", ["run_agent", "stream", "run_agent_sync", "stream_sync", "observe"])

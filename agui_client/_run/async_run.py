@@ -154,8 +154,11 @@ class AgentRun(RunView):
 
     @property
     def text_stream(self) -> AsyncIterator[str]:
-        """The assistant's text as it arrives, subagents' left out; ends with the run."""
-        return _Lens(self._next, AnswerText().of)
+        """The assistant's text as it arrives, a blank line between two messages; ends with the run.
+
+        Text of subagents is left out.
+        """
+        return _Lens(self._next, AnswerText().with_gaps)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
@@ -195,6 +198,7 @@ class AnswerText:
 
     def __init__(self) -> None:
         self._others: set[str] = set()
+        self._latest: str | None = None
 
     def of(self, event: Event) -> str:
         """Return the text that an event adds to the assistant's answer; empty if it adds none.
@@ -208,6 +212,15 @@ class AnswerText:
             is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
             (self._others.discard if is_answer else self._others.add)(event.message_id)
         return ""
+
+    def with_gaps(self, event: Event) -> str:
+        """Return the same with a blank line before it if it is of another message than the text before it."""
+        text = self.of(event)
+        if not text or not isinstance(event, TextMessageContentEvent):
+            return text
+        gap = "" if self._latest in (None, event.message_id) else "\n\n"
+        self._latest = event.message_id
+        return gap + text
 
 
 class _Lens(AsyncIterator[T]):

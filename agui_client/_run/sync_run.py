@@ -94,9 +94,12 @@ class SyncAgentRun(RunView):
 
     @property
     def text_stream(self) -> Iterator[str]:
-        """The assistant's text as it arrives, subagents' left out; ends with the run."""
+        """The assistant's text as it arrives, a blank line between two messages; ends with the run.
+
+        Text of subagents is left out.
+        """
         answer = AnswerText()
-        return (text for event in self if (text := answer.of(event)))
+        return (text for event in self if (text := answer.with_gaps(event)))
 
     @property
     def tool_call_stream(self) -> Iterator[StreamedToolCall]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,6 +15,7 @@ import anyio.lowlevel
 import httpx
 
 from agui_client._transport.credentials import Credentials, Headers
+from agui_client._transport.given_client import ClientSource, as_client
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, address_of, is_event_stream
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
@@ -31,8 +32,6 @@ _FIXED_HEADERS = {
     "content-type": "application/json",
 }
 
-ClientSource: TypeAlias = httpx.AsyncClient | Callable[[], httpx.AsyncClient]
-"""An HTTP client, or a function that makes one for each run."""
 Address: TypeAlias = httpx.URL
 """An address that was checked."""
 AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
@@ -105,7 +104,7 @@ class Transport:
         *,
         auth: AuthSource | None = None,
         credentials: Credentials | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
@@ -113,12 +112,12 @@ class Transport:
         """The agent's address, a user and password included."""
         self.credentials = credentials or Credentials(None)
         """The headers of each attempt."""
-        self.retry = retry or RetryPolicy()
+        self.retry = RetryPolicy.of(retry)
         """The rules for trying again."""
         self.max_event_bytes = max_event_bytes
         """The largest frame that is accepted, in bytes."""
         self._auth = _auth_of(auth)
-        self._given = http_client
+        self._given = http_client if http_client is None or callable(http_client) else as_client(http_client)
         self._kept: httpx.AsyncClient | None = None
         self._kept_in, self._keepers = object(), 0
 
@@ -175,7 +174,7 @@ class Transport:
 
     def _make_client(self, *, http2: bool) -> httpx.AsyncClient:
         if callable(self._given):
-            return self._given()
+            return as_client(self._given())
         verify = _ssl_context(is_needed=self.url.scheme == "https")
         return httpx.AsyncClient(verify=verify, cookies=_NoCookies(), http2=http2)
 

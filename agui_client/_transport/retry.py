@@ -40,6 +40,25 @@ class RetryPolicy:
             if not isinstance(value, int | float if is_time else int) or isinstance(value, bool) or not value >= 0:
                 raise errors.UsageError(f"RetryPolicy.{name} is {meaning}, not {value!r}")
 
+    @classmethod
+    def of(cls, value: object) -> RetryPolicy:
+        """Read the `retry=` option.
+
+        Args:
+            value: The number of repetitions, of either kind; a `RetryPolicy`; or None for the default.
+
+        Returns:
+            The policy that the value means.
+
+        Raises:
+            UsageError: It is neither.
+        """
+        if value is None or isinstance(value, RetryPolicy):
+            return value or cls()
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise errors.UsageError(f"retry= is how often to try again, 0 or more, or RetryPolicy(...), not {value!r}")
+        return cls(connect=value, status=value)
+
     def explain(self, error: BaseException) -> str:
         """Say in words whether an error is retried under this policy, and why.
 

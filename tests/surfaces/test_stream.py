@@ -91,7 +91,7 @@ async def test_the_text_stream_is_the_assistants_own_text() -> None:
         )
     )
     async with agent.stream("Hi") as run:
-        assert [piece async for piece in run.text_stream] == ["Hello ", "there"]
+        assert [piece async for piece in run.text_stream] == ["Hello ", "\n\nthere"]
         assert (await run.result()).text == "there"
 
 

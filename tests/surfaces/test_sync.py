@@ -86,9 +86,9 @@ def test_events_are_given_as_they_come_and_not_at_the_end() -> None:
     assert isinstance(rest[0], TextMessageEndEvent)
 
 
-def test_the_text_stream_gives_the_text() -> None:
+def test_the_text_stream_gives_the_text_with_a_blank_line_between_two_messages() -> None:
     with ScriptedAgent(COUNTING).stream_sync("Hi") as run:
-        assert list(run.text_stream) == ["a ", "b ", "c", "d"]
+        assert list(run.text_stream) == ["a ", "b ", "c", "\n\nd"]
         assert run.result().text == "d"
 
 

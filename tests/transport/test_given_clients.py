@@ -1,0 +1,75 @@
+"""HTTP clients of other libraries: httpx2's do what httpx's do, over real connections."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from agui_client import (
+    ConnectError,
+    HttpAgent,
+    HTTPStatusError,
+    IdleTimeoutError,
+    IncompleteRunError,
+    RetryPolicy,
+    Timeouts,
+    UsageError,
+)
+from agui_client.testing import faults, serve_bytes, sse, text, turn
+from support import scenario
+
+ANSWER = sse(turn(text("Hello")))
+
+
+@pytest.mark.anyio
+async def test_a_client_of_httpx2_runs_an_agent_with_its_own_headers_and_stays_open() -> None:
+    with serve_bytes(ANSWER) as server:
+        async with httpx2.AsyncClient(headers={"X-Tenant": "acme", "User-Agent": "mine"}) as client:
+            agent = HttpAgent(server.url, http_client=client, headers={"X-Token": "t"})
+            assert (await agent.run_agent("Hi")).text == "Hello"
+            agent.set_messages([])
+            async with agent:
+                assert (await agent.run_agent("Hi")).text == "Hello"
+            assert not client.is_closed
+    sent = server.requests[0].headers
+    assert [sent[name] for name in ("x-tenant", "user-agent", "x-token")] == ["acme", "mine", "t"]
+
+
+def test_a_function_makes_a_client_of_httpx2_for_each_run_which_is_closed_with_it() -> None:
+    made: list[httpx2.AsyncClient] = []
+
+    def make() -> httpx2.AsyncClient:
+        made.append(httpx2.AsyncClient())
+        return made[-1]
+
+    with serve_bytes(ANSWER) as server:
+        agent = HttpAgent(server.url, http_client=make)
+        assert [each.run_agent_sync("Hi").text for each in (agent.clone(), agent)] == ["Hello", "Hello"]
+    assert [client.is_closed for client in made] == [True, True]
+
+
+@pytest.mark.anyio
+async def test_failures_of_httpx2_are_our_errors() -> None:
+    async with httpx2.AsyncClient() as client:
+        with serve_bytes(faults.status(503, retry_after=1)) as server, pytest.raises(HTTPStatusError):
+            await HttpAgent(server.url, http_client=client).run_agent("Hi")
+        with pytest.raises(ConnectError, match="no connection to"):
+            await HttpAgent(server.url, http_client=client, retry=RetryPolicy(connect=9, first_wait=60)).run_agent("Hi")
+        with serve_bytes(faults.reset(ANSWER, events=2)) as server, pytest.raises(IncompleteRunError, match="broke"):
+            await HttpAgent(server.url, http_client=client).run_agent("Hi")
+        with serve_bytes(faults.stall(ANSWER, events=2)) as server, pytest.raises(IdleTimeoutError):
+            await HttpAgent(server.url, http_client=client, timeout=Timeouts(idle=0.1)).run_agent("Hi")
+
+
+def test_a_function_that_makes_no_client_is_refused() -> None:
+    agent = HttpAgent("http://agent.test/", http_client=lambda: 5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="http_client= cannot be a int"):
+        agent.run_agent_sync(scenario.PROMPT)
+
+
+@pytest.mark.anyio
+async def test_retry_takes_the_number_of_repetitions() -> None:
+    with serve_bytes(faults.status(503, retry_after=0)) as server, pytest.raises(HTTPStatusError) as error:
+        await HttpAgent(server.url, retry=2).run_agent("Hi")
+    assert error.value.partial is not None
+    assert len(error.value.partial.attempts) == 3
