@@ -8,21 +8,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agui_client._interrupts.answers import Cancel, Resolve
-from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.warnings import ProtocolWarning
-from agui_client._run.async_run import AgentRun
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
 from agui_client._run.logs import EventLog, RunLog
 from agui_client._run.observers import DEFAULT_OBSERVERS, RunObserver
-from agui_client._run.result import RunResult
-from agui_client._tools.approval import ApprovalRequest, Approve, Deny
-from agui_client._tools.context import ToolContext, ToolExecution
-from agui_client._tools.results import ToolFailure
-from agui_client._tools.tool_limits import ToolLimits
-from agui_client._transport.retry import RetryPolicy
-from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import (
@@ -51,17 +40,28 @@ from agui_client.errors import (
     UnexpectedContentTypeError,
     UsageError,
 )
-from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
-from agui_client.messages import media_part
 
 if TYPE_CHECKING:
+    from agui_client._interrupts.answers import Cancel, Resolve
     from agui_client._interrupts.models import answer_model
+    from agui_client._protocol.events import UnrecognizedEvent
+    from agui_client._protocol.warnings import ProtocolWarning
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._run.tool_calls import StreamedToolCall
+    from agui_client._tools.approval import ApprovalRequest, Approve, Deny
+    from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
+    from agui_client._tools.results import ToolFailure
+    from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import FunctionToolset, Toolset
+    from agui_client._transport.retry import RetryPolicy
+    from agui_client._transport.timeouts import Timeouts
+    from agui_client.function_agent import FunctionAgent
     from agui_client.langgraph import langgraph_interrupts
+    from agui_client.messages import media_part
 
 __all__ = [
     "AGUIError",
@@ -126,13 +126,30 @@ __all__ = [
 ]
 
 _LATER = {
+    "AgentRun": "agui_client._run.async_run",
+    "ApprovalRequest": "agui_client._tools.approval",
+    "Approve": "agui_client._tools.approval",
+    "Cancel": "agui_client._interrupts.answers",
+    "Deny": "agui_client._tools.approval",
+    "FunctionAgent": "agui_client.function_agent",
     "FunctionTool": "agui_client._tools.function",
     "FunctionToolset": "agui_client._tools.toolset",
+    "ProtocolWarning": "agui_client._protocol.warnings",
+    "Resolve": "agui_client._interrupts.answers",
+    "RetryPolicy": "agui_client._transport.retry",
+    "RunResult": "agui_client._run.result",
     "StreamedToolCall": "agui_client._run.tool_calls",
     "SyncAgentRun": "agui_client._run.sync_run",
+    "Timeouts": "agui_client._transport.timeouts",
+    "ToolContext": "agui_client._tools.context",
+    "ToolExecution": "agui_client._tools.context",
+    "ToolFailure": "agui_client._tools.results",
+    "ToolLimits": "agui_client._tools.tool_limits",
     "Toolset": "agui_client._tools.toolset",
+    "UnrecognizedEvent": "agui_client._protocol.events",
     "answer_model": "agui_client._interrupts.models",
     "langgraph_interrupts": "agui_client.langgraph",
+    "media_part": "agui_client.messages",
     "tool": "agui_client._tools.function",
 }
 

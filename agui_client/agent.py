@@ -10,23 +10,16 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, RunAgentInput
 
-from agui_client._protocol.pipeline import NullFields
 from agui_client._protocol.reduce import Change
-from agui_client._protocol.request import prepare_input
-from agui_client._protocol.warnings import WarningLog
-from agui_client._run.async_run import AgentRun
-from agui_client._run.call_setup import CallSetup
-from agui_client._run.engine import Engine
 from agui_client._run.hooks import Subscriber
 from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver
 from agui_client._run.scope import AgentInfo
 from agui_client._run.subscribers import EventSubscriber, Subscribers, Subscription
-from agui_client._tools.function import FunctionTool, NamedToolOptions
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client.conversation import Conversation, ConversationSnapshot, Mark
 from agui_client.errors import UsageError
@@ -41,13 +34,17 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.events import WireEvent
-    from agui_client._run.async_run import Start
+    from agui_client._protocol.pipeline import NullFields
+    from agui_client._run.async_run import AgentRun, Start
+    from agui_client._run.call_setup import CallSetup
+    from agui_client._run.engine import Engine
     from agui_client._run.loop import RunLoop
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.on_abort import OnAbort
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import Approver
+    from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
 
 P = ParamSpec("P")
@@ -106,8 +103,10 @@ class AbstractAgent(ABC):
         TypeError: There is no such option.
     """
 
-    _takes_wire_options = False
-    """Whether `headers` and `timeout` mean something to this kind of agent."""
+    _is_remote = False
+    """Whether runs are posted, so that `headers` and `timeout` mean something."""
+    _max_protocol_version: str | None = None
+    """The newest version that the agent is known to speak, if that is older than 1.0."""
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
@@ -132,7 +131,7 @@ class AbstractAgent(ABC):
         if not isinstance(cast("object", self._limits), ToolLimits):
             raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {self._limits!r}")
         self._null_fields: NullFields = options.get("null_fields", "reject")
-        if self._null_fields not in get_args(NullFields):
+        if self._null_fields not in ("reject", "drop"):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {self._null_fields!r}")
         self._strict = options.get("strict", False)
         self._middleware: list[Middleware] = []
@@ -201,6 +200,8 @@ class AbstractAgent(ABC):
         Returns:
             The run, as an async context manager; nothing is sent before the first event is requested.
         """
+        from agui_client._run.async_run import AgentRun
+
         return AgentRun(self._starting(prompt, checked_options(options, RunOptions, "a run")))
 
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
@@ -277,6 +278,8 @@ class AbstractAgent(ABC):
         Returns:
             The run, as an async context manager.
         """
+        from agui_client._run.async_run import AgentRun
+
         given = cast("RunOptions", checked_options(options, ConnectOptions, "connecting"))
         return AgentRun(self._starting(None, given, is_replay=True))
 
@@ -492,26 +495,26 @@ class AbstractAgent(ABC):
 
     # --- putting a call together
 
-    def _prepare(self, run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
-        """Check an input for the last time before the agent gets it (INPUT-3)."""
-        return prepare_input(run_input, warnings)
-
     def _address(self) -> str | None:
         """Return the address of a remote agent; None for one in this process."""
         return None
 
     def _starting(self, prompt: Prompt, options: RunOptions, *, is_replay: bool = False) -> Start:
         """Return the function that makes the engine of a call when its block is entered."""
-        if not self._takes_wire_options and not options.keys().isdisjoint(("headers", "timeout")):
+        if not self._is_remote and not options.keys().isdisjoint(("headers", "timeout")):
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
 
         def start(loop: RunLoop) -> Engine:
             """Make the engine."""
+            from agui_client._run.engine import Engine
+
             return Engine(self._setup(is_replay=is_replay), prompt, options, loop)
 
         return start
 
     def _setup(self, *, is_replay: bool) -> CallSetup:
+        from agui_client._run.call_setup import CallSetup
+
         run: Run = self.connect if is_replay else self.run
         observers = [*self._observers, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
         info = AgentInfo(self.agent_id, self.agent_id if self._is_named else None, self.description, self._address())
@@ -519,7 +522,8 @@ class AbstractAgent(ABC):
             agent=info,
             owner=self,
             run=run,
-            prepare=self._prepare,
+            is_remote=self._is_remote,
+            max_protocol_version=self._max_protocol_version,
             conversation=self._conversation,
             tools=self.tools,
             approve=self._approve,

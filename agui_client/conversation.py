@@ -12,7 +12,6 @@ from uuid import uuid4
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
 
-from agui_client._interrupts.answers import Resume, cancel_all, cover
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 from agui_client.errors import RunInProgressError, UsageError
@@ -21,6 +20,7 @@ from agui_client.messages import MessageLike, as_messages
 if TYPE_CHECKING:
     from ag_ui.core import ToolCall
 
+    from agui_client._interrupts.answers import Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
@@ -229,6 +229,8 @@ class Conversation:
         Raises:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
         """
+        from agui_client._interrupts.answers import cancel_all, cover
+
         if self._abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
         return self._kept_answers + cover(self.pending_interrupts, resume)

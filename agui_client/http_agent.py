@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from agui_client._protocol.request import prepare_input, request_body
-from agui_client._protocol.verify import version_key
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import current_scope
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
 from agui_client._transport.given_client import ClientSource
-from agui_client._transport.http_source import HttpSource
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent, AgentOptions, as_run_input
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._transport.client import Address
+    from agui_client._transport.http_source import HttpSource
     from agui_client.options import RunOptions
 
 
@@ -79,6 +77,8 @@ class HttpAgent(AbstractAgent):
         """The address that takes runs."""
         self._timeouts = Timeouts.of(timeout)
         if max_protocol_version is not None:
+            from agui_client._protocol.verify import version_key
+
             version_key(max_protocol_version)
         self._max_protocol_version = max_protocol_version
         self._transport = Transport(
@@ -119,6 +119,10 @@ class HttpAgent(AbstractAgent):
         return self._post(input, self._connect_url)
 
     def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
+        # Loaded with the first run, as the engine is.
+        from agui_client._protocol.request import request_body
+        from agui_client._transport.http_source import HttpSource
+
         scope = current_scope()
         options: RunOptions = {} if scope is None else scope.options_for(self)
         request = Request(
@@ -157,7 +161,7 @@ class HttpAgent(AbstractAgent):
     ) -> None:
         await self.aclose()
 
-    _takes_wire_options = True
+    _is_remote = True
 
     def _address(self) -> str:
         return self._transport.address
@@ -165,10 +169,6 @@ class HttpAgent(AbstractAgent):
     def __repr__(self) -> str:
         where = self._transport.address
         return f"{type(self).__name__}({where!r}, agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
-
-    def _prepare(self, run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
-        peer = self._max_protocol_version
-        return prepare_input(run_input, warnings, max_protocol_version=peer, is_copied=False)
 
 
 def _target(url: Address) -> tuple[object, ...]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias, cast, get_args
 from uuid import uuid4
 
 from ag_ui import core
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
 
-from agui_client._protocol.compat import upgraded_messages
-from agui_client._protocol.plain_json import members_as_json
-from agui_client._protocol.problems import Refusal, summary
-from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import UsageError
 
 MessageLike: TypeAlias = core.Message | Mapping[str, Any]
@@ -29,7 +25,6 @@ Prompt: TypeAlias = str | MessageLike | Sequence[Part] | None
 _MESSAGES: tuple[type[core.Message], ...] = get_args(get_args(core.Message)[0])
 _PARTS: tuple[type[Part], ...] = get_args(Part)
 _MEDIA: Mapping[str, type[MediaPart]] = {"image": core.ImagePart, "audio": core.AudioPart, "video": core.VideoPart}
-_validate = TypeAdapter[core.Message](core.Message).validate_python
 
 
 def as_messages(messages: Iterable[MessageLike]) -> list[core.Message]:
@@ -55,12 +50,20 @@ def _as_message(message: object) -> core.Message:
             f"a message is one of ag_ui.core's, or its JSON object, not a {type(message).__name__}; "
             "for a user's words, UserMessage(id=..., content=...)"
         )
+    from agui_client._protocol.compat import upgraded_messages
+    from agui_client._protocol.warnings import WarningLog
+
     upgraded = upgraded_messages({"messages": [{"id": str(uuid4()), **cast("Any", message)}]}, WarningLog())
     try:
-        return _validate(upgraded["messages"][0], strict=True, by_alias=True, by_name=False)
+        return _validator().validate_python(upgraded["messages"][0], strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         refused = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'role'}: {each['msg']}" for each in error.errors())
         raise UsageError(f"this is no message of the protocol: {refused}") from None
+
+
+@cache
+def _validator() -> TypeAdapter[core.Message]:
+    return TypeAdapter(core.Message)
 
 
 def prompt_messages(prompt: Prompt) -> list[core.Message]:
@@ -96,6 +99,8 @@ def content_of(value: object) -> str | list[Part]:
         return [_sound(part) for part in parts]
     if isinstance(value, str):
         return str.encode(value).decode()
+    from pydantic_core import to_json
+
     return to_json(value, by_alias=True, inf_nan_mode="null").decode()
 
 
@@ -105,6 +110,9 @@ def _sound(part: Part) -> Part:
     Raises:
         ValueError: It cannot be sent.
     """
+    from agui_client._protocol.plain_json import members_as_json
+    from agui_client._protocol.problems import Refusal, summary
+
     refusals: list[Refusal] = []
     plain = members_as_json(part, refusals)
     if refusals:

@@ -34,35 +34,35 @@ class Integer:
     """A JSON integer, which 5.0 is as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Pinned:
     """A string with one allowed value: another one is malformed, not unknown (PROC-18)."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Choice:
     """A closed set of strings: another string is an unknown member (PROC-18)."""
 
     values: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Items:
     """A list."""
 
     item: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class TextOrItems:
     """A string or a list."""
 
     items: Items
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Variants:
     """Objects distinguished by a string in one of their members; another string is an unknown member (PROC-9)."""
 
@@ -72,7 +72,7 @@ class Variants:
     """The object for each value of the discriminator."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Record:
     """An object the protocol describes."""
 
@@ -89,7 +89,7 @@ class Record:
 Shape: TypeAlias = Scalar | Anything | OpenObject | Integer | Pinned | Choice | Items | TextOrItems | Variants | Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Slot:
     """The place of one member in an object."""
 
@@ -180,7 +180,7 @@ def _union(members: list[Any], discriminator: object) -> Shape:
     return TextOrItems(lists[0]) if lists else Anything()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class _Members:
     """The members of an official class, by what strict validation of JSON does not see in them."""
 

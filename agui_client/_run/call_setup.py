@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ag_ui.core import RunAgentInput
-
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
-    from agui_client._protocol.warnings import WarningLog
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.observers import Observers
     from agui_client._run.on_abort import OnAbort
@@ -33,8 +30,10 @@ class CallSetup:
     """The agent object."""
     run: Run
     """The agent's `run`, or `connect` for a replay."""
-    prepare: Callable[[RunAgentInput, WarningLog], RunAgentInput]
-    """Checks an input for the last time before the agent gets it."""
+    is_remote: bool
+    """Whether runs are posted as JSON, rather than handed to code of this process."""
+    max_protocol_version: str | None
+    """The newest version that the agent is known to speak, if that is older than 1.0."""
     conversation: Conversation
     """The conversation."""
     tools: ToolSource

@@ -19,6 +19,7 @@ from ag_ui.core import RunFinishedCancelledOutcome, ToolCallResultEvent
 from agui_client._interrupts.answers import answer_interrupts
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
+from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
@@ -316,7 +317,8 @@ class Engine:
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
-            return setup.run(setup.prepare(run_input, self.warnings))
+            peer, is_copied = setup.max_protocol_version, not setup.is_remote
+            return setup.run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
 
         source = self._loop.source(lambda: RunSource(run, setup.middleware, self.pipeline.compat, scope))
         self._source = source

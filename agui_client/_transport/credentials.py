@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio.lowlevel
 import httpx
 
-from agui_client._concurrency import call_aside
-from agui_client._transport.clock import Clock
 from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client._transport.clock import Clock
 
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(rb"(?:[!-~\x80-\xff]+(?:[ \t]+[!-~\x80-\xff]+)*)?")
@@ -76,6 +77,8 @@ class Credentials:
         await clock.wait_for_caller(self._refresh(refused))
 
     async def _refresh(self, refused: int) -> None:
+        from agui_client._concurrency import call_aside
+
         assert self._on_unauthorized is not None
         # Runs that are refused at once renew once: a token for renewing is often good for one use.
         async with self._lock_here():
