@@ -19,35 +19,31 @@ from typing import IO
 import pytest
 
 from agui_client._cli import main
-from support import hurried
+from support.programs import STRICT, Program
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 """Longest wait for anything."""
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Program]
 OnTerminal = Callable[..., "Terminal"]
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "agui_client", *arguments]
 
 
 def environment() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONUNBUFFERED", "NO_COLOR"}}
-    return {**inherited, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+    return {**inherited, "TERM": "xterm-256color"}
 
 
 class Terminal:
     """A command on a pseudo-terminal.
 
     Args:
-        *arguments: What to call.
+        *arguments: The command's arguments.
         state: The folder in which the command keeps what it remembers.
+        is_hurried: Whether the demo agent speaks twenty times as fast, and every warning is an error.
     """
 
-    def __init__(self, *arguments: str, state: Path) -> None:
+    def __init__(self, *arguments: str, state: Path, is_hurried: bool = False) -> None:
         # No Windows has it, and there the fixture skips.
         import fcntl
         import struct
@@ -55,8 +51,12 @@ class Terminal:
 
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        self.process = subprocess.Popen(
-            arguments,
+        self.process = Program(
+            "-m",
+            "agui_client",
+            *arguments,
+            flags=STRICT if is_hurried else (),
+            pace=0.05 if is_hurried else None,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -112,10 +112,8 @@ class Terminal:
 
     def close(self) -> None:
         """Stop the command if it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(SECONDS)
-        os.close(self._ours)
+        with self.process:
+            os.close(self._ours)
 
     def _is_readable(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))
@@ -157,20 +155,20 @@ def agui(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Start the command and leave it running; it is killed after the test if need be."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Program] = []
 
     def run(
         *arguments: str,
         stdin: int = subprocess.DEVNULL,
         stdout: int | IO[str] = subprocess.PIPE,
         errors: str | None = None,
-    ) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            command(*arguments),
+    ) -> Program:
+        process = Program(
+            "-m",
+            "agui_client",
+            *arguments,
             stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
+            stdout=stdout if isinstance(stdout, int) else stdout.fileno(),
             errors=errors,
             env=environment(),
         )
@@ -179,8 +177,6 @@ def start() -> Iterator[Start]:
 
     yield run
     for process in started:
-        if process.poll() is None:
-            process.kill()
         with process:
             pass
 
@@ -193,8 +189,7 @@ def on_terminal(tmp_path: Path) -> Iterator[OnTerminal]:
     started: list[Terminal] = []
 
     def run(*arguments: str, is_hurried: bool = False) -> Terminal:
-        called = hurried.command("-m", "agui_client", *arguments) if is_hurried else command(*arguments)
-        started.append(Terminal(*called, state=tmp_path))
+        started.append(Terminal(*arguments, state=tmp_path, is_hurried=is_hurried))
         return started[-1]
 
     yield run

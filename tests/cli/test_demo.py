@@ -18,9 +18,10 @@ from agui_client import HttpAgent, Resolve
 from agui_client._cli.live_view import LiveView
 from agui_client.testing import demo_agent, serve_bytes
 from agui_client.testing.steps import Pause
+from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Program]
 OnTerminal = Callable[..., Any]
 
 QUESTION = "Buy two ferry tickets for 94 NOK?"

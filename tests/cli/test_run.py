@@ -34,9 +34,10 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
+from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Program]
 
 STORY = turn(
     reasoning("Look\nit up"),

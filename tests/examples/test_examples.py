@@ -6,9 +6,7 @@ import ast
 import os
 import re
 import runpy
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +22,23 @@ from ag_ui.core import (
 
 from agui_client import HttpAgent
 from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
-from support import hurried
+from support.programs import STRICT, Program
 
 _PROJECT = Path(__file__).parents[2]
 _EXAMPLES = _PROJECT / "examples"
 _PROGRAMS = sorted(path.stem for path in _EXAMPLES.glob("*.py"))
 _SECONDS = 90
-_INTERPRETER = (sys.executable, "-W", "error")
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(_PROJECT), "PYTHONUTF8": "1"}
 
 
-def _start(program: str, *arguments: str, interpreter: Sequence[str] = _INTERPRETER) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*interpreter, str(_EXAMPLES / f"{program}.py"), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=_ENVIRONMENT,
-    )
+def _ended(program: str, *arguments: str, pace: float | None = None) -> tuple[str, str, int]:
+    with Program(str(_EXAMPLES / f"{program}.py"), *arguments, flags=STRICT, pace=pace) as process:
+        return (*process.communicate(timeout=_SECONDS), process.wait())
 
 
-def _lines(process: subprocess.Popen[str]) -> list[str]:
-    out, complaints = process.communicate(timeout=_SECONDS)
-    assert (process.returncode, complaints) == (0, "")
+def _lines(program: str, *arguments: str, pace: float | None = None) -> list[str]:
+    out, complaints, code = _ended(program, *arguments, pace=pace)
+    assert (code, complaints) == (0, "")
     return _without_times(out)
 
 
@@ -56,7 +48,7 @@ def _without_times(printed: str) -> list[str]:
 
 def printed(program: str) -> list[str]:
     """Run a program with a hurried demo agent; return the lines that it printed."""
-    return _lines(_start(program, interpreter=hurried.command()))
+    return _lines(program, pace=0.05)
 
 
 @pytest.mark.parametrize("program", _PROGRAMS)
@@ -79,7 +71,7 @@ def test_one_shot_prints_the_answer_and_what_the_run_came_to() -> None:
 
 def test_an_example_asks_the_agent_at_the_url_it_is_given() -> None:
     with serve(ScriptedAgent(turn(text("It is the Po.")))) as server:
-        lines = _lines(_start("one_shot", server.url))
+        lines = _lines("one_shot", server.url)
     assert lines == [
         "It is the Po.",
         "2 messages, the last one from the assistant",
@@ -116,8 +108,7 @@ def test_the_sync_script_tells_a_failed_agent_from_an_unusable_answer() -> None:
     failing = ScriptedAgent(turn(text("Hm"), RunErrorEvent(message="overloaded")))
     silent = ScriptedAgent([])
     with serve(failing) as server, serve(silent) as mute:
-        processes = [_start("sync_script", server.url), _start("sync_script", mute.url)]
-        ends = [(*process.communicate(timeout=_SECONDS), process.returncode) for process in processes]
+        ends = [_ended("sync_script", server.url), _ended("sync_script", mute.url)]
     assert ends[0] == ("Hm", "the agent failed: overloaded\n", 1)
     assert (ends[1][0], ends[1][1].partition(":")[0], ends[1][2]) == ("", "no usable answer", 3)
 
@@ -189,7 +180,7 @@ def test_tools_are_shown_while_they_are_called_and_carried_out() -> None:
 def test_a_tool_of_an_example_tells_the_agent_what_it_does_not_know() -> None:
     producer = ScriptedAgent(turn(tool_call("get_weather", {"city": "Rome"})), turn(text("Then not.")))
     with serve(producer) as server:
-        lines = _lines(_start("tools", server.url))
+        lines = _lines("tools", server.url)
     assert lines[-2:] == ["Then not.", "2 requests, ['failed']"]
     answer = producer.inputs[1].messages[-1]
     assert isinstance(answer, ToolMessage)

@@ -7,10 +7,7 @@ and hands the model a failed call's text without saying that it failed.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,10 +29,10 @@ from agui_client import (
     tool,
 )
 from support.offline_model import Heard, House, OfflineModel, Saying, returned, served_alone
+from support.programs import STRICT, run_program
 from support.tool_rounds import results_in
 from support.verbs import Verb, every_result_verb
 
-ROOT = Path(__file__).resolve().parents[2]
 HOUSE = House()
 served = HOUSE.served
 
@@ -261,10 +258,9 @@ else:
 
 
 def program(*arguments: str, given: str = "") -> str:
-    command = [sys.executable, "-W", "error", "-c", PROGRAM, *arguments]
-    ended = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout.strip()
+    printed, complaints, code = run_program("-c", PROGRAM, *arguments, flags=STRICT, given=given)
+    assert (code, complaints) == (0, "")
+    return printed.strip()
 
 
 @pytest.mark.parametrize("whose", ["ours", "the server's"])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from support.programs import DEV, Program
 from support.waiting import LIMIT, SOON, until_sync
 
-ROOT = Path(__file__).resolve().parents[2]
 FRAMES = sse(turn(text("One two", message_id="m1")))
 BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
 
@@ -77,21 +73,13 @@ def ready(event):
 """
 
 
-@contextmanager
-def program(source: str, url: str) -> Generator[subprocess.Popen[str]]:
-    """A running Python program that takes every forgotten resource for an error."""
-    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", BEGINNING + source, url]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
 @pytest.mark.parametrize("source", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_ctrl_c_closes_the_connection_and_ends_the_program(source: str) -> None:
-    with serve_bytes(Reply([BEGUN], end="stall")) as server, program(source, server.url) as process:
+    with (
+        serve_bytes(Reply([BEGUN], end="stall")) as server,
+        Program("-c", BEGINNING + source, server.url, flags=DEV) as process,
+    ):
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         assert process.stdout.readline() == "ready\n"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -43,11 +41,11 @@ from agui_client.testing import (
 )
 from support.bodies import URL, memory_agent, refused
 from support.leaks import nothing_left_behind, nothing_left_behind_sync
+from support.programs import DEV, Program
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, in_thread, start_thread, until, until_sync
 from support.watching import Watcher
 
-ROOT = Path(__file__).resolve().parents[2]
 FRAMES = sse(turn(text("One two", message_id="message-1")))
 BEGUN = b"".join(events_of(FRAMES)[:4])
 """RUN_STARTED, TEXT_MESSAGE_START and two words; then silence."""
@@ -261,16 +259,11 @@ RUNS = {
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_on_abort_hears_of_ctrl_c(run: str) -> None:
-    with serve_bytes(STALLING) as server:
-        command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", PROGRAM + run, server.url]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stdout is not None
-                assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
-                process.send_signal(signal.SIGINT)
-                printed, complaints = process.communicate(timeout=LIMIT)
-            finally:
-                process.kill()
+    with serve_bytes(STALLING) as server, Program("-c", PROGRAM + run, server.url, flags=DEV) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+        process.send_signal(signal.SIGINT)
+        printed, complaints = process.communicate(timeout=LIMIT)
     assert (printed, process.returncode) == ("told of run-7\n", -signal.SIGINT)
     assert complaints.rstrip().endswith("KeyboardInterrupt")
     assert "Warning" not in complaints

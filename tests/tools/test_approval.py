@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -28,11 +25,11 @@ from agui_client import (
 from agui_client._tools.approval import ApprovalRule
 from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, turn
 from support.leaks import nothing_left_behind
+from support.programs import STRICT, run_program
 from support.tool_rounds import results_in, results_sent
 from support.verbs import Verb, every_result_verb, every_verb
 from support.waiting import LIMIT
 
-ROOT = Path(__file__).resolve().parents[2]
 DONE = turn(text("Done."))
 DENIED = "The user denied this tool call."
 CALL = turn(tool_call("pay", {"amount": 5}, tool_call_id="c1"))
@@ -485,10 +482,9 @@ print(json.dumps([result.text, agent.snapshot().model_dump(mode="json")["pending
 
 def program(source: str, *arguments: str, given: str = "") -> str:
     """What a Python program prints that takes every warning for an error."""
-    command = [sys.executable, "-W", "error", "-c", source, *arguments]
-    ended = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
+    printed, complaints, code = run_program("-c", source, *arguments, flags=STRICT, given=given)
+    assert (code, complaints) == (0, "")
+    return printed
 
 
 @pytest.fixture(scope="module")

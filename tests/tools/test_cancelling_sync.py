@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 from ag_ui.core import EventType
@@ -19,11 +15,10 @@ from agui_client import RunResult
 from agui_client.testing import ScriptedAgent, serve, tool_call, turn
 from support.holding import DONE, Holding, assert_aborted, assert_only_what_was_done_is_kept, every_holder
 from support.leaks import nothing_left_behind_sync
+from support.programs import DEV, Program
 from support.tool_rounds import Ran, results_in
 from support.waiting import LIMIT, in_thread, start_thread, until_sync
 from support.watching import Watcher
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @every_holder
@@ -153,22 +148,12 @@ finally:
 }
 
 
-@contextmanager
-def program(source: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
-    """A running Python program that takes every forgotten resource for an error."""
-    command = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", BEGINNING + source, *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
 @pytest.mark.parametrize(("name", "kind"), [*zip(PROGRAMS, cycle(["async", "sync"]))])
 def test_ctrl_c_in_the_middle_of_a_tool_ends_the_program(name: str, kind: str) -> None:
     producer = ScriptedAgent(turn(tool_call("hold")), DONE)
-    with serve(producer) as server, program(PROGRAMS[name], server.url, kind) as process:
+    source = BEGINNING + PROGRAMS[name]
+    with serve(producer) as server, Program("-c", source, server.url, kind, flags=DEV) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         pressed_at = time.monotonic()
