@@ -298,12 +298,18 @@ def test_the_public_namespace_is_sorted_and_resolves(namespace: str) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("namespace", _NAMESPACES)
-def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
+@cache
+def _documented() -> Mapping[str, bool]:
     documented: dict[str, bool] = {}
     for path in _modules().values():
         for name, has_docstring in _definitions(path):
             documented[name] = documented.get(name, False) or has_docstring
+    return documented
+
+
+@pytest.mark.parametrize("namespace", _NAMESPACES)
+def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
+    documented = _documented()
     public: list[str] = importlib.import_module(namespace).__all__
     assert [name for name in public if not documented.get(name, True)] == []
 
@@ -313,14 +319,13 @@ def test_every_module_has_a_docstring() -> None:
     assert [name for name, source in sources.items() if source and ast.get_docstring(ast.parse(source)) is None] == []
 
 
-@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.testing", "agui_client.notebook"])
-def test_importing_a_namespace_loads_no_library_that_only_a_feature_needs(namespace: str) -> None:
+def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -> None:
     # httpx itself loads rich where its own command line could run, so its imports are taken off.
     program = f"""
 import sys
 import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
 before = set(sys.modules)
-import {namespace}
+import agui_client, agui_client.testing, agui_client.notebook
 print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
 """
     command = [sys.executable, "-c", program]

@@ -68,6 +68,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[ProtocolWarning]:
 
 @each_fixture
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a stream to its end, and that is on both loops
 async def test_run_agent(fixture: Fixture, server: ByteServer) -> None:
     agent = fixture.agent(server.url + fixture.name)
     events = listened(agent)

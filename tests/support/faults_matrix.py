@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ from agui_client import (
     UnexpectedContentTypeError,
 )
 from agui_client.testing import Reply, events_of, faults, sse, text, turn
-from support.verbs import VERBS, Verb, by_verb
+from support.verbs import THOROUGH, VERBS, Verb, by_verb
 
 BODY = sse(turn(text("One two three.")))
 """Run "run-1" of thread "thread-1": asked with other ids, a run warns of them (LIFE-12)."""
@@ -232,9 +232,11 @@ CHOSEN = ("healthy", "hung up unanswered", "503", "cut", "gzip broken", "silence
 """One fault of each kind: what every verb meets."""
 
 
-def every_fault_by_verb(verbs: Mapping[str, Verb] = VERBS) -> pytest.MarkDecorator:
+def every_fault_by_verb(
+    verbs: Mapping[str, Verb] = VERBS, thorough: Collection[str] = THOROUGH
+) -> pytest.MarkDecorator:
     """Run a test with each fault and thorough verb, and with one fault of each kind by every other verb."""
-    return by_verb("case", {case.name: case for case in FAULT_CASES}, CHOSEN, verbs)
+    return by_verb("case", {case.name: case for case in FAULT_CASES}, CHOSEN, verbs, thorough)
 
 
 every_fault = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in FAULT_CASES])

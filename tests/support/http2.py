@@ -28,6 +28,8 @@ from support.waiting import LIMIT
 _hypercorn: Any = hypercorn.asyncio
 _STOP_SECONDS = 0.5
 _READ_BYTES = 65536
+STREAMS_AT_ONCE = 20
+"""The number of requests that one connection to the real server takes at a time."""
 
 
 def http2_client() -> httpx.AsyncClient:
@@ -44,6 +46,7 @@ def serve_http2(app: ASGIApp) -> Generator[str]:
     config.bind = [f"fd://{listener.detach()}"]
     config.graceful_timeout = _STOP_SECONDS
     config.errorlog = None
+    config.h2_max_concurrent_streams = STREAMS_AT_ONCE
     with start_blocking_portal(name="http2-server") as portal:
         stop = portal.call(anyio.Event)
         stopped = portal.start_task_soon(_serve, app, config, stop)

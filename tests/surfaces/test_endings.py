@@ -126,11 +126,8 @@ FAILURES = {
 }  # fmt: skip
 
 
-every_failure = by_verb(
-    "name",
-    {name: name for name in FAILURES},
-    ["RUN_ERROR", "an event out of order", "a wrong value", "no terminal event", "a reset", "broken JSON", "500"],
-)
+CHOSEN = ("RUN_ERROR", "an event out of order", "a wrong value", "no terminal event", "a reset", "broken JSON", "500")
+every_failure = by_verb("name", {name: name for name in FAILURES}, CHOSEN)
 """Run a test with each failure and thorough verb, and with one failure of each kind by every other verb."""
 
 
@@ -195,7 +192,8 @@ def test_a_run_error_is_given_out_before_it_is_raised(name: str, verb: Verb) -> 
     assert ending.events is None or ending.events[-1] == ending.error.event
 
 
-@every_failure
+@every_verb
+@pytest.mark.parametrize("name", CHOSEN)
 def test_an_agent_can_run_again_after_a_failure(name: str, verb: Verb) -> None:
     with serve_bytes(FAILURES[name].reply, sse(turn(text("Better.", message_id="m9")))) as server:
         agent = HttpAgent(server.url, max_event_bytes=50_000)

@@ -1,4 +1,4 @@
-"""A hundred runs in sequence, well and badly ended, leave nothing; tests/benchmarks/endurance.py does thousands."""
+"""Fifty runs in sequence, well and badly ended, leave nothing; tests/benchmarks/endurance.py does thousands."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from benchmarks.endurance import MODES, endure
 from benchmarks.loopback import loopback_server
 from support.leaks import nothing_left_behind_sync
 
-_RUNS = 100
-_WARM_UP = 20
+_RUNS = 50
+_WARM_UP = 10
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ FIELDS = {
 }
 
 
-@every_fault_by_verb()
+@every_fault_by_verb(thorough=["stream-asyncio"])
 def test_every_run_is_one_record_and_no_alarm_however_it_ends(
     case: FaultCase, verb: Verb, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,8 +45,8 @@ def little_memory(size: int) -> Generator[None]:
 
 
 def endless(*pieces: bytes | Raw) -> Sequence[bytes | Raw]:
-    """The pieces, and then the last one so often that nobody waits for the end: hundreds of gigabytes of it."""
-    return [*pieces[:-1], *[pieces[-1]] * 3_000_000]
+    """The pieces, and then the last one so often that nobody waits for the end: a gigabyte of it or more."""
+    return [*pieces[:-1], *[pieces[-1]] * 100_000]
 
 
 def bare(*pieces: bytes) -> Reply:

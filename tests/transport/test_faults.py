@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from ag_ui.core import RunFinishedSuccessOutcome, UserMessage
 
 from agui_client import AGUIError, HttpAgent, RunResult
 from agui_client.testing import ByteServer, events_of, serve_bytes, sse, text, turn
-from support.faults_matrix import BODY, FAULT_CASES, MIDDLE, NOTHING, FaultCase, every_fault, every_fault_by_verb
+from support.faults_matrix import (
+    BODY,
+    CHOSEN,
+    FAULT_CASES,
+    MIDDLE,
+    NOTHING,
+    FaultCase,
+    every_fault,
+    every_fault_by_verb,
+)
 from support.leaks import nothing_left_behind, nothing_left_behind_sync
 from support.verbs import EVENT_VERBS, VERBS, Ending, Verb, by_verb, shown
 from support.waiting import LIMIT, SOON, until_sync
@@ -161,13 +170,18 @@ def test_a_server_that_says_no_more_sees_the_client_go(case: FaultCase, verb: Ve
 # --- what is left
 
 
-@every_fault
-@pytest.mark.parametrize("name", ["stream_sync", "observe-thread"])
-def test_a_fault_leaves_no_thread_and_no_socket_behind(case: FaultCase, name: str) -> None:
+@by_verb(
+    "case",
+    {case.name: case for case in FAULT_CASES},
+    CHOSEN,
+    {name: VERBS[name] for name in ("stream_sync", "observe-thread")},
+    thorough=["stream_sync"],
+)
+def test_a_fault_leaves_no_thread_and_no_socket_behind(case: FaultCase, verb: Verb) -> None:
     with serve_bytes(case.reply()) as server:
         agent = HttpAgent(server.url, **case.options)
         with nothing_left_behind_sync():
-            VERBS[name](agent, "Hi")
+            verb(agent, "Hi")
             # An observable's own thread is the one that says it is over.
             until_sync(lambda: "agui_client.observe" not in {each.name for each in threading.enumerate()}, SOON)
 
@@ -183,12 +197,21 @@ async def iterated_in_a_kept_client(agent: HttpAgent) -> None:
         await iterated(agent)
 
 
-@every_fault
-@pytest.mark.anyio
-@pytest.mark.parametrize("way", [iterated, iterated_in_a_kept_client])
-async def test_a_fault_leaves_no_task_no_generator_and_no_socket_behind(case: FaultCase, way: Any) -> None:
+async def leave_nothing_behind(case: FaultCase, way: Callable[[HttpAgent], Awaitable[None]]) -> None:
     with serve_bytes(case.reply()) as server:
         agent = HttpAgent(server.url, **case.options)
         async with nothing_left_behind():
             with nullcontext() if case.error is None else pytest.raises(case.error):
                 await way(agent)
+
+
+@every_fault
+@pytest.mark.anyio
+async def test_a_fault_leaves_no_task_no_generator_and_no_socket_behind(case: FaultCase) -> None:
+    await leave_nothing_behind(case, iterated)
+
+
+@pytest.mark.parametrize("case", [case for case in FAULT_CASES if case.name in CHOSEN], ids=lambda case: case.name)
+@pytest.mark.anyio
+async def test_nor_does_it_where_the_client_is_kept(case: FaultCase) -> None:
+    await leave_nothing_behind(case, iterated_in_a_kept_client)

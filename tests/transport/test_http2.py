@@ -17,7 +17,7 @@ from h2.errors import ErrorCodes
 from agui_client import AgentRun, ConnectError, HttpAgent, IncompleteRunError, RunResult
 from agui_client.testing import AgentApp, Gate, ScriptedAgent, Step, agui_app, pause, sse, text, turn
 from agui_client.testing.app import Receive, Send
-from support.http2 import begin, http2_client, serve_http2, serve_raw_http2
+from support.http2 import STREAMS_AT_ONCE, begin, http2_client, serve_http2, serve_raw_http2
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, until
 
@@ -226,7 +226,7 @@ async def test_the_server_sees_that_a_run_with_its_own_connection_was_left(leave
 @untold
 async def test_more_runs_can_be_left_on_one_connection_than_it_takes_at_once() -> None:
     async with sharing() as (service, agent):
-        for _ in range(150):
+        for _ in range(STREAMS_AT_ONCE + 1):
             await leaving_the_block(agent.clone())
         assert (await agent.clone().run_agent("Hi")).text == "Hello."
         assert len(service.connections) == 1
