@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import ApprovalRequest, Approve, Deny
     from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
-    from agui_client._tools.results import ToolFailure
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import FunctionToolset, Toolset
     from agui_client._transport.retry import RetryPolicy
@@ -110,7 +109,6 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolExecution",
-    "ToolFailure",
     "ToolLimits",
     "ToolRoundsExceededError",
     "Toolset",
@@ -143,7 +141,6 @@ _LATER = {
     "Timeouts": "agui_client._transport.timeouts",
     "ToolContext": "agui_client._tools.context",
     "ToolExecution": "agui_client._tools.context",
-    "ToolFailure": "agui_client._tools.results",
     "ToolLimits": "agui_client._tools.tool_limits",
     "Toolset": "agui_client._tools.toolset",
     "UnrecognizedEvent": "agui_client._protocol.events",

@@ -252,6 +252,8 @@ class ToolArgumentsError(AGUIError, ValueError):
 class ToolError(Exception):
     """Raised inside a tool to tell the agent what went wrong; no error of the run, which goes on (TOOL-10).
 
+    In `tool_results=`, it answers a call whose tool runs elsewhere and failed.
+
     Args:
         message: A sentence the agent can act on.
     """

@@ -12,8 +12,9 @@ import sys
 
 from ag_ui.core import EventType
 
-from agui_client import HookContext, HttpAgent, Subscriber, ToolContext, ToolError, ToolExecution, tool
+from agui_client import HttpAgent, RunObserver, ToolContext, ToolError, ToolExecution, tool
 from agui_client.testing import demo_agent, serve
+from agui_client.types import RunScope
 
 DEGREES = {"Oslo": 18, "Turin": 31}
 
@@ -32,17 +33,17 @@ async def get_weather(ctx: ToolContext, city: str) -> str:
     return f"{DEGREES[city]} degrees"
 
 
-class Progress(Subscriber):
+class Progress(RunObserver):
     """Prints the progress of tools."""
 
-    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
-        """Print the status of a call."""
-        print(f"[{execution.name}: {', '.join([execution.status, *map(str, execution.progress)])}]")
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Print the status of a call that has begun."""
+        if execution.status != "waiting":
+            print(f"[{execution.name}: {', '.join([execution.status, *map(str, execution.progress)])}]")
 
 
 async def main(url: str) -> None:
-    agent = HttpAgent(url, tools=[get_weather])
-    agent.subscribe(Progress())
+    agent = HttpAgent(url, tools=[get_weather], observers=[Progress()])
 
     async with agent.stream("Plan my Saturday in Oslo.") as run:
         async for event in run:

@@ -19,7 +19,7 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel
 
-from agui_client import AbstractAgent, Approve, ConversationSnapshot, Deny, ToolFailure, UsageError, tool
+from agui_client import AbstractAgent, Approve, ConversationSnapshot, Deny, ToolError, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
 from support.verbs import Verb, every_result_verb, every_verb
 
@@ -124,7 +124,7 @@ def test_a_result_is_text_parts_or_json(value: Any, content: Any) -> None:
 def test_a_failure_says_what_went_wrong(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), DONE)
     verb(agent, "Hi")
-    verb(agent, tool_results={"call-1": ToolFailure("no light")})
+    verb(agent, tool_results={"call-1": ToolError("no light")})
     [message] = answers(agent)
     assert (message.content, message.error) == ("no light", "no light")
 
@@ -276,18 +276,13 @@ def test_a_tool_that_returns_what_cannot_be_sent_has_failed(verb: Verb, value: A
     assert verb(agent, "Again").error is None
 
 
-@pytest.mark.parametrize("said", [Deny("no \ud800"), ToolFailure("no \ud800")], ids=["Deny", "ToolFailure"])
+@pytest.mark.parametrize("said", [Deny("no \ud800"), ToolError("no \ud800")], ids=["Deny", "ToolError"])
 @every_verb
 def test_half_a_character_in_a_denial_becomes_a_question_mark(verb: Verb, said: Any) -> None:
     agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE)
     assert verb(agent, "Hi").error is None
     assert verb(agent, tool_results={"c1": said}).error is None
     assert [each.error for each in answers(agent)] == ["no ?"]
-
-
-def test_a_failure_is_told_in_text() -> None:
-    with pytest.raises(UsageError, match="ToolFailure takes the message as text"):
-        ToolFailure(5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 @every_verb

@@ -12,12 +12,12 @@ from ag_ui.core import Interrupt
 from pydantic import BaseModel, RootModel
 
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._tools.json_schema import is_usable
+from agui_client._tools.json_schema import is_usable, referred_part
 
 _IN_A_LIST = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _ALONE = frozenset({"items", "additionalProperties", "not"})
 _LEFT_OUT = frozenset({"$defs", "definitions", "pattern"})
-_BEFORE_TYPE = frozenset({"$ref", "anyOf", "oneOf", "allOf", "not", "const"})
+_BEFORE_TYPE = frozenset({"anyOf", "oneOf", "allOf", "not", "const"})
 """Keywords for which the converter does not look at the type."""
 _MOST_VALUES = 3000
 """The most values of a schema, with its references followed: the time to make a model grows with them."""
@@ -44,39 +44,31 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
     from jsonschema_pydantic_converter import transform
 
     try:
-        return _object_model(transform(_converted(schema)))
+        model = transform(_converted(schema))
     except Exception:
         # A broken schema shows in any exception of the converter or of pydantic.
         return None
-
-
-def _object_model(model: type[BaseModel]) -> type[BaseModel] | None:
-    """Return the model if it is an object's, or the object's model that the root only refers to."""
-    if not issubclass(model, RootModel):
-        return model
-    root = model.model_fields["root"].annotation
-    return root if isinstance(root, type) and issubclass(root, BaseModel) else None
+    return None if issubclass(model, RootModel) else model
 
 
 def _converted(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema as the converter takes it: definitions by number, and one type at a time.
+    """Return a schema as the converter takes it: with references followed, and one type at a time.
+
+    The converter makes names of references, which Python evaluates. A schema that refers to itself is too deep.
 
     Raises:
         ValueError: The schema is too large.
-        KeyError: A reference is not to a definition.
     """
     if not is_usable(schema, _MOST_VALUES):
         raise ValueError("the schema is too large")
-    section = "$defs" if "$defs" in schema else "definitions"
-    definitions: dict[str, Any] = schema.get(section, {})
-    # The converter makes names of references, which Python evaluates, and takes two for the same that differ only in
-    # case or signs: so the names are ours. A reference spells a slash in a name otherwise.
-    names = {f"#/{section}/{name}": f"d{index}" for index, name in enumerate(definitions)}
 
     def convertible(part: Any) -> Any:
         """Return a part of the schema as the converter takes it."""
         if not is_object(part):
             return part
+        if isinstance(reference := part.get("$ref"), str):
+            part = {**referred_part(schema, reference), **{key: part[key] for key in part if key != "$ref"}}
+            return convertible(part)
         converted = {key: member(key, value) for key, value in part.items() if key not in _LEFT_OUT}
         kinds = part.get("type")
         if is_array(kinds) and _BEFORE_TYPE.isdisjoint(part):
@@ -85,13 +77,11 @@ def _converted(schema: dict[str, Any]) -> dict[str, Any]:
 
     def member(keyword: str, value: Any) -> Any:
         """Return the value of a keyword as the converter takes it."""
-        if keyword == "$ref":
-            return f"#/$defs/{names[value]}"
         if keyword in _ALONE:
             return convertible(value)
         if keyword == "properties" and is_object(value):
             return {name: convertible(schema) for name, schema in value.items()}
         return list(map(convertible, value)) if keyword in _IN_A_LIST and is_array(value) else value
 
-    numbered = {f"d{index}": convertible(each) for index, each in enumerate(definitions.values())}
-    return {**convertible(schema), "$defs": numbered}
+    converted: dict[str, Any] = convertible(schema)
+    return converted

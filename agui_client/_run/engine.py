@@ -148,7 +148,7 @@ class Engine:
                 self._request.add_to_conversation()
                 self._request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, self._record, self._tell_hooks)
+            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, self._record)
             self._limits = RoundLimits(self.setup.limits)
             self._new_run(with_conversation(first, conversation))
             self._stack = stack.pop_all()
@@ -515,9 +515,6 @@ class Engine:
         if execution.status == "running":
             self.conversation.mark(Mark.EXECUTED, [execution.tool_call_id])
         self.setup.observers.tool_execution(self.scope, execution)
-
-    def _tell_hooks(self, execution: ToolExecution) -> Awaitable[None]:
-        return self._hooks.tell("on_tool_execution", execution)
 
     # --- looking
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ag_ui import core
     from ag_ui.core import Message, RunAgentInput, ToolCall
 
-    from agui_client._tools.context import ToolExecution
     from agui_client.conversation import Conversation
 
 
@@ -115,9 +114,6 @@ class Subscriber:
 
     def on_run_finalized(self, context: HookContext) -> HookReturn:
         """The run is over, whichever way."""
-
-    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> HookReturn:
-        """A tool of the application is waiting, running, has reported progress, or is done."""
 
     def on_messages_changed(self, context: HookContext) -> HookReturn:
         """An event or a mutation changed the messages."""

@@ -6,7 +6,7 @@ words of JSON. Nothing of this ends a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,11 @@ from agui_client._tools.json_schema import cut_short, plainly, schema_problems, 
 from agui_client._tools.parameters import Parameters
 from agui_client.errors import ToolError
 
-_MISSING = ("missing", "missing_keyword_only_argument")
-_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_PLAINLY = {
+    **dict.fromkeys(("missing", "missing_keyword_only_argument"), "is missing"),
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "is unknown"),
+}
+"""The words for types of errors that pydantic describes in Python's terms."""
 _LONGEST = 2000
 """Characters of an error: the agent's own arguments are quoted in it, and may be long."""
 
@@ -65,7 +68,7 @@ def bound_by_type(parameters: Parameters, arguments: str | Mapping[str, Any]) ->
         values = parameters.adapter.validate_json(to_json(sent))
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        raise ToolError(_complaint(errors, sent, parameters.schema["properties"])) from None
+        raise ToolError(_complaint(errors, parameters.schema["properties"])) from None
     dump = partial(to_jsonable_python, by_alias=True, serialize_unknown=True)
     read = {offered: dump(values.get(name)) for offered, name in parameters.names.items()}
     return with_defaults(parameters.schema, _with_types_of(sent, read)), values
@@ -98,31 +101,15 @@ def _with_types_of(sent: Any, read: Any) -> Any:
     return read if isinstance(read, bool | int | float) and is_other else sent
 
 
-def _complaint(errors: Sequence[ErrorDetails], arguments: Mapping[str, Any], known: Iterable[str]) -> str:
-    complaint = "the arguments do not fit: " + "; ".join(_problem(error, arguments) for error in errors)
-    if any(error["type"] in _UNKNOWN and len(error["loc"]) == 1 for error in errors):
+def _complaint(errors: Sequence[ErrorDetails], known: Iterable[str]) -> str:
+    complaint = "the arguments do not fit: " + "; ".join(map(_problem, errors))
+    if any(_PLAINLY.get(error["type"]) == "is unknown" and len(error["loc"]) == 1 for error in errors):
         complaint += f" (known: {', '.join(known) or 'none'})"
     return cut_short(complaint, _LONGEST)
 
 
-def _problem(error: ErrorDetails, arguments: Mapping[str, Any]) -> str:
-    """Describe an error by its place, such as `shape.points[2]`, and what is wrong there."""
-    is_missing = error["type"] in _MISSING
-    steps = [*_steps(error["loc"], arguments), *(error["loc"][-1:] if is_missing else ())]
-    where = repr("".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix("."))
-    if is_missing:
-        return f"{where} is missing"
-    return (
-        f"{where} is unknown" if error["type"] in _UNKNOWN else f"{where}: {error['msg'].removeprefix('Value error, ')}"
-    )
-
-
-def _steps(loc: Sequence[str | int], arguments: Mapping[str, Any]) -> Iterator[str | int]:
-    """Yield the keys and positions of a place; pydantic puts names of Python's types between them, for unions."""
-    here: Any = arguments
-    for step in loc:
-        try:
-            here = here[step]
-        except (KeyError, IndexError, TypeError):
-            continue
-        yield step
+def _problem(error: ErrorDetails) -> str:
+    """Describe an error by its place, such as `shape.points.2`, and what is wrong there."""
+    where = repr(".".join(map(str, error["loc"])))
+    plainly = _PLAINLY.get(error["type"])
+    return f"{where} {plainly}" if plainly else f"{where}: {error['msg'].removeprefix('Value error, ')}"

@@ -57,20 +57,9 @@ class ToolExecution:
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
 
 
-def _current_loop() -> LoopThread | None:
-    """Return the event loop that is running; None without one, as in a test that calls a tool by itself."""
-    try:
-        return LoopThread()
-    except RuntimeError:
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolContext:
-    """The circumstances of a tool call; a function gets them as its first parameter if that is `ctx: ToolContext`.
-
-    Made in the event loop that executes the tool, since `report` calls `on_report` in the loop's thread.
-    """
+    """The circumstances of a tool call; a function gets them as its first parameter if that is `ctx: ToolContext`."""
 
     tool_call_id: str
     """The id of the call."""
@@ -90,7 +79,8 @@ class ToolContext:
     """A function that takes what `report` is given, in the event loop's thread; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
     """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
-    _loop: LoopThread | None = field(default_factory=_current_loop, init=False, repr=False)
+    loop: LoopThread | None = field(default=None, repr=False)
+    """The event loop that executes the tool; None where a test calls the tool by itself."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -105,10 +95,10 @@ class ToolContext:
         Args:
             progress: Anything; a plain function's thread may go on meanwhile, so the value should not change any more.
         """
-        if self._loop is None:
+        if self.loop is None:
             self._deliver(progress)
         else:
-            self._loop.call(partial(self._deliver, progress))
+            self.loop.call(partial(self._deliver, progress))
 
     def _deliver(self, progress: Any) -> None:
         if self.on_report is not None and not self.is_cancelled:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from uuid import uuid4
 import anyio
 from ag_ui.core import Interrupt, Message, ToolCall, ToolMessage
 
-from agui_client._concurrency import side_by_side
+from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
@@ -104,13 +103,11 @@ class ToolExecutor:
         limits: The time limits, and the number of tools that run at once.
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
-        notify: Awaited with every change, in order, before the execution goes on.
     """
 
     approve: Approver | None
     limits: ToolLimits
     record: Callable[[ToolExecution], None]
-    notify: Callable[[ToolExecution], Awaitable[None]]
 
     def __post_init__(self) -> None:
         self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
@@ -132,7 +129,7 @@ class ToolExecutor:
             The results in the order of the calls; a call that nobody here may approve has none.
         """
         tasks = [ToolCallTask(call, run, self, (approvals or {}).get(call.id)) for call in calls]
-        await side_by_side([step for task in tasks for step in (task.run, task.notify_progress)])
+        await side_by_side([task.run for task in tasks])
         return [task.message for task in tasks if task.message is not None]
 
 
@@ -153,43 +150,23 @@ class ToolCallTask:
         self._tool = run.offered.get(call.function.name)
         description = self._tool.definition.description if self._tool else ""
         self._execution = ToolExecution(call.id, call.function.name, "waiting", description=description)
-        self._unsent: deque[ToolExecution] = deque()
-        self._sending = anyio.Lock()
-        self._has_news = anyio.Event()
-        self._is_over = False
         self._began: float | None = None
         executor.record(self._execution)
 
     async def run(self) -> None:
         """Execute the call, or make its message say why it was not."""
         try:
-            try:
-                ending = await self._execute()
-            except ToolError as error:
-                ending = "failed", error.message, type(error.__cause__ or error).__qualname__
-            if ending is not None:
-                await self._end(*ending)
+            ending = await self._execute()
+        except ToolError as error:
+            ending = "failed", error.message, type(error.__cause__ or error).__qualname__
         except BaseException:
-            if self.message is None:
-                self._give_up()
+            if self._execution.status == "running":
+                name, call = quoted(self._call.function.name), quoted(self._call.id)
+                _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
+            self._change(status="cancelled", error="cancelled")
             raise
-        finally:
-            self._is_over = True
-            self._has_news.set()
-
-    def _give_up(self) -> None:
-        """Record that the call was not executed, or not to its end."""
-        if self._execution.status == "running":
-            name, call = quoted(self._call.function.name), quoted(self._call.id)
-            _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
-        self._change(status="cancelled", error="cancelled")
-
-    async def notify_progress(self) -> None:
-        """Notify of progress until the call is over: reports come from threads that know of no task."""
-        while not self._is_over:
-            await self._has_news.wait()
-            self._has_news = anyio.Event()
-            await self._notify()
+        if ending is not None:
+            self._end(*ending)
 
     async def _execute(self) -> _Ending | None:
         if self._tool is None or self._tool.toolset is None:
@@ -199,7 +176,6 @@ class ToolCallTask:
         # The agent's arguments need not even be whole if an approval has brought all of them.
         call = self._bind(self._tool, given)
         self._change(arguments=copy.deepcopy(call.arguments))
-        await self._notify()
         decision = self._approval or await self._decide(self._tool, call)
         if not isinstance(decision, Approve):
             return None if decision is None else ("denied", decision.reason, "denied")
@@ -228,10 +204,10 @@ class ToolCallTask:
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
-            await self._notify()
             self._began = time.monotonic()
             arguments = copy.deepcopy(call.arguments)
-            ctx = ToolContext(name=call.name, arguments=arguments, on_report=self._report, **self._circumstances())
+            given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
+            ctx = ToolContext(on_report=self._report, loop=LoopThread(), **given)
             with anyio.move_on_after(limit):
                 return "succeeded", await tool.call(call, ctx), None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
@@ -242,13 +218,9 @@ class ToolCallTask:
         return {**ids, "messages": tuple(self._run.messages), "state": self._run.state}
 
     def _report(self, progress: Any) -> None:
-        if len(self._unsent) >= MOST_REPORTS:
-            # A subscriber takes its time: it gets this report with the next one.
-            self._unsent.pop()
         self._change(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
-        self._has_news.set()
 
-    async def _end(self, status: ToolStatus, content: str | list[Part], error: str | None) -> None:
+    def _end(self, status: ToolStatus, content: str | list[Part], error: str | None) -> None:
         why = content if error is not None and isinstance(content, str) else None
         self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=why)
         seconds = None if self._began is None else time.monotonic() - self._began
@@ -257,18 +229,10 @@ class ToolCallTask:
         about = {**ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
         name, call = quoted(self._call.function.name), quoted(self._call.id)
         _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": about})
-        await self._notify()
 
     def _change(self, **changes: Any) -> None:
         self._execution = replace(self._execution, **changes)
-        self._unsent.append(self._execution)
         self._executor.record(self._execution)
-
-    async def _notify(self) -> None:
-        """Notify of all changes in their order, also while one notification takes its time."""
-        async with self._sending:
-            while self._unsent:
-                await self._executor.notify(self._unsent.popleft())
 
 
 async def _needs_approval(tool: OfferedTool, call: BoundCall, request: ApprovalRequest) -> bool:

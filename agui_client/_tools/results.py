@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from ag_ui.core import ToolMessage
 
 from agui_client._tools.approval import Deny
-from agui_client.errors import UsageError, sendable
+from agui_client.errors import ToolError, UsageError
 from agui_client.messages import content_of
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFailure:
-    """Answers a tool call with an error the agent can act on (TOOL-10)."""
-
-    message: str
-    """The problem, in a sentence."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(cast("object", self.message), str):
-            raise UsageError(f"ToolFailure takes the message as text, not {self.message!r}")
-        object.__setattr__(self, "message", sendable(self.message))
 
 
 def tool_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
     """Make the tool messages that carry results of tool calls.
 
     Args:
-        results: The results by tool call id: a `ToolFailure`, a `Deny`, or anything that `content_of` takes.
+        results: The results by tool call id: a `ToolError`, a `Deny`, or anything that `content_of` takes.
 
     Raises:
         UsageError: A result has no JSON form.
     """
     messages: list[ToolMessage] = []
     for tool_call_id, value in results.items():
-        failure = value.message if isinstance(value, ToolFailure) else value.reason if isinstance(value, Deny) else None
+        failure = value.message if isinstance(value, ToolError) else value.reason if isinstance(value, Deny) else None
         try:
             content = content_of(value) if failure is None else failure
         except ValueError as error:

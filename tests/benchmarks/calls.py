@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import agui_client
-from agui_client import HookContext, HttpAgent, Resolve, Subscriber, ToolContext, ToolExecution, tool
+from agui_client import HttpAgent, Resolve, RunObserver, ToolContext, ToolExecution, tool
 from agui_client.testing import (
     Reply,
     ScriptedAgent,
@@ -31,6 +31,7 @@ from agui_client.testing import (
     tool_call,
     turn,
 )
+from agui_client.types import RunScope
 
 _PACKAGE = str(Path(agui_client.__file__).parent)
 
@@ -89,13 +90,13 @@ async def one_report() -> Calls:
         await asyncio.sleep(0.01)
         return "done"
 
-    class Watching(Subscriber):
-        def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+    class Watching(RunObserver):
+        def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
             if execution.progress:
                 sys.setprofile(None)
 
     agent = ScriptedAgent(turn(tool_call("work")), turn(text("Done.")), tools=[work])
-    agent.subscribe(Watching())
+    agent.add_observer(Watching())
     await agent.run_agent("Hi")
     return calls
 

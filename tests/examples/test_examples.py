@@ -165,10 +165,9 @@ def test_interrupts_are_approved_in_one_conversation_cancelled_in_its_clone_and_
 
 def test_tools_are_shown_while_they_are_called_and_carried_out() -> None:
     lines = printed("tools")
-    assert lines[:7] == [
+    assert lines[:6] == [
         "[get_weather is called with {}]",
         "[get_weather is called with {'city': 'Oslo'}]",
-        "[get_weather: waiting]",
         "[get_weather: running]",
         "[get_weather: running, looking up Oslo]",
         "[get_weather: succeeded, looking up Oslo]",

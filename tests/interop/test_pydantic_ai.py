@@ -40,7 +40,7 @@ from agui_client import (
     ProtocolWarning,
     Resolve,
     RunFailedError,
-    ToolFailure,
+    ToolError,
     UsageError,
 )
 from support.offline_model import House
@@ -339,7 +339,7 @@ def test_a_failed_tool_of_the_application_reaches_the_model_as_text() -> None:
     with served(Agent(FunctionModel(stream_function=ask))) as url:
         agent = HttpAgent(url, tools=[ASK_USER])
         agent.run_agent_sync("Order something")
-        result = agent.run_agent_sync(tool_results={"call-1": ToolFailure("nobody is there")})
+        result = agent.run_agent_sync(tool_results={"call-1": ToolError("nobody is there")})
     assert result.text == "You said: nobody is there"
 
 

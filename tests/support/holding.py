@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 import pytest
 
-from agui_client import Approve, FunctionTool, HookContext, Subscriber, ToolExecution, tool
+from agui_client import Approve, FunctionTool, RunObserver, ToolExecution, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
-from agui_client.types import RunOptions
+from agui_client.types import RunOptions, RunScope
 from support.tool_rounds import results_in
 from support.waiting import LIMIT
 
@@ -68,16 +68,15 @@ class Holding:
 
     def watch(self, agent: ScriptedAgent) -> ScriptedAgent:
         """Take note of when everything is as far as it comes."""
-        agent.subscribe(_Watch(self))
-        return agent
+        return agent.add_observer(_Watch(self))
 
 
-class _Watch(Subscriber):
+class _Watch(RunObserver):
     def __init__(self, holding: Holding) -> None:
         self._holding = holding
         self._statuses: dict[str, str] = {}
 
-    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
         self._statuses[execution.tool_call_id] = execution.status
         if self._statuses == {"c1": "succeeded", "c2": self._holding.status}:
             self._holding.begun.set()

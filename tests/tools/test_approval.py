@@ -17,7 +17,7 @@ from agui_client import (
     Deny,
     FunctionTool,
     HttpAgent,
-    ToolFailure,
+    ToolError,
     ToolLimits,
     UsageError,
     tool,
@@ -368,7 +368,7 @@ def test_without_an_approver_a_call_comes_back_pending(verb: Verb) -> None:
 ANSWERS: dict[str, tuple[Any, tuple[str, str | None]]] = {
     "a value": ({"paid": 4}, ('{"paid":4}', None)),
     "a denial": (Deny("not today"), ("not today", "not today")),
-    "a failure": (ToolFailure("no money"), ("no money", "no money")),
+    "a failure": (ToolError("no money"), ("no money", "no money")),
     "an approval": (Approve(), ("paid 5", None)),
     "an approval with other arguments": (Approve({"amount": 2}), ("paid 2", None)),
 }
@@ -466,7 +466,7 @@ print(agent.snapshot().model_dump_json())
 """
 ANSWERING = """
 import json, sys
-from agui_client import Approve, ConversationSnapshot, Deny, HttpAgent, ToolFailure, tool
+from agui_client import Approve, ConversationSnapshot, Deny, HttpAgent, ToolError, tool
 
 @tool(approval="always")
 def pay(amount: int) -> str:

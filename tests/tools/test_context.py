@@ -12,14 +12,15 @@ import anyio.to_thread
 import pytest
 from ag_ui.core import UserMessage
 
+from agui_client._concurrency import LoopThread
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import tool
 from support.tool_calls import executed
 from support.waiting import start_thread
 
 
-def context(on_report: Callable[[Any], None] | None = None) -> ToolContext:
-    return ToolContext(tool_call_id="c1", name="dig", thread_id="t1", run_id="r1", on_report=on_report)
+def context(on_report: Callable[[Any], None] | None = None, loop: LoopThread | None = None) -> ToolContext:
+    return ToolContext(tool_call_id="c1", name="dig", thread_id="t1", run_id="r1", on_report=on_report, loop=loop)
 
 
 @pytest.mark.anyio
@@ -73,7 +74,7 @@ async def test_reports_from_a_thread_arrive_in_order_in_the_loop_before_the_resu
         for depth in range(100):
             ctx.report(depth)
 
-    await executed(dig, context(note))
+    await executed(dig, context(note, LoopThread()))
     assert reports == [(depth, True) for depth in range(100)]
 
 
@@ -98,7 +99,7 @@ def test_a_report_into_a_loop_that_is_gone_is_dropped(backend: str) -> None:
     reports: list[Any] = []
 
     async def made() -> ToolContext:
-        return context(reports.append)
+        return context(reports.append, LoopThread())
 
     given = anyio.run(made, backend=backend)
     start_thread(lambda: given.report("too late"))(5)

@@ -43,7 +43,6 @@ class Record:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str | None]] = []
         self.tasks: dict[str, set[int]] = {}
-        self.notified: list[str] = []
 
     def record(self, execution: ToolExecution) -> None:
         """Note a change; a call is "waiting" first where all are begun."""
@@ -51,14 +50,9 @@ class Record:
         if execution.status != "waiting":
             self.tasks.setdefault(execution.tool_call_id, set()).add(anyio.get_current_task().id)
 
-    async def notify(self, execution: ToolExecution) -> None:
-        """Take a while."""
-        await anyio.lowlevel.checkpoint()
-        self.notified.append(execution.status)
-
     def executor(self) -> ToolExecutor:
         """An executor that denies."""
-        return ToolExecutor(lambda request: False, ToolLimits(), self.record, self.notify)
+        return ToolExecutor(lambda request: False, ToolLimits(), self.record)
 
     def last(self, tool_call_id: str) -> tuple[str, str | None]:
         """The final status of a call, and its error."""
@@ -144,11 +138,11 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    await ToolExecutor(None, ToolLimits(), seen.append, Record().notify).execute([call("work")], run_with(work))
+    await ToolExecutor(None, ToolLimits(), seen.append).execute([call("work")], run_with(work))
     assert {each.description for each in seen} == {"Works."}
 
 
-async def test_every_change_is_notified_of_in_order() -> None:
+async def test_every_change_is_recorded_in_order() -> None:
     made = Record()
 
     @tool
@@ -157,13 +151,14 @@ async def test_every_change_is_notified_of_in_order() -> None:
         ctx.report(2)
 
     await made.executor().execute([call("report")], run_with(report))
-    assert made.notified == ["waiting", "running", "running", "running", "succeeded"]
+    statuses = [status for _, status, _ in made.seen]
+    assert statuses == ["waiting", "waiting", "running", "running", "running", "succeeded"]
 
 
 @pytest.mark.requirement("SEC-3")
 async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
     made = Record()
-    executor = ToolExecutor(None, ToolLimits(), made.record, made.notify)
+    executor = ToolExecutor(None, ToolLimits(), made.record)
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
     messages = await executor.execute(calls, run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -10,7 +9,7 @@ from typing import Any, NoReturn
 import anyio
 import pytest
 
-from agui_client import HookContext, IncompleteRunError, Subscriber, ToolExecution, tool
+from agui_client import IncompleteRunError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.waiting import LIMIT, in_thread
 
@@ -111,64 +110,3 @@ def test_an_observer_is_told(place: Callable[..., ScriptedAgent]) -> None:
     error = in_thread(lambda: caught(lambda: agent.observe("Hi").run(), IncompleteRunError))
     assert isinstance(error.__cause__, SystemExit)
     assert not agent.is_running
-
-
-# --- several at once
-
-
-class Failing(Subscriber):
-    """Fails when it hears that the tool `break_off` runs, in the middle of the other tool."""
-
-    def __init__(self) -> None:
-        self.others_run = anyio.Event()
-
-    async def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
-        if (execution.name, execution.status) == ("break_off", "running"):
-            await self.others_run.wait()
-            raise LookupError("nothing to look at")
-
-
-@ENDS
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_it_comes_before_what_failed_first(end: type[BaseException], backend: str) -> None:
-    failing = Failing()
-
-    @tool
-    def break_off() -> None: ...
-
-    @tool
-    async def clean_up() -> None:
-        failing.others_run.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            raise end("enough")
-
-    calls = turn(tool_call("break_off", tool_call_id="c1"), tool_call("clean_up", tool_call_id="c2"))
-    agent = ScriptedAgent(calls, DONE, tools=[break_off, clean_up])
-    agent.subscribe(failing)
-
-    async def main() -> None:
-        with anyio.fail_after(LIMIT):
-            await agent.run_agent("Hi")
-
-    error = caught(lambda: anyio.run(main, backend=backend), end)
-    assert str(error) == "enough"
-    assert not agent.is_running
-
-
-@pytest.mark.anyio
-async def test_a_cancellation_that_a_hook_lets_out_is_a_failure() -> None:
-    class Watch(Subscriber):
-        def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
-            """Let out what was cancelled elsewhere."""
-            raise asyncio.CancelledError
-
-    @tool
-    def work() -> None: ...
-
-    agent = ScriptedAgent(turn(tool_call("work")), DONE, tools=[work])
-    agent.subscribe(Watch())
-    with anyio.fail_after(LIMIT), pytest.raises(asyncio.CancelledError):
-        await agent.run_agent("Hi")
-    assert (len(agent.inputs), agent.is_running) == (1, False)

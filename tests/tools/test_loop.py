@@ -39,7 +39,6 @@ from agui_client import (
     Subscriber,
     ToolContext,
     ToolError,
-    ToolExecution,
     ToolLimits,
     UsageError,
     tool,
@@ -602,7 +601,7 @@ def test_the_end_of_somebody_elses_iteration_is_not_the_end_of_the_run(verb: Ver
         return Ran().tools
 
     class Watch(Subscriber):
-        def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+        def on_run_finished_event(self, event: RunFinishedEvent, context: HookContext) -> None:
             """Stop."""
             raise StopAsyncIteration
 

@@ -56,7 +56,7 @@ from agui_client import (
     Subscriber,
     SyncAgentRun,
     Timeouts,
-    ToolFailure,
+    ToolError,
     UnrecognizedEvent,
 )
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
@@ -114,7 +114,7 @@ async def asking(agent: HttpAgent, look: Tool) -> None:
         tools=[look],
         context=[Context(description="unit", value="°C")],
         forwarded_props={"tenant": "acme"},
-        tool_results={"call-1": {"any": "json"}, "call-2": ToolFailure("no light"), "call-3": "text"},
+        tool_results={"call-1": {"any": "json"}, "call-2": ToolError("no light"), "call-3": "text"},
         headers={"X-Request-Id": "42"},
         timeout=5,
     )

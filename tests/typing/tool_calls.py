@@ -20,13 +20,12 @@ from agui_client import (
     HttpAgent,
     Resolve,
     RetryPolicy,
+    RunObserver,
     RunResult,
     StreamedToolCall,
-    Subscriber,
     ToolContext,
     ToolError,
     ToolExecution,
-    ToolFailure,
     ToolLimits,
     Toolset,
     answer_model,
@@ -34,7 +33,7 @@ from agui_client import (
     media_part,
     tool,
 )
-from agui_client.types import Attempt, BoundCall, ToolCalls
+from agui_client.types import Attempt, BoundCall, RunScope, ToolCalls
 
 
 class Order(BaseModel):
@@ -163,8 +162,8 @@ async def answer(interrupt: Interrupt) -> Resolve | Cancel | None:
     return None if model is None else Resolve(model.model_validate_json("{}"))
 
 
-class Progress(Subscriber):
-    def on_tool_execution(self, execution: ToolExecution, context: HookContext) -> None:
+class Progress(RunObserver):
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
         assert_type(execution.name, str)
 
 
@@ -213,7 +212,7 @@ async def loop() -> RunResult:
 
     assert_type(here("Oslo"), str)
     assert_type(await there("Oslo"), str)
-    agent.subscribe(Progress())
+    agent.add_observer(Progress())
     agent.subscribe(EventLog())
     agent.use(langgraph_interrupts)
     async with agent.stream("Weather?") as run:
@@ -224,7 +223,7 @@ async def loop() -> RunResult:
         assert_type(run.tool_executions, list[ToolExecution])
     result = await agent.run_agent("Weather?", tools=choose)
     answers = {call.id: Approve() for call in result.pending_tool_calls}
-    result = await agent.run_agent(tool_results={**answers, "call-1": Deny("no"), "call-2": ToolFailure("broken")})
+    result = await agent.run_agent(tool_results={**answers, "call-1": Deny("no"), "call-2": ToolError("broken")})
     return await agent.run_agent(resume={each.id: Approve() for each in result.interrupts})
 
 
