@@ -9,23 +9,28 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolMessage
+from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
-    from ag_ui.core import ToolCall
-
     from agui_client._interrupts.answers import Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
+    from agui_client._protocol.warnings import WarningLog
+    from agui_client._tools.approval import Approve
 
 Listener = Callable[[Change], None]
+_LONGEST_CALL = 300
+"""The characters of a tool call that an error shows."""
 
 
 class Mark(Enum):
@@ -72,6 +77,8 @@ class ConversationSnapshot(BaseModel):
     """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
     unheard_ids: list[str] = Field(default_factory=list[str])
     """The results of executed tool calls that no run has received yet."""
+    shown_tool_calls: list[ToolCall] = Field(default_factory=list["ToolCall"])
+    """The tool calls without a result as they were when they began to wait: an approval is bound to that."""
 
 
 class Conversation:
@@ -96,6 +103,8 @@ class Conversation:
         self._marks: dict[Mark, dict[str, None]] = {mark: {} for mark in Mark}
         self._kept_answers: list[ResumeEntry] = []
         self._abandoned = False
+        self._shown: dict[str, ToolCall] = {}
+        self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
 
     @contextmanager
@@ -228,9 +237,15 @@ class Conversation:
 
         Raises:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+            UsageError: The call of an approved interrupt was changed after it was shown.
         """
         from agui_client._interrupts.answers import cancel_all, cover
+        from agui_client._tools.approval import Approve
 
+        for interrupt in self.pending_interrupts:
+            answer = resume.get(interrupt.id) if isinstance(resume, Mapping) else None
+            if isinstance(answer, Approve) and interrupt.tool_call_id is not None:
+                self.check_approval(interrupt.tool_call_id, answer)
         if self._abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
         return self._kept_answers + cover(self.pending_interrupts, resume)
@@ -245,12 +260,13 @@ class Conversation:
         """Let the next run cancel the pending interrupts."""
         self._abandoned = True
 
-    def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str]) -> None:
+    def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Replace what is pending by what a run left.
 
         Args:
             interrupts: The interrupts that the next run must answer.
             tool_call_ids: The calls without a result; those that an interrupt is about go with the interrupt.
+            warnings: The log of the run, which gets the waiting calls that it changed.
         """
         with_interrupt = {interrupt.tool_call_id for interrupt in interrupts}
         self.pending_interrupts = list(interrupts)
@@ -258,6 +274,44 @@ class Conversation:
         self.mark(Mark.PENDING, (each for each in tool_call_ids if each not in with_interrupt))
         self._kept_answers = []
         self._abandoned = False
+        self._note_shown([*self._marks[Mark.PENDING], *filter(None, with_interrupt)], warnings)
+
+    def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
+        """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
+        answered, incomplete = self._answered_call_ids(), self._marks[Mark.INCOMPLETE]
+        waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
+        found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
+        for tool_call_id, call in found.items():
+            if not _is_same_call(call, self._latest.get(tool_call_id, call)):
+                what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
+                warnings.add("SEC-3", f"tool call {quoted(tool_call_id)}, {what}")
+        self._shown = {each: self._shown.get(each, call) for each, call in found.items()}
+        self._latest = found
+
+    def is_waiting(self, tool_call_id: str) -> bool:
+        """Whether a run left a call without a result, and whole."""
+        return tool_call_id in self._shown
+
+    def check_approval(self, tool_call_id: str, approval: Approve) -> None:
+        """Check that an approved call is still the one that was shown (SEC-3).
+
+        Args:
+            tool_call_id: The id of the call.
+            approval: The approval; one with arguments of its own only needs the tool to be the same.
+
+        Raises:
+            UsageError: The call was changed after it began to wait for an answer.
+        """
+        now = self.reducer.tool_call(tool_call_id)
+        shown = self._shown.get(tool_call_id)
+        if now is None or shown is None or _is_same_call(now, shown):
+            return
+        if approval.arguments is None or now.function.name != shown.function.name:
+            how = "give the arguments, as in Approve(arguments={...}), or Deny()"
+            raise UsageError(
+                f"tool call {quoted(tool_call_id)} was approved, but it was shown as {_quoted_call(shown)} and is "
+                f"{_quoted_call(now)} now; {how}; nothing was sent"
+            )
 
     def is_unreported(self, tool_call_id: str) -> bool:
         """Whether a call was executed and no run has received its result."""
@@ -347,6 +401,7 @@ class Conversation:
             unheard_ids=[
                 each.id for each in messages if isinstance(each, ToolMessage) and each.tool_call_id in unreported
             ],
+            shown_tool_calls=list(self._shown.values()),
         )
 
     def restore(self, document: ConversationSnapshot) -> None:
@@ -381,6 +436,9 @@ class Conversation:
                     and each.tool_call_id in document.executed_call_ids
                 },
             }
+            waiting = self.pending_tool_calls
+            self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
+            self._latest = {call.id: call for call in waiting}
         self.notify(Change.MESSAGES | Change.STATE)
 
     def clone(self, thread_id: str | None = None) -> Conversation:
@@ -388,6 +446,21 @@ class Conversation:
         twin = Conversation(thread_id or self.thread_id)
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         return twin
+
+
+def _is_same_call(one: ToolCall, other: ToolCall) -> bool:
+    """Compare the names and arguments of two calls, as JSON where they are JSON."""
+    if one.function == other.function:
+        return True
+    try:
+        arguments = [from_json(each.function.arguments or "{}") for each in (one, other)]
+    except ValueError:
+        return False
+    return one.function.name == other.function.name and is_same_json(*arguments)
+
+
+def _quoted_call(call: ToolCall) -> str:
+    return repr(f"{call.function.name}({call.function.arguments})"[:_LONGEST_CALL])
 
 
 def _own_copy(state: Any) -> Any:

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
+from agui_client._protocol.patch import is_same_json
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
@@ -63,7 +64,7 @@ class NotebookApprover:
             while await panel.pressed() == "Approve":
                 try:
                     edited = read_arguments(arguments.value, request.tool.parameters)
-                    return Approve(None if edited == request.arguments else edited)
+                    return Approve(None if is_same_json(edited, request.arguments) else edited)
                 except ValueError as error:
                     panel.say(str(error))
         return Deny(reason.value.strip() or Deny().reason)

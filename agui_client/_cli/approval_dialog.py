@@ -16,6 +16,7 @@ from rich.text import Text
 
 from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.questions import LeftError
+from agui_client._protocol.patch import is_same_json
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import read_arguments
@@ -67,7 +68,8 @@ class ApprovalDialog:
         while True:
             match self._keyboard.read(self._question()).strip().lower():
                 case "y" | "yes":
-                    return Approve(None if self._arguments == self._call.arguments else self._arguments)
+                    is_edited = not is_same_json(self._arguments, self._call.arguments)
+                    return Approve(self._arguments if is_edited else None)
                 case "n" | "no":
                     return self._deny()
                 case "":

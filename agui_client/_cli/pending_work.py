@@ -84,7 +84,7 @@ class PendingWork:
         except ToolError:
             # The call fails with a message for the agent that says why.
             return Approve()
-        return await self._approve(
+        decision = await self._approve(
             ApprovalRequest(
                 tool_call_id=call.id,
                 tool=tool.definition,
@@ -95,3 +95,5 @@ class PendingWork:
                 state=run_input.state,
             )
         )
+        # What the user saw is carried out, also if the call was another one when it began to wait.
+        return Approve(arguments) if decision == Approve() else decision

@@ -195,7 +195,7 @@ class Document:
 
     def _test(self, path: list[str], value: Any) -> None:
         try:
-            is_equal = _is_equal(self._found(path), value)
+            is_equal = is_same_json(self._found(path), value)
         except LookupError:
             is_equal = False
         if not is_equal:
@@ -252,14 +252,14 @@ def _key(container: object, part: str) -> Any:
     raise LookupError
 
 
-def _is_equal(left: object, right: object) -> bool:
-    """Compare as JSON, to which true is not 1."""
+def is_same_json(left: object, right: object) -> bool:
+    """Compare two values as JSON, to which true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if is_object(left) and is_object(right):
-        return left.keys() == right.keys() and all(_is_equal(value, right[name]) for name, value in left.items())
+        return left.keys() == right.keys() and all(is_same_json(value, right[name]) for name, value in left.items())
     if is_array(left) and is_array(right):
-        return len(left) == len(right) and all(map(_is_equal, left, right))
+        return len(left) == len(right) and all(map(is_same_json, left, right))
     return left == right
 
 

@@ -392,11 +392,12 @@ class Engine:
             if self.is_behind or not has_ended:
                 return
         if outcome.started is not None:
+            conversation.mark_run(outcome, self.pipeline.verifier)
             conversation.settle(
                 outcome.interrupts,
                 [*(request.postponed if request else ()), *(call.id for call in pending_calls(self))],
+                self.warnings,
             )
-            conversation.mark_run(outcome, self.pipeline.verifier)
         elif len(self.outcomes) > 1:
             # A later run of the call could not be sent: the answers to interrupts go out with the next one.
             conversation.keep_answers(self.input.resume or ())

@@ -109,6 +109,10 @@ class RunRequest:
             raise UsageError(f"{refusal}whose function was called before; give its result instead")
         if call.id in self._conversation.marked(Mark.INCOMPLETE) and approval.arguments is None:
             raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
+        if approval.arguments is None and not self._conversation.is_waiting(call.id):
+            how = "give its arguments: Approve(arguments={...})"
+            raise UsageError(f"{refusal}which does not wait for an answer; {how}")
+        self._conversation.check_approval(call.id, approval)
         if tool is None or tool.toolset is None:
             raise UsageError(
                 f"{refusal}but there is no function for {call.function.name!r} in tools=; give its result instead"

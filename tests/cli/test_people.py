@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,16 @@ async def test_arguments_are_edited_in_a_line_where_there_is_no_editor() -> None
     seat = Seat([f'e\n{CLEAR_LINE}{{"path": "/b"}}\ny\n'])
     assert await decided(seat) == Approve({"path": "/b"})
     assert '"path": "/b"' in seat.shown
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.anyio
+async def test_an_edit_of_1_into_true_is_an_edit() -> None:
+    asked = replace(request({"amount": 1}), tool=Tool(name="pay", description="", parameters={}))
+    decision = await decided(Seat([f'e\n{CLEAR_LINE}{{"amount": true}}\ny\n']), asked)
+    assert isinstance(decision, Approve)
+    assert decision.arguments is not None
+    assert decision.arguments["amount"] is True
 
 
 @pytest.mark.requirement("SEC-2")

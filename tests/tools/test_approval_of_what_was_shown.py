@@ -1,0 +1,215 @@
+"""An approval is bound to what was shown: whatever changes a waiting call, nobody has approved that (SEC-3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    Message,
+    MessagesSnapshotEvent,
+    RunAgentInput,
+    Tool,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+    UserMessage,
+)
+
+from agui_client import Approve, ConversationSnapshot, Deny, UsageError, tool
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from agui_client.testing.steps import Step
+from support.tool_rounds import results_sent
+from support.verbs import Verb, every_verb
+
+ASK_USER = Tool(name="ask_user", description="Asks the user.", parameters={"type": "object"})
+ADA, MALLORY = '{"to": "Ada", "amount": 1}', '{"to": "Mallory", "amount": 1000000}'
+PAY = tool_call("pay", {"to": "Ada", "amount": 1}, tool_call_id="c1")
+WAITING = turn(PAY, tool_call("ask_user", tool_call_id="c2"))
+DONE = turn(text("Done."))
+
+
+class Bank:
+    """A tool that wants approval, and what it paid."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[str, int]] = []
+
+    @property
+    def tools(self) -> list[Any]:
+        @tool(approval="always")
+        def pay(to: str, amount: int) -> str:
+            self.paid.append((to, amount))
+            return "paid"
+
+        @tool(approval="always")
+        def burn(to: str, amount: int) -> str:
+            raise AssertionError("nobody approved it")
+
+        return [pay, burn, ASK_USER]
+
+
+class Replaying(ScriptedAgent):
+    """An agent whose next turn is also what it replays."""
+
+    def connect(self, input: RunAgentInput) -> AsyncIterator[Any]:
+        return self.run(input)
+
+
+def restated(arguments: str, name: str = "pay") -> MessagesSnapshotEvent:
+    """A snapshot in which the call is another."""
+    call = ToolCall(id="c1", function=FunctionCall(name=name, arguments=arguments))
+    messages: list[Message] = [UserMessage(id="u1", content="Hi"), AssistantMessage(id="c1", tool_calls=[call])]
+    return MessagesSnapshotEvent(messages=messages)
+
+
+def restarted(*deltas: str) -> list[Step]:
+    """The call, begun again."""
+    return [
+        ToolCallStartEvent(tool_call_id="c1", tool_call_name="pay"),
+        *(ToolCallArgsEvent(tool_call_id="c1", delta=delta) for delta in deltas),
+        ToolCallEndEvent(tool_call_id="c1"),
+    ]
+
+
+CHANGES: dict[str, list[Step]] = {
+    "a snapshot": [restated(MALLORY)],
+    "a snapshot with another tool": [restated(ADA, "burn")],
+    "true for 1": [restated('{"to": "Ada", "amount": true}')],
+}
+
+
+def answered_in_part(agent: ScriptedAgent) -> list[str]:
+    """Another call gets its answer; return the rules of the warnings."""
+    return [each.rule for each in agent.run_agent_sync(tool_results={"c2": "yes"}).warnings]
+
+
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=list(CHANGES))
+@pytest.mark.requirement("SEC-3")
+def test_a_call_that_was_changed_while_it_waited_is_not_carried_out(steps: list[Step]) -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, turn(*steps), DONE, tools=bank.tools)
+    agent.run_agent_sync("Pay!")
+    assert "SEC-3" in answered_in_part(agent)
+    with pytest.raises(UsageError, match="was approved, but it was shown as") as caught:
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+    assert '\'pay({"to":' in str(caught.value)
+    assert (bank.paid, len(agent.inputs)) == ([], 2)
+
+
+@pytest.mark.parametrize("deltas", [[MALLORY], [", 5"]], ids=["whole", "more of it"])
+@pytest.mark.requirement("SEC-3")
+def test_a_call_that_starts_again_while_it_waits_is_not_carried_out(deltas: list[str]) -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, turn(*restarted(*deltas)), DONE, tools=bank.tools)
+    agent.run_agent_sync("Pay!")
+    answered_in_part(agent)
+    with pytest.raises(UsageError):
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+    assert bank.paid == []
+
+
+@every_verb
+@pytest.mark.requirement("SEC-3")
+def test_it_is_approved_with_arguments_of_the_persons_own_or_denied(verb: Verb) -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    verb(agent, "Pay!")
+    verb(agent, tool_results={"c2": "yes"})
+    denying = agent.clone()
+    assert isinstance(verb(agent, tool_results={"c1": Approve()}).error, UsageError)
+    assert verb(agent, tool_results={"c1": Approve({"to": "Ada", "amount": 1})}).error is None
+    assert bank.paid == [("Ada", 1)]
+    assert verb(denying, tool_results={"c1": Deny("no")}).error is None
+    assert results_sent(agent)[-1][-1] == ("c1", "no", "no")
+
+
+def test_only_the_run_that_changed_a_call_warns_of_it() -> None:
+    agent = ScriptedAgent(
+        turn(*(tool_call("pay", {"to": "Ada", "amount": 1}, tool_call_id=each) for each in ("c1", "c2", "c3"))),
+        turn(*restarted(" 5")),
+        DONE,
+        tools=Bank().tools,
+    )
+    agent.run_agent_sync("Pay!")
+    rules = [
+        [each.rule for each in agent.run_agent_sync(tool_results={tool_call_id: Deny()}).warnings]
+        for tool_call_id in ("c2", "c3")
+    ]
+    assert [each.count("SEC-3") for each in rules] == [1, 0]
+
+
+@pytest.mark.parametrize("same", ['{"amount": 1.0, "to": "Ada"}', ADA], ids=["in other words", "word for word"])
+def test_a_call_that_is_restated_with_the_same_json_is_the_same(same: str) -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, turn(restated(same)), DONE, tools=bank.tools)
+    agent.run_agent_sync("Pay!")
+    assert "SEC-3" not in answered_in_part(agent)
+    agent.run_agent_sync(tool_results={"c1": Approve()})
+    assert bank.paid == [("Ada", 1)]
+
+
+@pytest.mark.anyio
+async def test_a_replay_that_changes_a_waiting_call_does_not_change_what_was_approved() -> None:
+    bank = Bank()
+    agent = Replaying(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    await agent.run_agent("Pay!")
+    result = await agent.connect_agent()
+    assert "SEC-3" in [each.rule for each in result.warnings]
+    with pytest.raises(UsageError, match="Mallory"):
+        await agent.run_agent(tool_results={"c1": Approve()})
+    assert bank.paid == []
+
+
+def saved(agent: ScriptedAgent) -> ScriptedAgent:
+    """The conversation in another process."""
+    other = ScriptedAgent(DONE, tools=agent.tools)
+    other.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
+    return other
+
+
+@pytest.mark.parametrize("moved", [saved, ScriptedAgent.clone], ids=["saved and restored", "cloned"])
+@pytest.mark.requirement("SEC-3")
+def test_what_was_shown_goes_with_the_conversation(moved: Callable[[ScriptedAgent], ScriptedAgent]) -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, turn(restated(MALLORY)), DONE, tools=bank.tools)
+    agent.run_agent_sync("Pay!")
+    before = moved(agent)
+    answered_in_part(agent)
+    with pytest.raises(UsageError, match="Mallory"):
+        moved(agent).run_agent_sync(tool_results={"c1": Approve()})
+    assert bank.paid == []
+    before.run_agent_sync(tool_results={"c1": Approve(), "c2": "yes"})
+    assert bank.paid == [("Ada", 1)]
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_prompt_that_goes_on_without_an_answer_takes_the_call_with_it() -> None:
+    bank = Bank()
+    agent = ScriptedAgent(WAITING, DONE, turn(restated(MALLORY)), tools=bank.tools)
+    agent.run_agent_sync("Pay!")
+    agent.run_agent_sync("What is the weather?")
+    agent.run_agent_sync("And tomorrow?")
+    with pytest.raises(UsageError):
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+    assert bank.paid == []
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_about_a_call_that_was_changed_is_not_approved() -> None:
+    asked = interrupt("Pay?", interrupt_id="i1", tool_call_id="c1")
+    agent = Replaying(
+        turn(PAY, outcome=asked),
+        turn(restated(MALLORY), outcome=asked),
+        DONE,
+    )
+    await agent.run_agent("Pay!")
+    assert "SEC-3" in [each.rule for each in (await agent.connect_agent()).warnings]
+    with pytest.raises(UsageError, match=r"Ada.*Mallory"):
+        await agent.run_agent(resume={"i1": Approve()})
+    assert len(agent.inputs) == 2
+    assert (await agent.run_agent(resume={"i1": Deny()})).text == "Done."
