@@ -17,7 +17,7 @@ from ag_ui.core import BaseEvent, RunAgentInput
 
 from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver
+from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo
 from agui_client._run.subscribers import EventSubscriber, Subscribers, Subscription
 from agui_client._tools.tool_limits import ToolLimits
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from agui_client._protocol.pipeline import NullFields
     from agui_client._run.async_run import AgentRun, Start
     from agui_client._run.call_setup import CallSetup
+    from agui_client._run.ending import OnAbort
     from agui_client._run.engine import Engine
     from agui_client._run.loop import RunLoop
     from agui_client._run.middleware import Middleware, Run
-    from agui_client._run.on_abort import OnAbort
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import Approver
@@ -455,10 +455,13 @@ class AbstractAgent(ABC):
             The agent itself.
 
         Raises:
-            UsageError: It is not an observer.
+            UsageError: It is not an observer, or a method of it is async.
         """
         if not isinstance(cast("object", observer), RunObserver):
             raise UsageError(f"an observer is an instance of a RunObserver subclass, not {observer!r}")
+        if (name := asynchronous_method(observer)) is not None:
+            how = "make it a plain method that starts a task, or use a Subscriber, whose hooks are awaited"
+            raise UsageError(f"{type(observer).__name__}.{name} is async, and no run waits for observers: {how}")
         self._observers.append(observer)
         return self
 

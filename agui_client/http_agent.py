@@ -124,7 +124,8 @@ class HttpAgent(AbstractAgent):
         from agui_client._transport.http_source import HttpSource
 
         scope = current_scope()
-        options: RunOptions = {} if scope is None else scope.options_for(self)
+        # Headers that are meant for one server are never sent to another.
+        options: RunOptions = scope.options if scope is not None and scope.owner is self else {}
         request = Request(
             body=request_body(input),
             url=url,

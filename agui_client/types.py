@@ -3,10 +3,10 @@
 from agui_client._interrupts.answers import Answer as Answer
 from agui_client._interrupts.answers import Answerer as Answerer
 from agui_client._interrupts.answers import Resume as Resume
+from agui_client._run.ending import OnAbort as OnAbort
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next
 from agui_client._run.observers import RunEnd as RunEnd
-from agui_client._run.on_abort import OnAbort as OnAbort
 from agui_client._run.result import Snapshot as Snapshot
 from agui_client._run.result import Timings as Timings
 from agui_client._run.scope import AgentInfo as AgentInfo

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
 
-from agui_client._run.loop import RunningLoop
+from agui_client._run.loop import RunLoop
 from agui_client._run.result import Snapshot, annotate
 from agui_client._run.tool_calls import ToolCalls
 from agui_client.errors import UsageError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.engine import Engine
-    from agui_client._run.loop import RunLoop
     from agui_client._run.result import RunResult
     from agui_client._run.tool_calls import StreamedToolCall
     from agui_client._tools.context import ToolExecution
@@ -49,12 +48,14 @@ class RunView:
     @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
-        return self._engine.messages
+        engine = self._engine
+        return list(engine.result().messages) if engine.ended else engine.conversation.messages
 
     @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
-        return self._engine.state
+        engine = self._engine
+        return engine.result().state if engine.ended else engine.conversation.state
 
     @property
     def partial(self) -> RunResult:
@@ -132,7 +133,7 @@ class AgentRun(RunView):
     async def __aenter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream() again for another run")
-        engine = self._start(RunningLoop())
+        engine = self._start(RunLoop())
         await engine.enter()
         self._entered, self._next = engine, engine.__anext__
         return self
@@ -168,8 +169,8 @@ class AgentRun(RunView):
     @property
     def snapshots(self) -> AsyncIterator[Snapshot]:
         """Every event, with the messages and the state that include it."""
-        engine = self._engine
-        return _Lens(self._next, lambda event: Snapshot(event, engine.messages, engine.state))
+        conversation = self._engine.conversation
+        return _Lens(self._next, lambda event: Snapshot(event, conversation.messages, conversation.state))
 
     async def result(self) -> RunResult:
         """Wait for the end of the run.

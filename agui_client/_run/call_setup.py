@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
+    from agui_client._run.ending import OnAbort
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.observers import Observers
-    from agui_client._run.on_abort import OnAbort
     from agui_client._run.scope import AgentInfo
     from agui_client._run.subscribers import Subscribers
     from agui_client._tools.approval import Approver

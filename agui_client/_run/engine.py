@@ -21,14 +21,13 @@ from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
+from agui_client._run.ending import call_on_abort, is_left, verdict, verdict_on_break
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
-from agui_client._run.on_abort import call_on_abort, is_left
 from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
 from agui_client._run.run_request import RunRequest, composed_input, next_input, with_conversation
 from agui_client._run.scope import RunScope
 from agui_client._run.subscribers import HookCalls
-from agui_client._run.verdict import verdict, verdict_on_break
 from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import CallTools
@@ -38,10 +37,10 @@ from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
-    from typing import Any, Self
+    from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import Message, ResumeEntry, RunAgentInput, ToolCall, ToolMessage
+    from ag_ui.core import ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import Outcome
@@ -192,9 +191,9 @@ class Engine:
 
     def _give_up(self) -> None:
         if self._waiter is not None:
-            self._loop.call_soon(self._waiter.end)
+            self._loop.thread.call(self._waiter.end)
         if self._source is not None:
-            self._loop.call_soon(self._source.interrupt)
+            self._loop.thread.call(self._source.interrupt)
 
     # --- the call
 
@@ -313,7 +312,7 @@ class Engine:
             return None
         if setup.subscribers.members or self._approved:
             self.input = scope.input = with_conversation(self.input, conversation)
-        setup.observers.start(scope)
+        setup.observers.call("on_start", scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
@@ -335,7 +334,8 @@ class Engine:
             change = await self._loop.call(self._hooks.deliver, event, self.pipeline.apply)
         else:
             change = self.pipeline.apply(event)
-        self._publish(event, change)
+        if self.conversation.listeners or self.setup.observers.of_events:
+            self._publish(event, change)
 
     def _publish(self, event: core.Event, change: Change) -> None:
         if change is not _NO_CHANGE:
@@ -357,7 +357,7 @@ class Engine:
             context = HookContext(self.input, self.conversation, latest_run_id(self))
             await self._loop.call(call_on_abort, setup.on_abort, context)
         self._settle(failure)
-        setup.observers.end(self.scope, run_end(self, failure))
+        setup.observers.call("on_end", self.scope, run_end(self, failure))
         if failure is not None and setup.subscribers.members:
             annotate(failure, self.result())
             await self._try(self._call_hooks("on_run_failed", failure), failure)
@@ -515,20 +515,10 @@ class Engine:
         self.executions[execution.tool_call_id] = execution
         if execution.status == "running":
             self.conversation.mark(Mark.EXECUTED, [execution.tool_call_id])
-        self.setup.observers.tool_execution(self.scope, execution)
+        self.setup.observers.call("on_tool_execution", self.scope, execution)
 
     # --- looking
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""
         return self._result or build_result(self)
-
-    @property
-    def messages(self) -> list[Message]:
-        """The messages so far; once the call is over, as it left them."""
-        return self.conversation.messages if self._result is None else list(self._result.messages)
-
-    @property
-    def state(self) -> Any:
-        """The state so far; once the call is over, as it left it."""
-        return self.conversation.state if self._result is None else self._result.state

@@ -1,12 +1,12 @@
 """The event loop in which the asynchronous work of a run is done: the caller's own, or one in another thread.
 
 The engine is written once. For asynchronous verbs the work is awaited in the caller's task. For sync verbs the engine
-runs in the caller's thread and its work in the loop of a portal, for which the thread waits: the engine never suspends.
+runs in the caller's thread and its work in the loop of a portal (`PortalLoop`), for which the thread waits: the engine
+never suspends.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
@@ -20,10 +20,13 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class RunLoop(ABC):
-    """The event loop of one run."""
+class RunLoop:
+    """The event loop of one run: the one that is running where this is made."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self.thread = LoopThread()
+        """The thread of the loop."""
+
     def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
         """Call an asynchronous function in the loop.
 
@@ -34,12 +37,8 @@ class RunLoop(ABC):
         Returns:
             An awaitable of its result.
         """
+        return function(*args)
 
-    @abstractmethod
-    def call_soon(self, function: Callable[[], object]) -> None:
-        """Call a function in the loop's thread, from any thread; at once if this is the loop's thread."""
-
-    @abstractmethod
     def source(self, open_source: Callable[[], Source]) -> Source:
         """Open a source in the loop.
 
@@ -49,34 +48,12 @@ class RunLoop(ABC):
         Returns:
             The source, to be read and closed by the engine.
         """
+        return open_source()
 
-    @abstractmethod
     def hold(self, manager: AbstractAsyncContextManager[Any]) -> AbstractAsyncContextManager[Any]:
         """Return a context manager that enters and leaves another one in the loop, both in one task.
 
         Args:
             manager: The context manager to hold.
         """
-
-
-class RunningLoop(RunLoop):
-    """The event loop that is running where this is made."""
-
-    def __init__(self) -> None:
-        self._thread = LoopThread()
-
-    def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
-        """Call the function, to be awaited in the caller's task."""
-        return function(*args)
-
-    def call_soon(self, function: Callable[[], object]) -> None:
-        """Call a function in the loop's thread."""
-        self._thread.call(function)
-
-    def source(self, open_source: Callable[[], Source]) -> Source:
-        """Open the source in the caller's task."""
-        return open_source()
-
-    def hold(self, manager: AbstractAsyncContextManager[Any]) -> AbstractAsyncContextManager[Any]:
-        """Return the context manager itself."""
         return manager

@@ -56,8 +56,11 @@ class RunSource(Source):
         entry: Run = self._innermost if middleware else self._agent
         for function in reversed(middleware):
             entry = partial(self._around, function, entry)
-        with scope.entered():
+        token = CURRENT_SCOPE.set(scope)
+        try:
             events = entry(scope.input)
+        finally:
+            CURRENT_SCOPE.reset(token)
         self._source = as_source(events, CURRENT_SCOPE, scope)
         self.conforming = self._source.conforming
         self.read = self._source.read  # type: ignore[method-assign] # without a step in between

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -94,8 +95,7 @@ class _Feeder:
     def __init__(self, run: AgentRun, observer: ObserverBase[Event]) -> None:
         self._run = run
         self._observer = observer
-        self.is_disposed = False
-        """Whether the observer does not want to hear any more."""
+        self._is_disposed = False
 
     async def feed(self) -> None:
         """Iterate the run; only its end is told outside the run's block, when all is closed."""
@@ -114,63 +114,53 @@ class _Feeder:
         else:
             self._observer.on_completed()
 
+    def disposing(self, cancel: Callable[[], None]) -> Callable[[], None]:
+        """Return the function that stops the run, after which the observer is not called any more.
+
+        Args:
+            cancel: Cancels the task of the run, from any thread.
+        """
+
+        def dispose() -> None:
+            """Stop the run."""
+            self._is_disposed = True
+            cancel()
+
+        return dispose
+
     def break_off(self, error: BaseException) -> None:
         """Tell the observer that the run ended with something that is no failure of it; not if it heard of an end."""
-        if not self.is_disposed:
+        if not self._is_disposed:
             told = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
             told.__cause__ = error
             self._observer.on_error(told)
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
-    thread = LoopThread()
-    feeder = _Feeder(run, observer)
+    thread, feeder = LoopThread(), _Feeder(run, observer)
     task = loop.create_task(feeder.feed())
-
-    def dispose() -> None:
-        """Stop the run."""
-        feeder.is_disposed = True
-        thread.call(task.cancel)
-
-    return Disposable(dispose)
+    return Disposable(feeder.disposing(lambda: thread.call(task.cancel)))
 
 
 def _in_thread(run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
-    runner = _ThreadRunner(run, observer)
-    runner.start()
-    return Disposable(runner.stop)
+    """Iterate the run in an event loop of a thread of its own, which ends by itself."""
+    feeder = _Feeder(run, observer)
+    entered = Future[Callable[[], None]]()
 
-
-class _ThreadRunner:
-    """An event loop in a thread of its own, for one subscription."""
-
-    def __init__(self, run: AgentRun, observer: ObserverBase[Event]) -> None:
-        self._feeder = _Feeder(run, observer)
-        self._cancel: Callable[[], None] | None = None
-        self._is_ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="agui_client.observe")
-
-    def start(self) -> None:
-        """Start the thread and wait for its loop."""
-        self._thread.start()
-        self._is_ready.wait()
-
-    def stop(self) -> None:
-        """Cancel the run, from any thread; the thread ends by itself."""
-        self._feeder.is_disposed = True
-        if self._cancel is not None:
-            self._cancel()
-
-    def _run(self) -> None:
-        try:
-            anyio.run(self._main)
-        except (SystemExit, KeyboardInterrupt) as error:
-            # It ends no program from here, and may have stopped the loop before the run could end.
-            self._feeder.break_off(error)
-
-    async def _main(self) -> None:
+    async def feed() -> None:
+        """Iterate the run in a scope that any thread may cancel."""
         loop = LoopThread()
         with anyio.CancelScope() as scope:
-            self._cancel = lambda: loop.call(scope.cancel)
-            self._is_ready.set()
-            await self._feeder.feed()
+            entered.set_result(lambda: loop.call(scope.cancel))
+            await feeder.feed()
+
+    def work() -> None:
+        """Run the event loop."""
+        try:
+            anyio.run(feed)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # It ends no program from here, and may have stopped the loop before the run could end.
+            feeder.break_off(error)
+
+    threading.Thread(target=work, name="agui_client.observe").start()
+    return Disposable(feeder.disposing(entered.result()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from agui_client._run.hooks import overriding
@@ -51,7 +52,8 @@ class RunObserver:
     """Watches the runs of an agent: override the methods of interest, the others cost nothing.
 
     Give an instance to an agent with `observers=[...]` or `agent.add_observer(...)`. Methods are plain functions that
-    should return quickly, because the run waits for them. An exception in a method is logged, and the run goes on.
+    should return quickly, because the run waits for them. The first exception of a method in a call is logged, and the
+    run goes on.
     Arguments are to be read only; to change a run, use middleware or a `Subscriber`.
 
     A call with tools consists of several runs. Its methods are called in this order: for each run `on_start`, then
@@ -125,55 +127,52 @@ class Observers:
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
         self._members = members
-        self.of_events = self._overriding("on_event")
+        self._failed: set[Callable[..., Any]] = set()
+        self.of_events = overriding(members, RunObserver, "on_event")
         """The `on_event` methods that were overridden."""
 
-    def start(self, run: RunScope) -> None:
-        """Call `on_start`."""
-        self._call("on_start", run)
+    def call(self, name: str, run: RunScope, *details: object) -> list[Any]:
+        """Call the method of a name of all observers, and return the values; of `on_end` in reverse, so that they nest.
+
+        Args:
+            name: The name of the method.
+            run: The run.
+            details: The further arguments.
+        """
+        methods = overriding(self._members, RunObserver, name)
+        return [self._safely(method, run, *details) for method in (reversed(methods) if name == "on_end" else methods)]
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""
         headers: dict[str, str] = {}
-        for added in self._call("on_attempt_start", run, number, url):
-            headers.update(_safely(_texts, added) or {})
+        for added in self.call("on_attempt_start", run, number, url):
+            headers.update(self._safely(_texts, added) or {})
         return headers
-
-    def attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
-        """Call `on_attempt_end`."""
-        self._call("on_attempt_end", run, attempt, error)
 
     def event(self, run: RunScope, event: Event, change: Change) -> None:
         """Call `on_event`."""
         for observe in self.of_events:
-            _safely(observe, run, event, change)
+            self._safely(observe, run, event, change)
 
-    def tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
-        """Call `on_tool_execution`."""
-        self._call("on_tool_execution", run, execution)
+    def _safely(self, method: Callable[..., Any], *details: object) -> Any:
+        """Call a method; of its exceptions in this call only the first is logged."""
+        try:
+            return method(*details)
+        except Exception:
+            if method not in self._failed:
+                self._failed.add(method)
+                _logger.exception("an observer of runs failed; the run goes on")
+            return None
 
-    def end(self, run: RunScope, end: RunEnd) -> None:
-        """Call `on_end`, the last observer first, so that observers nest."""
-        for observe in reversed(self._overriding("on_end")):
-            _safely(observe, run, end)
 
-    def _call(self, name: str, *details: object) -> list[Any]:
-        return [_safely(method, *details) for method in self._overriding(name)]
-
-    def _overriding(self, name: str) -> list[Callable[..., Any]]:
-        return overriding(self._members, RunObserver, name)
+def asynchronous_method(observer: RunObserver) -> str | None:
+    """Return the name of an observer's method that is async by mistake; None if there is none."""
+    names = (name for name in vars(RunObserver) if name.startswith("on_"))
+    return next((name for name in names if iscoroutinefunction(getattr(observer, name))), None)
 
 
 def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in dict(headers or {}).items()}
-
-
-def _safely(method: Callable[..., Any], *details: object) -> Any:
-    try:
-        return method(*details)
-    except Exception:
-        _logger.exception("an observer of runs failed; the run goes on")
-        return None
 
 
 DEFAULT_OBSERVERS: list[Callable[[], RunObserver | None]] = []

@@ -180,17 +180,17 @@ def run_end(engine: Engine, failure: Exception | None) -> RunEnd:
         engine: The call.
         failure: The exception that the run failed with; None if it did not fail.
     """
-    outcome = engine.outcome.outcome
+    result, outcome = build_result(engine), engine.outcome.outcome
     ending = "aborted" if engine.is_aborted else "nothing" if outcome is None else outcome.type
     return RunEnd(
-        run_id=latest_run_id(engine),
+        run_id=result.run_id,
         ending=None if failure is not None else ending,
         error=failure,
         events=engine.pipeline.count,
         usage=engine.outcome.usage,
-        timings=_timings(engine),
-        attempts=[attempt for scope in engine.scopes for request in scope.requests for attempt in request.attempts],
-        warnings=len(engine.warnings.records()),
+        timings=result.timings,
+        attempts=result.attempts,
+        warnings=len(result.warnings),
     )
 
 

@@ -6,8 +6,6 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -67,15 +65,6 @@ class RunScope:
     requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
     """The requests that were posted for this run, in order."""
 
-    @contextmanager
-    def entered(self) -> Generator[None]:
-        """Make this the current run of the code in the block."""
-        token = CURRENT_SCOPE.set(self)
-        try:
-            yield
-        finally:
-            CURRENT_SCOPE.reset(token)
-
     @property
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
@@ -87,8 +76,4 @@ class RunScope:
 
     def attempt_end(self, attempt: Attempt, error: BaseException | None) -> None:
         """Call `on_attempt_end`."""
-        self.observers.attempt_end(self, attempt, error)
-
-    def options_for(self, agent: object) -> RunOptions:
-        """Return the caller's keywords for an agent: headers meant for one server are never sent to another."""
-        return self.options if agent is self.owner else {}
+        self.observers.call("on_attempt_end", self, attempt, error)

@@ -25,13 +25,10 @@ Hook: TypeAlias = Callable[..., HookReturn]
 
 # Combining and testing flags costs as much as an event may.
 _NO_CHANGE = Change.NONE
-_EFFECT_HOOKS: dict[Change, tuple[str, ...]] = {
-    Change.NONE: (),
-    Change.MESSAGES: ("on_messages_changed",),
-    Change.STATE: ("on_state_changed",),
-    Change.MESSAGES | Change.STATE: ("on_messages_changed", "on_state_changed"),
-}
+_EFFECT_HOOKS = ((), ("on_messages_changed",), ("on_state_changed",), ("on_messages_changed", "on_state_changed"))
+"""The hooks about a change, by its flags."""
 _MESSAGE_ENDS = (core.TextMessageEndEvent, core.ReasoningMessageEndEvent, core.ToolCallResultEvent)
+_COMPLETING = frozenset({*_MESSAGE_ENDS, core.ToolCallEndEvent})
 _ALL_EFFECT_HOOKS = ("on_messages_changed", "on_state_changed", "on_new_message", "on_new_tool_call")
 
 
@@ -123,13 +120,15 @@ class HookCalls:
         Returns:
             The parts of the conversation that the event and the hooks changed.
         """
-        is_wanted = await self._call(self._hooks_for(event), event)
+        hooks = self._hooks_for(event)
+        is_wanted = not hooks or await self._call(hooks, event)
         change = Change.MESSAGES if apply is None else apply(event) if is_wanted else _NO_CHANGE
         if self._watches_effects:
             touched = change if self._mutated is _NO_CHANGE else change | self._mutated
             for moment in _EFFECT_HOOKS[touched]:
-                await self._tell(moment)
-            await self._tell_complete(event)
+                await self._call(self._hooks_at(moment))
+            if type(event) in _COMPLETING:
+                await self._tell_complete(event)
         return change if self._mutated is _NO_CHANGE else change | self._take_mutated()
 
     async def tell(self, moment: str, *details: object) -> None:
@@ -139,17 +138,16 @@ class HookCalls:
             moment: The name of the hook.
             details: Its arguments, before the context.
         """
-        await self._tell(moment, *details)
+        await self._call(self._hooks_at(moment), *details)
         self._conversation.notify(self._take_mutated())
 
-    async def _tell(self, moment: str, *details: object) -> None:
+    def _hooks_at(self, moment: str) -> list[Hook]:
         if self._members is not self._subscribers.members:
             self._refresh()
         found = self._hooks.get(moment)
         if found is None:
             found = self._hooks[moment] = _overriding(self._members, moment)
-        if found:
-            await self._call(found, *details)
+        return found
 
     def _take_mutated(self) -> Change:
         mutated, self._mutated = self._mutated, _NO_CHANGE
@@ -186,9 +184,9 @@ class HookCalls:
         reducer = self._conversation.reducer
         if isinstance(event, _MESSAGE_ENDS):
             if (message := reducer.message(event.message_id)) is not None:
-                await self._tell("on_new_message", message)
+                await self._call(self._hooks_at("on_new_message"), message)
         elif isinstance(event, core.ToolCallEndEvent) and (call := reducer.tool_call(event.tool_call_id)) is not None:
-            await self._tell("on_new_tool_call", call)
+            await self._call(self._hooks_at("on_new_tool_call"), call)
 
     def _apply(self, mutation: Mutation) -> None:
         if mutation.messages is not None:

@@ -7,8 +7,8 @@ thread validates, verifies, reduces and iterates. Hooks, middleware, tools and c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
@@ -148,7 +148,7 @@ class PortalLoop(RunLoop):
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
-        self._thread: LoopThread = portal.call(LoopThread)
+        self.thread: LoopThread = portal.call(LoopThread)
 
     async def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call the function in a task of the loop; Ctrl-C cancels it, and waits until it has ended."""
@@ -157,22 +157,20 @@ class PortalLoop(RunLoop):
         try:
             future.result()
         except BaseException:
-            self._thread.call(work.cancel)
+            self.thread.call(work.cancel)
             future.result()
             raise
         return work.result()
 
-    def call_soon(self, function: Callable[[], object]) -> None:
-        """Call a function in the loop's thread."""
-        self._thread.call(function)
-
     def source(self, open_source: Callable[[], Source]) -> Source:
         """Open the source in a task that reads it ahead and closes it."""
-        return _PortalSource(self._portal, self._thread, open_source)
+        return _PortalSource(self._portal, self.thread, open_source)
 
-    def hold(self, manager: AbstractAsyncContextManager[Any]) -> AbstractAsyncContextManager[Any]:
+    @asynccontextmanager
+    async def hold(self, manager: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
         """Enter and leave the context manager in one task of the loop."""
-        return _PortalContext(self._portal, manager)
+        with self._portal.wrap_async_context_manager(manager) as entered:
+            yield entered
 
 
 class _Work(Generic[T]):
@@ -214,17 +212,6 @@ def _own_cancellation(error: BaseException) -> IncompleteRunError:
     failure = IncompleteRunError("the agent's own code was cancelled, and the run with it", rule="TRUNC-1")
     failure.__cause__ = error
     return failure
-
-
-class _PortalContext(AbstractAsyncContextManager[Any]):
-    def __init__(self, portal: BlockingPortal, manager: AbstractAsyncContextManager[Any]) -> None:
-        self._manager = portal.wrap_async_context_manager(manager)
-
-    async def __aenter__(self) -> Any:
-        return self._manager.__enter__()
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        return self._manager.__exit__(*error)
 
 
 class _PortalSource(Source):

@@ -188,10 +188,20 @@ def test_a_failing_observer_is_logged_and_the_run_is_the_same(verb: Verb, caplog
     assert run(Failing(), noting) == unobserved
     failures = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert {record.getMessage() for record in failures} == {"an observer of runs failed; the run goes on"}
-    assert {str(record.exc_info[1]) for record in failures if record.exc_info} == {
+    # Once in a call, however often the method fails; an observer after one that fails is called, too.
+    assert sorted(str(record.exc_info[1]) for record in failures if record.exc_info) == sorted(
         name for name in vars(Failing) if name.startswith("on_")
-    }
-    assert len(failures) == len(noting.lines), "an observer after one that fails is called, too"
+    )
+    assert len(noting.lines) > len(failures)
+
+
+def test_an_observer_with_an_async_method_is_refused_since_nobody_would_await_it() -> None:
+    class Asynchronous(RunObserver):
+        async def on_event(self, run: RunScope, event: Event, change: Change) -> None:  # type: ignore[override] # pyright: ignore[reportIncompatibleMethodOverride]
+            """Never awaited."""
+
+    with pytest.raises(UsageError, match=r"Asynchronous\.on_event is async.*use a Subscriber"):
+        ScriptedAgent(DONE, observers=[Asynchronous()])
 
 
 @pytest.mark.parametrize("headers", ["traceparent", 7, [1], {"x-number": 7}], ids=repr)

@@ -1,10 +1,19 @@
-"""The verdict on a stream that ended: only a terminal event of its last run makes a success (TRUNC-1)."""
+"""The end of a run: the verdict on its stream, and the function that stops the server's work.
+
+Only a terminal event of its last run makes a stream a success (TRUNC-1). `on_abort` is called when this side left a run
+that was sent.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
+
+from agui_client._concurrency import call_aside
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -12,13 +21,26 @@ from agui_client.errors import (
     ProtocolError,
     RunFailedError,
     StreamTimeoutError,
+    TransportError,
+    UsageError,
 )
 
 if TYPE_CHECKING:
     from agui_client._protocol.pipeline import Pipeline
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.hooks import HookContext
+
+OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
+"""Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
+
+_SECONDS = 5.0
+"""The longest time that leaving a run may take because of `on_abort`."""
+
+_ENDED_ELSEWHERE = (TransportError, IncompleteRunError, RunFailedError, UsageError)
+"""Failures after which the agent is done with the run, was not reached, or cannot be."""
 
 _logger = logging.getLogger("agui_client")
+_run_logger = logging.getLogger("agui_client.run")
 
 
 def verdict(pipeline: Pipeline, *, may_be_empty: bool = False) -> AGUIError | None:
@@ -66,3 +88,31 @@ def verdict_on_break(
     cut = IncompleteRunError(f"{failure}; {error}", rule=failure.rule)
     cut.__cause__ = error
     return cut
+
+
+def is_left(aborted: bool, failure: Exception | None) -> bool:
+    """Whether this side left a run that the agent may still be working on.
+
+    Args:
+        aborted: Whether the run was stopped from here.
+        failure: The exception that it failed with; None if it did not fail.
+    """
+    if aborted or isinstance(failure, StreamTimeoutError):
+        return True
+    return failure is not None and not isinstance(failure, _ENDED_ELSEWHERE)
+
+
+async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
+    """Call the function, whatever is being cancelled around it; if it fails or takes too long, that is only logged.
+
+    Args:
+        on_abort: The function.
+        context: The run that was left.
+    """
+    with anyio.move_on_after(_SECONDS, shield=True) as scope:
+        try:
+            await call_aside(partial(on_abort, context), "on_abort")
+        except Exception:
+            _run_logger.exception("on_abort of run %s failed", context.run_id)
+    if scope.cancelled_caught:
+        _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", context.run_id, _SECONDS)
