@@ -67,7 +67,8 @@ class AgentOptions(TypedDict, total=False):
     initial_messages: Iterable[MessageLike]
     """The messages that the conversation begins with."""
     initial_state: Any
-    """The state that the conversation begins with, any JSON value; `{}` if left out."""
+    """The state that the conversation begins with, any JSON value; models and dataclasses in it are dumped by alias.
+    `{}` if left out."""
     tools: ToolSource
     """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
     elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""
@@ -301,8 +302,12 @@ class AbstractAgent(ABC):
 
     @property
     def state(self) -> Any:
-        """The state that both sides write; treat it as read-only, and use `set_state`."""
+        """The state that both sides write, any JSON value; treat it as read-only, and assign another to change it."""
         return self._conversation.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.set_state(state)
 
     @property
     def pending_interrupts(self) -> list[Interrupt]:
@@ -337,7 +342,11 @@ class AbstractAgent(ABC):
         self._conversation.set_messages(messages)
 
     def set_state(self, state: Any) -> None:
-        """Replace the state by a copy of any JSON value."""
+        """Replace the state by a copy of any JSON value; pydantic models and dataclasses in it are dumped by alias.
+
+        Raises:
+            UsageError: It has no JSON form.
+        """
         self._conversation.set_state(state)
 
     def abandon_interrupts(self) -> None:

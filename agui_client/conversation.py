@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import from_json
+from pydantic_core import from_json, to_jsonable_python
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
@@ -93,7 +93,7 @@ class Conversation:
     def __init__(self, thread_id: str | None = None, messages: Iterable[MessageLike] = (), state: Any = None) -> None:
         self.thread_id = thread_id or str(uuid4())
         """The id of the thread."""
-        self.reducer = Reducer(as_messages(messages), {} if state is None else _own_copy(state))
+        self.reducer = Reducer(as_messages(messages), {} if state is None else state_as_json(state))
         """The messages and the state; during a replay, with the replayed ones among them."""
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
@@ -174,7 +174,7 @@ class Conversation:
 
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of a JSON value."""
-        self.reducer.set_state(_own_copy(state))
+        self.reducer.set_state(state_as_json(state))
         self.notify(Change.STATE)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -463,8 +463,19 @@ def _quoted_call(call: ToolCall) -> str:
     return repr(f"{call.function.name}({call.function.arguments})"[:_LONGEST_CALL])
 
 
-def _own_copy(state: Any) -> Any:
-    """Return a copy of the application's state that fits into a saved conversation and a run input."""
-    if nests_deeper(state, DEEPEST_TEXT - 1):
+def state_as_json(state: Any) -> Any:
+    """Return the application's state as JSON of its own that fits into a saved conversation and a run input.
+
+    Args:
+        state: Any JSON value; the models and dataclasses in it are dumped by alias.
+
+    Raises:
+        UsageError: It has no JSON form, or is too deep.
+    """
+    try:
+        own = state if nests_deeper(state, DEEPEST_TEXT - 1) else to_jsonable_python(state, by_alias=True)
+    except ValueError as error:
+        raise UsageError(f"the state cannot be written as JSON: {error}; it was not taken") from None
+    if nests_deeper(own, DEEPEST_TEXT - 1):
         raise UsageError(f"the state contains itself, or nests deeper than {DEEPEST_TEXT - 1} levels; it was not taken")
-    return copy.deepcopy(state)
+    return own

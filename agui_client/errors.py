@@ -14,6 +14,7 @@ AGUIError                          thread_id, run_id, partial
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
 ├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
+├─ ParseError (ValueError)         the answer is not of the type that it was to be read as
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
@@ -247,6 +248,10 @@ class ToolArgumentsError(AGUIError, ValueError):
     def __init__(self, message: str, *, tool_call_id: str) -> None:
         super().__init__(message)
         self.tool_call_id = tool_call_id
+
+
+class ParseError(AGUIError, ValueError):
+    """The answer of a run is not of the type that it was to be read as; see `RunResult.parse`."""
 
 
 class ToolError(Exception):

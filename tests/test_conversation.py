@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from ag_ui.core import (
     AssistantMessage,
     Message,
+    RunStartedEvent,
     SystemMessage,
     UserMessage,
 )
+from pydantic import BaseModel, Field, TypeAdapter
 
 from agui_client import (
     AbstractAgent,
     Approve,
     ConversationSnapshot,
     FunctionAgent,
+    HookContext,
+    Mutation,
     RunInProgressError,
+    Subscriber,
     UsageError,
     tool,
 )
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from support import scenario
+from support.verbs import Verb, every_verb
 
 HELLO = turn(text("Hello."))
 SYSTEM = SystemMessage(id="system", content="Be brief.")
@@ -183,3 +190,47 @@ def test_an_older_document_of_a_thread_does_not_let_its_calls_be_carried_out_aga
     with pytest.raises(UsageError, match="whose function was called before"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     assert paid == [1]
+
+
+# --- the state of an application
+
+
+class Leg(BaseModel):
+    to_city: str = Field(alias="toCity")
+
+
+@dataclass
+class Trip:
+    budget: int
+    legs: list[Leg]
+
+
+TRIP = Trip(900, [Leg(toCity="Oslo")])
+TRIP_AS_JSON = {"budget": 900, "legs": [{"toCity": "Oslo"}]}
+
+
+@every_verb
+def test_models_and_dataclasses_in_the_state_become_json_wherever_the_state_comes_from(verb: Verb) -> None:
+    class Planner(Subscriber):
+        def on_run_started_event(self, event: RunStartedEvent, context: HookContext) -> Mutation:
+            return Mutation(state=[context.state, TRIP])
+
+    agent = ScriptedAgent(HELLO, initial_state={"trip": TRIP})
+    assert agent.state == {"trip": TRIP_AS_JSON}
+    agent.set_state([{"deep": (TRIP,)}])
+    assert agent.state == [{"deep": [TRIP_AS_JSON]}]
+    agent.state = TRIP
+    assert agent.state == TRIP_AS_JSON
+    agent.subscribe(Planner())
+    verb(agent, "Hi", forwarded_props={"trip": TRIP})
+    assert agent.state == [TRIP_AS_JSON, TRIP_AS_JSON]
+    assert (agent.inputs[0].state, agent.inputs[0].forwarded_props) == (TRIP_AS_JSON, {"trip": TRIP_AS_JSON})
+    assert TypeAdapter(Trip).validate_python(agent.state[1]) == TRIP
+
+
+@pytest.mark.parametrize("value", [object(), {"a": [len]}], ids=["object", "function"])
+def test_a_state_without_a_json_form_is_not_taken(value: Any) -> None:
+    agent = ScriptedAgent(HELLO, initial_state={"n": 1})
+    with pytest.raises(UsageError, match="the state cannot be written as JSON: Unable to serialize unknown type"):
+        agent.state = value
+    assert agent.state == {"n": 1}

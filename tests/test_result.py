@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from typing import Any
 
@@ -16,9 +17,9 @@ from ag_ui.core import (
     TokenUsage,
     UserMessage,
 )
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from agui_client import RunFailedError, RunResult
+from agui_client import ParseError, RunFailedError, RunResult, ToolContext, tool
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.types import Timings
 from support import scenario
@@ -153,10 +154,73 @@ def test_any_type_pydantic_knows_can_be_read() -> None:
     assert result_of(text('["a"]')).parse(list[str]) == ["a"]
 
 
-@pytest.mark.parametrize("said", ["no JSON", '{"place": 1}', ""])
-def test_what_does_not_fit_is_a_validation_error(said: str) -> None:
-    with pytest.raises(ValidationError):
-        result_of(text(said)).parse(Place)
+def test_json_in_a_code_fence_is_read() -> None:
+    said = 'Here it is:\n```json\n{"name": "Oslo"}\n```\nand an example of code:\n```python\nx = 1\n```'
+    assert result_of(text(said)).parse(Place) == Place(name="Oslo")
+
+
+def test_an_output_tool_with_which_the_agent_ends_the_run_is_the_answer() -> None:
+    output = [tool_call("final_result", {"name": "Oslo"}), tool_result("Final result processed.")]
+    assert result_of(text("Let me see."), *output).parse(Place) == Place(name="Oslo")
+    assert result_of(*output, reasoning("Done.")).parse(Place) == Place(name="Oslo")
+    wrapped = result_of(tool_call("final_result", {"response": [1, 2]}), tool_result("Final result processed."))
+    assert wrapped.parse(list[int]) == [1, 2]
+    assert wrapped.parse(dict[str, list[int]]) == {"response": [1, 2]}
+
+
+def test_any_other_tool_call_is_no_answer() -> None:
+    looked = [tool_call("look_up", {"name": "Oslo"}), tool_result("found")]
+    for result in (result_of(*looked, text("It is there.")), result_of(tool_call("look_up", {"name": "Oslo"}))):
+        with pytest.raises(ParseError):
+            result.parse(Place)
+
+    @tool
+    def look_up(name: str) -> str:
+        return "found"
+
+    agent = ScriptedAgent(turn(tool_call("look_up", {"name": "Oslo"})), turn(), tools=[look_up])
+    with pytest.raises(ParseError, match="there is no Place: the run has no result, no text, and no call"):
+        agent.run_agent_sync("Hi").parse(Place)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("no JSON", "the answer is no Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'"),
+        ('{"place": 1}', "the answer is no Place: name: Field required; this arrived: '{\"place\": 1}'"),
+        ("x" * 1000, f"; this arrived: '{'x' * 300}…'"),
+        ("", "there is no Place: the run has no result, no text, and no call of an output tool"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_quotes_what_arrived(said: str, why: str) -> None:
+    result = result_of(text(said))
+    with pytest.raises(ParseError) as error:
+        result.parse(Place)
+    assert str(error.value).endswith(why)
+    assert (error.value.run_id, error.value.partial) == (result.run_id, result)
+
+
+def test_a_result_is_json_without_secrets() -> None:
+    hidden = reasoning("Hm.", encrypted_value="opaque-secret")
+    result = result_of(hidden, text("Hello"), state({"n": 1}), result={"a": None}, usage=[TokenUsage(model="m")])
+    written = json.loads(result.to_json())
+    assert set(written) == {each.name for each in dataclasses.fields(result)}
+    assert (written["text"], written["state"], written["result"]) == ("Hello", {"n": 1}, {"a": None})
+    assert written["outcome"]["type"] == "success"
+    assert written["new_messages"][1] == {"id": result.new_messages[1].id, "role": "assistant", "content": "Hello"}
+    assert "opaque-secret" not in result.to_json()
+    assert json.loads(result.to_json(indent=2)) == written
+    assert "\n  " in result.to_json(indent=2)
+
+
+def test_what_a_tool_reported_is_written_even_if_it_is_no_json() -> None:
+    @tool
+    def dig(ctx: ToolContext) -> str:
+        ctx.report(dig)
+        return "done"
+
+    result = ScriptedAgent(turn(tool_call("dig")), turn(text("Done.")), tools=[dig]).run_agent_sync("Hi")
+    assert json.loads(result.to_json())["tool_executions"][0]["progress"] == [repr(dig)]
 
 
 def test_a_conforming_run_logs_nothing_but_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from ag_ui.core import PROTOCOL_VERSION
-from pydantic_core import to_jsonable_python
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
@@ -152,7 +151,7 @@ async def _events(settings: RunSettings) -> int:
 
 
 def _print_json(result: RunResult | None, error: AGUIError | None = None) -> None:
-    document: dict[str, Any] = to_jsonable_python(result, by_alias=True) if result is not None else {}
+    document: dict[str, Any] = json.loads(result.to_json()) if result is not None else {}
     if error is not None:
         document["error"] = {"type": type(error).__name__, "message": str(error), "code": getattr(error, "code", None)}
     click.echo(escaped_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))

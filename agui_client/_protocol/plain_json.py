@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from operator import itemgetter
@@ -16,7 +17,7 @@ from typing import Any, cast
 
 from ag_ui.core.types import ConfiguredBaseModel
 from pydantic import BaseModel
-from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
+from pydantic_core import SchemaSerializer, SchemaValidator, core_schema, to_jsonable_python
 from pydantic_core.core_schema import CoreSchema
 
 from agui_client._protocol import schema
@@ -73,7 +74,7 @@ def _as_json(value: Any, path: str, refusals: list[Refusal]) -> Any:
             return value
         case ConfiguredBaseModel():
             return _object(_members(value), path, refusals)
-        case BaseModel():
+        case _ if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
             return _foreign(value, path, refusals)
         case _ if is_object(value):
             return _object(value.items(), path, refusals)
@@ -94,10 +95,10 @@ def _object(members: Iterable[tuple[Any, Any]], path: str, refusals: list[Refusa
     return plain
 
 
-def _foreign(model: BaseModel, path: str, refusals: list[Refusal]) -> Any:
-    """Return an application's own model, among its data, as that serialises itself."""
+def _foreign(model: object, path: str, refusals: list[Refusal]) -> Any:
+    """Return an application's own model or dataclass, among its data, as pydantic serialises it."""
     try:
-        return _as_json(model.model_dump(mode="json", by_alias=True), path, refusals)
+        return _as_json(to_jsonable_python(model, by_alias=True), path, refusals)
     except ValueError:
         refusals.append(Refusal(path, f"is a {type(model).__name__} that cannot be written as JSON"))
         return None

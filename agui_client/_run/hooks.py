@@ -34,7 +34,7 @@ class Mutation:
     messages: Sequence[Message] | None = None
     """The conversation's messages from now on; None leaves them."""
     state: Any = UNSET
-    """The state from now on, any JSON value; left out, the state stays."""
+    """The state from now on, as in `set_state`; left out, the state stays."""
     stop_propagation: bool = False
     """Keep the event from later subscribers, and from the conversation's messages and state."""
 

@@ -60,11 +60,12 @@ class EventLog(Subscriber):
     def on_event(self, event: Event, context: HookContext) -> None:
         """Log an event as JSON."""
         if _events.isEnabledFor(logging.DEBUG):
-            shown = _without_secrets(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+            shown = without_secrets(event.model_dump(mode="json", by_alias=True, exclude_none=True))
             _events.debug("run %s: %s", context.run_id, shown)
 
 
-def _without_secrets(value: Any) -> Any:
+def without_secrets(value: Any) -> Any:
+    """Return a JSON value with the members left out that may be secret."""
     if is_object(value):
-        return {key: "[left out]" if key in _SECRET else _without_secrets(inner) for key, inner in value.items()}
-    return [_without_secrets(inner) for inner in value] if is_array(value) else value
+        return {key: "[left out]" if key in _SECRET else without_secrets(inner) for key, inner in value.items()}
+    return [without_secrets(inner) for inner in value] if is_array(value) else value

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
-from pydantic import TypeAdapter
+from pydantic_core import to_json, to_jsonable_python
 
+from agui_client._run.logs import without_secrets
 from agui_client._run.observers import RunEnd
+from agui_client._run.output import parse
 from agui_client._tools.context import ToolExecution
-from agui_client.errors import AGUIError
+from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,24 +113,42 @@ class RunResult:
             f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
 
-    def parse(self, shape: type[T]) -> T:
-        """Read the run's result as a type of your own.
+    @overload
+    def parse(self, shape: type[T]) -> T: ...
+    @overload
+    def parse(self, shape: Any) -> Any: ...
+    def parse(self, shape: Any) -> Any:
+        """Read the answer as a type of your own.
 
-        The `result` of RUN_FINISHED is read if there is one, otherwise the final text as JSON.
+        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, and
+        the arguments of a tool call of the server's own with which the run ended, as pydantic-ai's `output_type` and
+        LangChain's `response_format` make one.
 
         Args:
-            shape: A pydantic model, dataclass, or any type pydantic can validate.
+            shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
 
         Returns:
             An instance of it.
 
         Raises:
-            pydantic.ValidationError: It does not fit, or the text is not JSON.
+            ParseError: Nothing fits; the error quotes what arrived.
         """
-        adapter = TypeAdapter(shape)
-        if self.result is not None:
-            return adapter.validate_python(self.result)
-        return adapter.validate_json(self.text)
+        try:
+            return parse(self, shape)
+        except ParseError as error:
+            annotate(error, self)
+            raise
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the result as one JSON object with a member for each field, protocol objects by their wire names.
+
+        The provider's `encryptedValue`s are left out: this is for logs and files, and `agent.snapshot()` for going on.
+
+        Args:
+            indent: The number of blanks to indent by; None for one line.
+        """
+        plain = to_jsonable_python(self, by_alias=True, fallback=repr)
+        return to_json(without_secrets(plain), indent=indent, inf_nan_mode="null").decode()
 
 
 def build_result(engine: Engine) -> RunResult:

@@ -13,6 +13,7 @@ from ag_ui import core
 
 from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import UNSET, HookContext, HookReturn, Mutation, Subscriber, overriding
+from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class HookCalls:
             self._conversation.reducer.set_messages(mutation.messages)
             self._mutated |= Change.MESSAGES
         if mutation.state is not UNSET:
-            self._conversation.reducer.set_state(mutation.state)
+            self._conversation.reducer.set_state(state_as_json(mutation.state))
             self._mutated |= Change.STATE
 
     def _refresh(self) -> None:

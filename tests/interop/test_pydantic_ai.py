@@ -431,14 +431,34 @@ class City(BaseModel):
     people: int
 
 
+class Road(BaseModel):
+    number: int
+
+
 def test_a_structured_answer_is_the_arguments_of_the_adapters_own_tool() -> None:
     model = TestModel(custom_output_args={"name": "Oslo", "people": 717710})
     with served(Agent(model, output_type=City)) as url:
         result = HttpAgent(url).run_agent_sync("Which city?")
     call = next(call for message in result.new_messages for call in getattr(message, "tool_calls", None) or ())
     assert call.function.name == "final_result"
-    assert City.model_validate_json(call.function.arguments) == City(name="Oslo", people=717710)
+    assert result.parse(City) == City(name="Oslo", people=717710)
     assert (result.text, result.result, result.pending_tool_calls, result.warnings) == ("", None, [], [])
+
+
+def test_a_structured_answer_that_is_no_object_or_one_of_several_is_read_too() -> None:
+    async def listing(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Piece]:
+        yield "Let me count."
+        for piece in called(info.output_tools[-1].name, "c", '{"response": ', "[1, 2]}"):
+            yield piece
+
+    async def choosing(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Piece]:
+        for piece in called(info.output_tools[-1].name, "c", '{"name": "Oslo", "people": 717710}'):
+            yield piece
+
+    with served(Agent(FunctionModel(stream_function=listing), output_type=list[int])) as url:
+        assert HttpAgent(url).run_agent_sync("Which numbers?").parse(list[int]) == [1, 2]
+    with served(Agent(FunctionModel(stream_function=choosing), output_type=[Road, City])) as url:
+        assert HttpAgent(url).run_agent_sync("Which city?").parse(Road | City) == City(name="Oslo", people=717710)
 
 
 def test_an_aside_of_the_server_is_an_activity_that_is_not_sent_back() -> None:

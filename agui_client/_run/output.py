@@ -1,0 +1,78 @@
+"""Structured answers: reading a result as a type of the application (`RunResult.parse`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
+
+from agui_client.errors import ParseError
+
+if TYPE_CHECKING:
+    from agui_client._run.result import RunResult
+
+_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_SHOWN = 300
+_FEW = 3
+
+
+def parse(result: RunResult, shape: Any) -> Any:
+    """Read a result as a type: the first of its answers that fits.
+
+    Args:
+        result: The result.
+        shape: Any type that pydantic can validate.
+
+    Raises:
+        ParseError: None of them fits.
+    """
+    adapter, misfits = TypeAdapter[Any](shape), list[tuple[str, ValidationError]]()
+    for answer in _answers(result):
+        try:
+            return adapter.validate_json(answer)
+        except ValidationError as error:
+            misfits.append((answer, error))
+    wanted = getattr(shape, "__name__", None) or str(shape)
+    if not misfits:
+        raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
+    # JSON that does not fit says more than text that is no JSON.
+    answer, misfit = min(misfits, key=lambda each: each[1].errors()[0]["type"] == "json_invalid")
+    why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
+    shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"
+    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {shown!r}") from misfit
+
+
+def _answers(result: RunResult) -> Iterator[str]:
+    """Yield whatever may be the answer as JSON, the most certain first."""
+    if result.result is not None:
+        yield to_json(result.result).decode()
+    if result.text:
+        yield result.text
+        yield from _FENCED.findall(result.text)
+    for arguments in _last_arguments(result):
+        yield arguments
+        # pydantic-ai wraps what is no object.
+        match from_json(arguments):
+            case {"response": answer, **others} if not others:
+                yield to_json(answer).decode()
+            case _:
+                pass
+
+
+def _last_arguments(result: RunResult) -> Iterator[str]:
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and said no more."""
+    executed = {each.tool_call_id for each in result.tool_executions}
+    answered: set[str] = set()
+    for message in reversed(result.new_messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            calls = [call for call in message.tool_calls if call.id in answered - executed]
+            yield from (call.function.arguments for call in calls)
+            return
+        elif not isinstance(message, ReasoningMessage):
+            return
