@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from agui_client._transport.timeouts import Timeouts
     from agui_client.function_agent import FunctionAgent
     from agui_client.langgraph import langgraph_interrupts
-    from agui_client.messages import media_part
+    from agui_client.messages import attach, media_part
 
 __all__ = [
     "AGUIError",
@@ -120,6 +120,7 @@ __all__ = [
     "UnrecognizedEvent",
     "UsageError",
     "answer_model",
+    "attach",
     "langgraph_interrupts",
     "media_part",
     "tool",
@@ -147,6 +148,7 @@ _LATER = {
     "Toolset": "agui_client._tools.toolset",
     "UnrecognizedEvent": "agui_client._protocol.events",
     "answer_model": "agui_client._interrupts.models",
+    "attach": "agui_client.messages",
     "langgraph_interrupts": "agui_client.langgraph",
     "media_part": "agui_client.messages",
     "tool": "agui_client._tools.function",

@@ -176,7 +176,8 @@ class AbstractAgent(ABC):
         """Run the agent and wait for its answer.
 
         Args:
-            prompt: Text, content parts, a message, or None to go on with the conversation as it is.
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -195,7 +196,8 @@ class AbstractAgent(ABC):
         """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
 
         Args:
-            prompt: Text, content parts, a message, or None to go on with the conversation as it is.
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -209,7 +211,8 @@ class AbstractAgent(ABC):
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
 
         Args:
-            prompt: Text, content parts, a message, or None to go on with the conversation as it is.
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -225,7 +228,8 @@ class AbstractAgent(ABC):
         """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
 
         Args:
-            prompt: Text, content parts, a message, or None to go on with the conversation as it is.
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -241,7 +245,8 @@ class AbstractAgent(ABC):
         Inside an asyncio loop the events come in that loop; without one, in a thread of the subscription's own.
 
         Args:
-            prompt: Text, content parts, a message, or None to go on with the conversation as it is.
+            prompt: Text; a list of texts, paths and content parts (see `attach`); a message; a `RunAgentInput`, which
+                is sent as it is and becomes the conversation; or None to go on with the conversation as it is.
             options: See `RunOptions`.
 
         Returns:
@@ -306,7 +311,7 @@ class AbstractAgent(ABC):
         return self._conversation.state
 
     @state.setter
-    def state(self, state: Any) -> None:
+    def state(self, state: object) -> None:
         self.set_state(state)
 
     @property

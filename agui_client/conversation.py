@@ -413,32 +413,36 @@ class Conversation:
         if not isinstance(cast("object", document), ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
         with self.running(lambda: None):
-            # It may refuse the messages: then nothing is replaced.
-            self.reducer.set_messages(document.messages)
-            # An older document of this thread does not know the calls that were executed since.
-            executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
-            unreported = set(document.unheard_ids)
-            self.thread_id = document.thread_id
-            self.reducer.set_state(copy.deepcopy(document.state))
-            self.pending_interrupts = list(document.pending_interrupts)
-            self._kept_answers = list(document.kept_answers)
-            self._abandoned = document.abandoned
-            self._marks = {
-                Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
-                Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),
-                Mark.EXECUTED: dict.fromkeys([*document.executed_call_ids, *executed]),
-                Mark.UNFINISHED: dict.fromkeys(document.unfinished_call_ids),
-                Mark.UNREPORTED: {
-                    each.tool_call_id: None
-                    for each in document.messages
-                    if isinstance(each, ToolMessage)
-                    and each.id in unreported
-                    and each.tool_call_id in document.executed_call_ids
-                },
-            }
-            waiting = self.pending_tool_calls
-            self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
-            self._latest = {call.id: call for call in waiting}
+            self.become(document)
+
+    def become(self, document: ConversationSnapshot) -> None:
+        """Do the same in the middle of a run."""
+        # It may refuse the messages: then nothing is replaced.
+        self.reducer.set_messages(document.messages)
+        # An older document of this thread does not know the calls that were executed since.
+        executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
+        unreported = set(document.unheard_ids)
+        self.thread_id = document.thread_id
+        self.reducer.set_state(copy.deepcopy(document.state))
+        self.pending_interrupts = list(document.pending_interrupts)
+        self._kept_answers = list(document.kept_answers)
+        self._abandoned = document.abandoned
+        self._marks = {
+            Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
+            Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),
+            Mark.EXECUTED: dict.fromkeys([*document.executed_call_ids, *executed]),
+            Mark.UNFINISHED: dict.fromkeys(document.unfinished_call_ids),
+            Mark.UNREPORTED: {
+                each.tool_call_id: None
+                for each in document.messages
+                if isinstance(each, ToolMessage)
+                and each.id in unreported
+                and each.tool_call_id in document.executed_call_ids
+            },
+        }
+        waiting = self.pending_tool_calls
+        self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
+        self._latest = {call.id: call for call in waiting}
         self.notify(Change.MESSAGES | Change.STATE)
 
     def clone(self, thread_id: str | None = None) -> Conversation:

@@ -1,11 +1,15 @@
-"""Messages that an application sends: prompts, content of tool results, and messages stored as JSON."""
+"""Messages that an application sends: prompts, attachments, content of tool results, and messages stored as JSON."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias, cast, get_args
+from mimetypes import guess_type
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias, cast, get_args
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from ag_ui import core
@@ -19,12 +23,20 @@ MediaPart: TypeAlias = core.ImagePart | core.AudioPart | core.VideoPart | core.D
 """A content part that carries media."""
 Part: TypeAlias = core.TextPart | MediaPart
 """A piece of a message's content."""
-Prompt: TypeAlias = str | MessageLike | Sequence[Part] | None
-"""The prompt of a run: text, content parts, a message of any role, or None to go on with the conversation as it is."""
+Prompt: TypeAlias = str | MessageLike | Sequence[str | PathLike[str] | Part] | core.RunAgentInput | None
+"""The prompt of a run: text, a list of texts, paths and content parts, a message of any role, a whole `RunAgentInput`,
+which becomes the conversation, or None to go on with the conversation as it is."""
 
+_PROMPTS = "text, a message, a RunAgentInput, or a list of texts, paths and content parts"
 _MESSAGES: tuple[type[core.Message], ...] = get_args(get_args(core.Message)[0])
 _PARTS: tuple[type[Part], ...] = get_args(Part)
 _MEDIA: Mapping[str, type[MediaPart]] = {"image": core.ImagePart, "audio": core.AudioPart, "video": core.VideoPart}
+_FIRST_BYTES = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"%PDF": "application/pdf",
+}
 
 
 def as_messages(messages: Iterable[MessageLike]) -> list[core.Message]:
@@ -76,10 +88,23 @@ def prompt_messages(prompt: Prompt) -> list[core.Message]:
         return []
     if isinstance(prompt, (Mapping, *_MESSAGES)):
         return [_as_message(prompt)]
-    content = prompt if isinstance(prompt, str) else _as_parts(prompt)
-    if content is not None:
-        return [core.UserMessage(id=str(uuid4()), content=content)]
-    raise UsageError(f"a prompt is text, a message, or a list of content parts, not {type(prompt).__name__}")
+    if prompt and isinstance(prompt, list | tuple):
+        return [core.UserMessage(id=str(uuid4()), content=[_prompt_part(item) for item in prompt])]
+    if isinstance(prompt, str):
+        return [core.UserMessage(id=str(uuid4()), content=prompt)]
+    raise UsageError(f"a prompt is {_PROMPTS}, not {type(prompt).__name__}")
+
+
+def _prompt_part(item: object) -> Part:
+    match item:
+        case str():
+            return core.TextPart(text=item)
+        case PathLike():
+            return attach(cast("PathLike[str]", item))
+        case _ if isinstance(item, _PARTS):
+            return item
+        case _:
+            raise UsageError(f"a prompt is {_PROMPTS}, not a list with {type(item).__name__} in it; see attach()")
 
 
 def content_of(value: object) -> str | list[Part]:
@@ -137,5 +162,45 @@ def media_part(data: bytes, mime_type: str) -> MediaPart:
     Returns:
         The part.
     """
-    source = core.DataSource(value=b64encode(data).decode(), mime_type=mime_type)
+    return _media(core.DataSource(value=b64encode(data).decode(), mime_type=mime_type), mime_type)
+
+
+def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) -> MediaPart:
+    """Make a content part of a file, for a prompt or for a tool's result.
+
+    Args:
+        source: The path of a file, which is read now; the URL of one, which the agent fetches; or bytes.
+        mime_type: Its media type, such as "image/png"; guessed from the name or the first bytes if left out.
+
+    Returns:
+        An image, audio, video or document part.
+
+    Raises:
+        UsageError: The media type cannot be guessed, or the file cannot be read.
+    """
+    if isinstance(source, bytes):
+        found = (known for start, known in _FIRST_BYTES.items() if source.startswith(start))
+        return media_part(source, mime_type or next(found, None) or _no_type("these bytes"))
+    if isinstance(source, str) and "://" in source:
+        name = urlsplit(source).path
+        mime_type = mime_type or _guessed_type(name) or _no_type(f"the file {name!r} of this URL")
+        return _media(core.UrlSource(value=source, mime_type=mime_type), mime_type)
+    mime_type = mime_type or _guessed_type(fspath(source)) or _no_type(repr(source))
+    try:
+        return media_part(Path(source).expanduser().read_bytes(), mime_type)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, an URL, or bytes") from None
+
+
+def _media(source: core.DataSource | core.UrlSource, mime_type: str) -> MediaPart:
     return _MEDIA.get(mime_type.partition("/")[0].lower(), core.DocumentPart)(source=source)
+
+
+def _guessed_type(name: str) -> str | None:
+    kind, packing = guess_type(name, strict=False)
+    return f"application/{packing}" if packing else kind
+
+
+def _no_type(what: str) -> NoReturn:
+    raise UsageError(f'the media type of {what} cannot be guessed; give mime_type=, such as "image/png"')

@@ -197,9 +197,7 @@ def test_no_prompt_goes_on_with_what_is_there(verb: Verb) -> None:
     assert agent.inputs[0].messages == BEFORE
 
 
-@pytest.mark.parametrize(
-    "prompt", [7, b"Hi", [], ["Hi"], pytest.param(object(), id="object"), {"role": "user"}], ids=repr
-)
+@pytest.mark.parametrize("prompt", [7, b"Hi", [], [7], pytest.param(object(), id="object"), {"role": "user"}], ids=repr)
 def test_anything_else_is_no_prompt(prompt: Any) -> None:
     agent = ScriptedAgent(HELLO)
     with pytest.raises(UsageError):

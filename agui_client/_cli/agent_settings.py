@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,13 +14,16 @@ from urllib.parse import urlsplit
 import click
 
 from agui_client._cli.exit_codes import reason_of
+from agui_client.errors import UsageError
 from agui_client.http_agent import HttpAgent
+from agui_client.messages import attach
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.approval import Approver
     from agui_client._tools.toolset import ToolSource
+    from agui_client.messages import MediaPart
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -71,15 +74,16 @@ class RunSettings:
 
     agent: AgentSettings
     prompt: str
+    attached: Sequence[MediaPart] = ()
 
     def stream(self) -> AgentRun:
         """Return the run, which has not started yet."""
-        return self.agent.make_agent().stream(self.prompt)
+        return self.agent.make_agent().stream([self.prompt, *self.attached] if self.attached else self.prompt)
 
 
 def run_arguments(command: CommandT) -> CommandT:
     """Add the arguments and options of a run to a command; `read_run_settings` takes their values."""
-    return _declared(command, _URL, _PROMPT, *_OPTIONS)
+    return _declared(command, _URL, _PROMPT, _ATTACH, *_OPTIONS)
 
 
 def chat_arguments(command: CommandT) -> CommandT:
@@ -87,7 +91,9 @@ def chat_arguments(command: CommandT) -> CommandT:
     return _declared(command, _OPTIONAL_URL, *_OPTIONS)
 
 
-def read_run_settings(*, prompt: str, state: str | None, **fields: Any) -> RunSettings:
+def read_run_settings(
+    *, prompt: str, state: str | None, attached: Sequence[MediaPart] = (), **fields: Any
+) -> RunSettings:
     """Make the settings of a run; read the state from its file, and the prompt from stdin if it is "-".
 
     Raises:
@@ -96,7 +102,7 @@ def read_run_settings(*, prompt: str, state: str | None, **fields: Any) -> RunSe
     if prompt == state == "-":
         raise click.UsageError("PROMPT and --state cannot both be read from stdin")
     text = _read("PROMPT", "-").strip() if prompt == "-" else prompt
-    return RunSettings(AgentSettings(state=_read_json(state), **fields), text)
+    return RunSettings(AgentSettings(state=_read_json(state), **fields), text, attached)
 
 
 def read_agent_settings(*, state: str | None, **fields: Any) -> AgentSettings:
@@ -152,9 +158,24 @@ def _parse_headers(context: click.Context, parameter: click.Parameter, values: t
     return headers
 
 
+def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
+    try:
+        return [attach(value) for value in values]
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 _URL = click.argument("url", callback=_check_url)
 _OPTIONAL_URL = click.argument("url", callback=_check_url, required=False)
 _PROMPT = click.argument("prompt")
+_ATTACH = click.option(
+    "--attach",
+    "attached",
+    multiple=True,
+    metavar="FILE_OR_URL",
+    callback=_attach,
+    help="A file for the prompt, such as an image; may be repeated.",
+)
 _OPTIONS = (
     click.option(
         "-H",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent
     from agui_client.conversation import ConversationSnapshot
+    from agui_client.messages import MediaPart, Prompt
 
     View = LiveRun | PlainRun
     Lines = TypedLines | GivenLines
@@ -92,7 +93,9 @@ class Chat(RunObserver):
         """Whether the user has left."""
         self.is_settled = True
         """Whether there is nothing to try again."""
-        self._unsent_prompt: str | None = None
+        self.attached: list[MediaPart] = []
+        """The files that go with the next prompt."""
+        self._unsent_prompt: Prompt = None
         self._pending_work = pending_work
         self._runner = runner
         agent.add_observer(self)
@@ -127,7 +130,10 @@ class Chat(RunObserver):
         Returns:
             The exit code of the run.
         """
-        self._unsent_prompt, self.is_settled = prompt or self._unsent_prompt, False
+        if prompt is not None:
+            self._unsent_prompt = [prompt, *self.attached] if self.attached else prompt
+            self.attached.clear()
+        self.is_settled = False
         return drive(self._run)
 
     def restore(self, document: ConversationSnapshot) -> None:

@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.output import content_text, one_line
 from agui_client.conversation import ConversationSnapshot
+from agui_client.errors import UsageError
+from agui_client.messages import attach
 
 if TYPE_CHECKING:
     from ag_ui.core import Message
@@ -85,6 +87,16 @@ def _load(chat: Chat, rest: str) -> None:
     path = _path(rest, "/load")
     chat.restore(_read(path))
     chat.view.note(f"loaded {len(chat.agent.messages)} messages of thread {chat.agent.thread_id}")
+
+
+def _attach(chat: Chat, rest: str) -> None:
+    if not rest:
+        raise SlashCommandError("/attach takes the name of a file, or a URL")
+    try:
+        chat.attached.append(attach(rest))
+    except UsageError as error:
+        raise SlashCommandError(str(error)) from error
+    chat.view.note(f"attached to the next prompt: {len(chat.attached)}")
 
 
 def _retry(chat: Chat, rest: str) -> int:
@@ -164,6 +176,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/history": SlashCommand("print the conversation so far", _history),
     "/save": SlashCommand("FILE  save the conversation", _save),
     "/load": SlashCommand("FILE  go on with a saved conversation", _load),
+    "/attach": SlashCommand("FILE_OR_URL  send a file, such as an image, with the next prompt", _attach),
     "/retry": SlashCommand("repeat a run that failed or was stopped, without repeating its prompt", _retry),
     "/new": SlashCommand("begin a new conversation", _new),
     "/quit": SlashCommand("leave", _quit),

@@ -25,7 +25,7 @@ from agui_client._run.ending import call_on_abort, is_left, verdict, verdict_on_
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
 from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
-from agui_client._run.run_request import RunRequest, composed_input, next_input, with_conversation
+from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
 from agui_client._run.scope import RunScope
 from agui_client._run.subscribers import HookCalls
 from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agui_client._run.call_setup import CallSetup
     from agui_client._run.loop import RunLoop
     from agui_client._run.result import RunResult
+    from agui_client._run.run_request import RunRequest
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
@@ -137,9 +138,9 @@ class Engine:
             if self.setup.is_replay:
                 first = composed_input(conversation, options, conversation.messages)
             else:
-                self._request = RunRequest(conversation, self._prompt, options)
+                self._request = request_of(conversation, self._prompt, options)
                 first = self._request.input
-            self._tools = CallTools(options.get("tools", self.setup.tools))
+            self._tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
             await stack.enter_async_context(self._loop.hold(self._tools))
             first = await self._with_tools(first)
             if self._request is not None:
@@ -402,7 +403,7 @@ class Engine:
             # A later run of the call could not be sent: the answers to interrupts go out with the next one.
             conversation.keep_answers(self.input.resume or ())
         elif request is not None:
-            conversation.remove_messages({message.id for message in request.added})
+            request.take_back()
 
     # --- between runs: tools and people
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agui_client._tools.approval import Approve
 from agui_client._tools.context import BoundCall
 from agui_client._tools.results import tool_messages
-from agui_client.conversation import Mark
+from agui_client.conversation import Conversation, Mark
 from agui_client.errors import ToolError, UsageError
 from agui_client.messages import prompt_messages
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.toolset import OfferedTool
-    from agui_client.conversation import Conversation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
 
@@ -96,6 +95,10 @@ class RunRequest:
         self._conversation.add_results(self.results)
         self._conversation.add_messages(self.prompts)
 
+    def take_back(self) -> None:
+        """Take the messages of the call out of the conversation again: its run never started."""
+        self._conversation.remove_messages({message.id for message in self.added})
+
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""
         if self.unanswered:
@@ -122,6 +125,44 @@ class RunRequest:
                 tool.bind(call.id, approval.arguments)
             except ToolError as error:
                 raise UsageError(f"{refusal}with arguments that do not do: {error}; nothing was sent") from error
+
+
+class PassedRequest(RunRequest):
+    """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
+
+    Args:
+        conversation: The conversation.
+        given: The input.
+        options: The keywords of the call.
+
+    Raises:
+        UsageError: A keyword is about something that is in the input.
+    """
+
+    def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
+        for name in ("run_id", "context", "forwarded_props", "resume", "tool_results"):
+            if name in options:
+                raise UsageError(f"{name}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
+        passed = Conversation(given.thread_id, given.messages)
+        passed.set_state(given.state)
+        super().__init__(passed, None, {})
+        self._passed, self._before = passed.snapshot(), conversation.snapshot()
+        self._conversation, self.input = conversation, given
+
+    def add_to_conversation(self) -> None:
+        """Let the conversation become that of the input."""
+        self._conversation.become(self._passed)
+
+    def take_back(self) -> None:
+        """Go back to the conversation before the call."""
+        self._conversation.become(self._before)
+
+
+def request_of(conversation: Conversation, prompt: Prompt, options: RunOptions) -> RunRequest:
+    """Return the request of a call, checked."""
+    if isinstance(prompt, RunAgentInput):
+        return PassedRequest(conversation, prompt, options)
+    return RunRequest(conversation, prompt, options)
 
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:

@@ -185,9 +185,11 @@ class CallTools:
 
     Args:
         source: The tools.
+        further: Definitions of tools that are answered elsewhere, to be offered before these.
     """
 
-    def __init__(self, source: ToolSource) -> None:
+    def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
+        self._further = further
         self._source: Any = [source] if isinstance(source, Toolset) else source
         # A tool can be called, too, and would be taken for a function that chooses.
         self._is_chooser = callable(self._source) and not isinstance(self._source, FunctionTool)
@@ -235,7 +237,7 @@ class CallTools:
             ToolsetError: A toolset could not list its tools.
         """
         try:
-            items = _items(self._source(run_input) if self._is_chooser else self._source)
+            items = [*self._further, *_items(self._source(run_input) if self._is_chooser else self._source)]
         except StopAsyncIteration as error:
             # Out of an iteration it would pass for its end (PEP 479).
             raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error

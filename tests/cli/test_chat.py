@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ag_ui.core import RunAgentInput, RunErrorEvent, ToolMessage, UserMessage
+from ag_ui.core import RunAgentInput, RunErrorEvent, TextPart, ToolMessage, UserMessage
 
-from agui_client import ConversationSnapshot, HttpAgent
+from agui_client import ConversationSnapshot, HttpAgent, attach
 from agui_client.testing import (
     Gate,
     ScriptedAgent,
@@ -271,6 +271,8 @@ def test_an_interrupt_that_nobody_can_answer_ends_the_chat(agui: Agui) -> None:
         ("/nothing\nHello\n", 2, "there is no /nothing; /help lists what there is"),
         ("/retry\n", 2, "there is nothing to try again"),
         ("/save\n", 2, "/save takes the name of a file"),
+        ("/attach\n", 2, "/attach takes the name of a file, or a URL"),
+        ("/attach /no/such/photo.png\n", 2, "photo.png' cannot be attached: No such file or directory"),
         ("/load /no/such/file\n", 2, "cannot read /no/such/file: No such file or directory"),
     ],
 )
@@ -318,6 +320,17 @@ def test_a_conversation_is_saved_and_gone_on_with(agui: Agui, tmp_path: Path) ->
     assert ConversationSnapshot.model_validate_json(kept.read_text("utf-8")).thread_id == "t1"
     assert second.stdout == "You said Again (3).\n{}\nYou said Anew (1).\n"
     assert second.stderr.startswith("loaded 2 messages of thread t1\na new conversation, thread ")
+
+
+def test_files_are_attached_to_the_next_prompt_and_to_no_other(agui: Agui, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(b"png")
+    producer = ScriptedAgent(turn(text("Nice.")))
+    with serve(producer) as server:
+        done = agui("chat", server.url, stdin=f"/attach {photo}\n/attach https://files.test/a.pdf\nLook\nAnd?\n")
+    assert done.stderr == "attached to the next prompt: 1\nattached to the next prompt: 2\n"
+    sent = [message.content for message in producer.inputs[1].messages if isinstance(message, UserMessage)]
+    assert sent == [[TextPart(text="Look"), attach(photo), attach("https://files.test/a.pdf")], "And?"]
 
 
 def test_only_a_saved_conversation_is_written_over_or_loaded(agui: Agui, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedCancelledOutcome, TokenUsage, UserMessage
+from ag_ui.core import RunAgentInput, RunErrorEvent, RunFinishedCancelledOutcome, TextPart, TokenUsage, UserMessage
 
+from agui_client import attach
 from agui_client.testing import (
     Answer,
     Gate,
@@ -101,6 +102,21 @@ def test_json_is_the_result_with_the_protocols_names_inside(agui: Agui) -> None:
     assert result["new_messages"][2]["toolCalls"][0]["function"]["name"] == "get_weather"
     assert [warning["rule"] for warning in result["warnings"]] == ["PROC-7"]
     assert "error" not in result
+
+
+def test_files_and_urls_are_attached_to_the_prompt(agui: Agui, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(b"png")
+    producer = ScriptedAgent(turn(text("Nice.")))
+    with serve(producer) as server:
+        done = agui("run", server.url, "Look", "--attach", str(photo), "--attach", "https://files.test/plan.pdf")
+        refused = agui("run", server.url, "Look", "--attach", str(tmp_path / "photo"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Nice.\n", "")
+    content = producer.inputs[0].messages[0].content
+    assert content == [TextPart(text="Look"), attach(photo), attach("https://files.test/plan.pdf")]
+    assert refused.returncode == 2
+    assert "cannot be guessed" in refused.stderr
+    assert len(producer.inputs) == 1
 
 
 def test_json_of_a_failed_run_has_the_error_and_what_arrived(agui: Agui) -> None:

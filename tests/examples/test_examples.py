@@ -17,11 +17,12 @@ from ag_ui.core import (
     SubagentErrorEvent,
     SubagentFinishedEvent,
     TextMessageContentEvent,
+    Tool,
     ToolMessage,
 )
 
-from agui_client import HttpAgent
-from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
+from agui_client import HttpAgent, Resolve, RunFailedError
+from agui_client.testing import ScriptedAgent, Server, Step, interrupt, pause, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
 
 _PROJECT = Path(__file__).parents[2]
@@ -247,6 +248,34 @@ def test_a_caller_who_leaves_the_backend_takes_the_remote_runs_along(backend: Ca
         run.cancel()
         assert run.result().aborted
         assert remote.disconnected.wait(_SECONDS)
+
+
+def test_the_proxy_passes_tools_interrupts_and_answers_on() -> None:
+    asking = turn(text("Hm."), outcome=interrupt("Proceed?", interrupt_id="i"))
+    remote = ScriptedAgent(asking, turn(tool_call("look", tool_call_id="c")), turn(text("Done."), state({"n": 1})))
+    look = Tool(name="look", description="Looks.", parameters={"type": "object", "properties": {}})
+    app: Any = runpy.run_path(str(_EXAMPLES / "proxy_fastapi.py"))["app"]
+    with serve(remote) as server, serve(app) as front:
+        app.state.agent_url = server.url
+        agent = HttpAgent(f"{front.url}agent", tools=[look], thread_id="t", initial_state={"n": 0})
+        assert [each.id for each in agent.run_agent_sync("Hi").interrupts] == ["i"]
+        assert [each.id for each in agent.run_agent_sync(resume={"i": Resolve("yes")}).pending_tool_calls] == ["c"]
+        result = agent.run_agent_sync(tool_results={"c": "seen"})
+    assert (result.text, result.state, result.warnings) == ("Done.", {"n": 1}, [])
+    assert [each.thread_id for each in remote.inputs] == ["t"] * 3
+    assert [[each.interrupt_id for each in run.resume or ()] for run in remote.inputs] == [[], ["i"], []]
+
+
+def test_the_proxy_reports_an_agent_that_failed_or_is_not_there() -> None:
+    app: Any = runpy.run_path(str(_EXAMPLES / "proxy_fastapi.py"))["app"]
+    with serve(app) as front:
+        agent = HttpAgent(f"{front.url}agent")
+        with serve(ScriptedAgent(turn(text("Hm"), RunErrorEvent(message="overloaded")))) as remote:
+            app.state.agent_url = remote.url
+            with pytest.raises(RunFailedError, match="overloaded"):
+                agent.run_agent_sync("Hi")
+        with pytest.raises(RunFailedError, match="the agent cannot be reached"):
+            agent.run_agent_sync("Hi")
 
 
 def test_the_notebook_runs_from_top_to_bottom() -> None:

@@ -21,7 +21,7 @@ def ask(question: str | None) -> bool:
     return True
 
 
-GIVEN: dict[str, Any] = {"ask": ask}
+GIVEN: dict[str, Any] = {"ask": ask, "png": b"\x89PNG"}
 """What README leaves to the reader."""
 
 
@@ -33,7 +33,11 @@ def run(snippet: str, namespace: dict[str, Any]) -> None:
         exec(code, namespace)
 
 
-def test_every_snippet_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_snippet_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tower.png").write_bytes(GIVEN["png"])
     with serve(demo_agent(pace=0)) as server:
         namespace = dict(GIVEN)
         for snippet in SNIPPETS:

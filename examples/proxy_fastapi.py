@@ -1,0 +1,47 @@
+"""A proxy: it passes a run on to a remote agent as it came, and streams the agent's events back to its caller.
+
+A `RunAgentInput` as the prompt is sent as it is, so that the caller's thread, tools and answers to interrupts reach the
+remote agent. The events were checked on the way; if the remote agent fails, the caller gets a RUN_ERROR.
+"""
+
+import sys
+from collections.abc import AsyncIterator
+
+from ag_ui.core import RunAgentInput, RunErrorEvent, RunStartedEvent
+from ag_ui.encoder import EventEncoder
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from agui_client import AGUIError, HttpAgent, RunFailedError
+from agui_client.testing import demo_agent, serve
+
+app = FastAPI()
+encode = EventEncoder().encode
+
+
+@app.post("/agent")
+async def proxy(input: RunAgentInput) -> StreamingResponse:
+    return StreamingResponse(passed_on(input), media_type="text/event-stream")
+
+
+async def passed_on(input: RunAgentInput) -> AsyncIterator[str]:
+    has_started = False
+    try:
+        async with HttpAgent(app.state.agent_url).stream(input) as run:
+            async for event in run:
+                has_started = has_started or isinstance(event, RunStartedEvent)
+                yield encode(event)
+    except RunFailedError:
+        pass  # the caller has the agent's RUN_ERROR
+    except AGUIError:
+        if not has_started:
+            yield encode(RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id))
+        yield encode(RunErrorEvent(message="the agent cannot be reached", code="upstream"))
+
+
+if __name__ == "__main__":
+    with serve(demo_agent()) as remote, serve(app) as front:
+        app.state.agent_url = sys.argv[1] if len(sys.argv) > 1 else remote.url
+        agent = HttpAgent(f"{front.url}agent", thread_id="of-the-caller")
+        print(agent.run_agent_sync("What is Oslo like?").text)
+        print(f"{len(agent.messages)} messages, waiting: {[each.message for each in agent.pending_interrupts]}")

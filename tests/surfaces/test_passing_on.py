@@ -1,0 +1,89 @@
+"""A whole input as the prompt: it is sent as it is, and the conversation becomes that one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from ag_ui.core import Context, Event, ResumeEntry, RunAgentInput, SystemMessage, Tool, UserMessage
+
+from agui_client import HttpAgent, IncompleteRunError, UsageError, tool
+from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
+from agui_client.types import Next
+from support import scenario
+from support.verbs import Verb, every_verb
+
+WEATHER = Tool(name="get_weather", description="Weather.", parameters={"type": "object", "properties": {}})
+GIVEN = RunAgentInput(
+    thread_id="theirs",
+    run_id="run-of-theirs",
+    parent_run_id="run-before",
+    messages=[SystemMessage(id="s", content="Be brief."), UserMessage(id="u", content="Hi")],
+    state={"n": 1},
+    tools=[WEATHER],
+    context=[Context(description="d", value="v")],
+    forwarded_props={"tenant": "acme"},
+    resume=[ResumeEntry(interrupt_id="i", status="resolved", payload={"approved": True})],
+)
+
+
+def sent(run_input: RunAgentInput) -> dict[str, Any]:
+    dumped = run_input.model_dump(by_alias=True)
+    dumped.pop("protocolVersion", None)
+    return dumped
+
+
+@every_verb
+def test_an_input_is_sent_as_it_is_and_the_conversation_becomes_that_one(verb: Verb) -> None:
+    upstream = ScriptedAgent(turn(text("Hello.", message_id="m"), state({"n": 2})), turn(text("Again.")))
+    with serve(upstream) as server:
+        agent = HttpAgent(server.url, thread_id="ours", initial_messages=[scenario.PROMPT], initial_state="ours")
+        ending = verb(agent, GIVEN)  # type: ignore[arg-type]
+        assert ending.error is None
+        assert sent(upstream.inputs[0]) == sent(GIVEN)
+        assert (agent.thread_id, agent.state) == ("theirs", {"n": 2})
+        assert [message.id for message in agent.messages] == ["s", "u", "m"]
+        if ending.result is not None:
+            assert [message.id for message in ending.result.new_messages] == ["m"]
+        verb(agent, "And now?")
+    assert (upstream.inputs[1].thread_id, upstream.inputs[1].resume, upstream.inputs[1].tools) == ("theirs", None, None)
+
+
+async def refusing(given: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+    """Let nothing come of a run on another thread than ours."""
+    if given.thread_id == "ours":
+        async for event in following(given):
+            yield event
+
+
+@every_verb
+def test_an_input_that_never_started_a_run_leaves_the_conversation_as_it_was(verb: Verb) -> None:
+    waiting = turn(text("Hello.", message_id="m"), outcome=interrupt("Proceed?"))
+    agent = ScriptedAgent(waiting, thread_id="ours", initial_state="ours")
+    agent.use(refusing)
+    verb(agent, "Hi")
+    before = agent.snapshot()
+    assert isinstance(verb(agent, GIVEN).error, IncompleteRunError)  # type: ignore[arg-type]
+    assert agent.snapshot() == before
+
+
+@every_verb
+def test_a_call_of_the_callers_tool_is_left_to_the_caller_and_one_of_ours_is_executed(verb: Verb) -> None:
+    @tool
+    def look_up(name: str) -> str:
+        return f"{name} found"
+
+    agent = ScriptedAgent(
+        turn(tool_call("look_up", {"name": "Oslo"})), turn(tool_call("get_weather", tool_call_id="c")), tools=[look_up]
+    )
+    assert verb(agent, GIVEN).error is None  # type: ignore[arg-type]
+    assert [[each.name for each in run.tools or ()] for run in agent.inputs] == [["get_weather", "look_up"]] * 2
+    assert [call.id for call in agent.pending_tool_calls] == ["c"]
+
+
+@pytest.mark.parametrize("name", ["run_id", "context", "forwarded_props", "resume", "tool_results"])
+def test_what_is_in_an_input_is_no_keyword_beside_it(name: str) -> None:
+    options: Any = {name: "given"}
+    with pytest.raises(UsageError, match=f"{name}= goes with a prompt; a RunAgentInput is sent as it is"):
+        ScriptedAgent(turn()).run_agent_sync(GIVEN, **options)
