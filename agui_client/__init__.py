@@ -16,6 +16,7 @@ from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import (
     AGUIError,
+    CannotWaitError,
     ConnectError,
     ConnectTimeoutError,
     DecodeError,
@@ -70,6 +71,7 @@ __all__ = [
     "ApprovalRequest",
     "Approve",
     "Cancel",
+    "CannotWaitError",
     "Change",
     "ConnectError",
     "ConnectTimeoutError",

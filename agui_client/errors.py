@@ -3,6 +3,7 @@
 AGUIError                          thread_id, run_id, partial
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
+│  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
@@ -67,6 +68,10 @@ class RunInProgressError(UsageError):
 
 class InterruptsNotCoveredError(UsageError):
     """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+
+
+class CannotWaitError(UsageError):
+    """The call waits in the thread that would have to bring the answer, so it would wait for ever."""
 
 
 class TransportError(AGUIError):

@@ -8,17 +8,19 @@ the event loop meanwhile. Where nobody can type, a call is denied and an interru
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.patch import is_same_json
+from agui_client._run.loop import SYNC_CALLER
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
 from agui_client._widgets.panel import Panel, area, field_input, widget
-from agui_client.errors import InterruptsNotCoveredError
+from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,12 +56,16 @@ class NotebookApprover:
 
         Returns:
             The decision.
+
+        Raises:
+            CannotWaitError: The call is blocked by a sync verb, so that no click could arrive.
         """
         question = f"The agent wants to call {request.name}. {request.tool.description}"
         if not self._uses_widgets:
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
         arguments = area(json_text(request.arguments), is_shown=False)
         reason = widget("Text", placeholder="why not, if you deny it")
+        _check_clicks_arrive()
         async with Panel(question, [arguments, reason], ["Approve", "Deny"]) as panel:
             while await panel.pressed() == "Approve":
                 try:
@@ -88,6 +94,9 @@ class NotebookAnswerer:
 
         Returns:
             The answer; None leaves it to the caller.
+
+        Raises:
+            CannotWaitError: The call is blocked by a sync verb, so that no click could arrive.
         """
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
         question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
@@ -100,6 +109,7 @@ class NotebookAnswerer:
         if not self._uses_widgets:
             return _typed(question, lambda: _typed_answer(interrupt, form, choices))
         inputs = {field.name: field_input(field) for field in (form.fields if form is not None else ())}
+        _check_clicks_arrive()
         async with Panel(question, list(inputs.values()), [*choices, "Go on without"]) as panel:
             while True:
                 try:
@@ -150,6 +160,15 @@ def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequen
 
 def _is_yes(question: str) -> bool:
     return input(question).strip().lower() in {"y", "yes"}
+
+
+def _check_clicks_arrive() -> None:
+    """Refuse to ask while the kernel's thread waits for the answer: no click could ever reach it."""
+    if SYNC_CALLER.get() is threading.main_thread():
+        raise CannotWaitError(
+            "a click cannot reach a cell that is blocked by run_agent_sync() or stream_sync(); write "
+            "`await agent.run_agent(...)` or `async with agent.stream(...)`, or give widgets=False, which uses input()"
+        )
 
 
 def _clicks_arrive() -> bool:

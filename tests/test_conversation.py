@@ -205,7 +205,7 @@ class Trip:
     legs: list[Leg]
 
 
-TRIP = Trip(900, [Leg(toCity="Oslo")])
+TRIP: Any = Trip(900, [Leg(toCity="Oslo")])
 TRIP_AS_JSON = {"budget": 900, "legs": [{"toCity": "Oslo"}]}
 
 

@@ -13,8 +13,9 @@ import pytest
 from ag_ui.core import Interrupt, Tool
 from IPython.core.error import StdinNotImplementedError
 
-from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve
+from agui_client import ApprovalRequest, Approve, Cancel, CannotWaitError, Deny, Resolve, tool
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
+from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
 
 REQUEST = ApprovalRequest(
     tool_call_id="c1",
@@ -236,6 +237,42 @@ agent = ScriptedAgent(*script, tools=[delete_file], approve=NotebookApprover())
 result = await agent.run_agent("Delete it")
 print([each.status for each in result.tool_executions], result.text)
 """
+
+
+BLOCKED = CELL.replace("await agent.run_agent(", "agent.run_agent_sync(")
+OBSERVED = CELL.replace('await agent.run_agent("Delete it")', 'agent.observe("Delete it").run()')
+
+
+@pytest.mark.parametrize("answering", ["approve", "answer"])
+def test_under_a_sync_verb_a_question_that_no_click_could_answer_is_refused(answering: str) -> None:
+    asking: Any = {"approve": NotebookApprover(widgets=True), "answer": NotebookAnswerer(widgets=True)}
+    waiting = turn(tool_call("dig"), outcome=interrupt("Really?")) if answering == "answer" else turn(tool_call("dig"))
+
+    @tool(approval="always")
+    def dig() -> str:
+        raise AssertionError("nobody approved it")
+
+    agent = ScriptedAgent(waiting, tools=[dig], **{answering: asking[answering]})
+    with pytest.raises(CannotWaitError, match=r"a click cannot reach a cell .* write `await agent\.run_agent"):
+        agent.run_agent_sync("Delete it")
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"), [(BLOCKED, "await agent.run_agent(...)"), (OBSERVED, "await agent.observe(")]
+)
+def test_in_a_kernel_what_would_hang_says_at_once_what_to_write(cell: str, told: str) -> None:
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        client.execute(cell)
+        while (message := client.get_iopub_msg(timeout=30))["msg_type"] != "error":
+            assert message["msg_type"] != "stream"
+        assert message["content"]["ename"] == "CannotWaitError"
+        assert told in message["content"]["evalue"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 def test_in_a_kernel_a_click_reaches_the_cell_that_waits_for_it() -> None:

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._concurrency import LoopThread
 
 if TYPE_CHECKING:
     from agui_client._transport.source import Source
+
+SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
+"""The thread that waits for the work that is going on; None if the work is awaited."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import reactivex
 from reactivex.disposable import Disposable
 
 from agui_client._concurrency import LoopThread, is_being_cancelled
-from agui_client.errors import IncompleteRunError
+from agui_client.errors import CannotWaitError, IncompleteRunError
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
@@ -46,9 +47,24 @@ def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return _in_thread(start(), observer)
+        _refuse_to_block()
         return _in_loop(loop, start(), observer)
 
     return reactivex.create(subscribe)
+
+
+def _refuse_to_block() -> None:
+    """Refuse RxPY's `run()` inside a running loop: it would wait in the loop's thread for events of that loop."""
+    from reactivex.run import run
+
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code is run.__code__:
+            raise CannotWaitError(
+                "run() would wait for ever inside a running event loop, such as a notebook's; await the observable, as "
+                "in `await agent.observe(...)`, or subscribe() to it"
+            )
+        frame = frame.f_back
 
 
 def observe_changes(

@@ -7,6 +7,7 @@ thread validates, verifies, reduces and iterates. Hooks, middleware, tools and c
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
@@ -17,7 +18,7 @@ import anyio
 
 from agui_client._concurrency import LoopThread, is_being_cancelled
 from agui_client._run.async_run import AnswerText, RunView
-from agui_client._run.loop import RunLoop
+from agui_client._run.loop import SYNC_CALLER, RunLoop
 from agui_client._run.result import Snapshot
 from agui_client._transport.source import Source
 from agui_client.errors import IncompleteRunError, UsageError
@@ -178,6 +179,7 @@ class _Work(Generic[T]):
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
         self._function = function
+        self._caller = threading.current_thread()
         self._scope: anyio.CancelScope | None = None
         self._results: list[T] = []
         self.error: BaseException | None = None
@@ -185,6 +187,7 @@ class _Work(Generic[T]):
 
     async def run(self) -> None:
         """Do the work, in the loop."""
+        SYNC_CALLER.set(self._caller)
         with anyio.CancelScope() as self._scope:
             try:
                 self._results.append(await self._function())

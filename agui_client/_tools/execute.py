@@ -26,7 +26,7 @@ from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, Too
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._tools.toolset import OfferedTool
-from agui_client.errors import ToolError
+from agui_client.errors import CannotWaitError, ToolError
 from agui_client.messages import Part
 
 _logger = logging.getLogger("agui_client.tools")
@@ -254,6 +254,8 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, seconds:
     with anyio.move_on_after(seconds):
         try:
             answer = await _answer(approve, request, f"approval of call {call}")
+        except CannotWaitError:
+            raise
         except Exception:
             _logger.exception("the approval of call %s failed, so it is denied", call)
             return Deny("The approval of this tool call failed, so it was not carried out.")
