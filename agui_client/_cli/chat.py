@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import RunFinishedCancelledOutcome
 
-from agui_client._cli.demo import demo_server
+from agui_client._cli.demo import SCRIPTED, demo_server
 from agui_client._cli.exit_codes import ExitCode, code_of, drive
 from agui_client._cli.input_lines import GivenLines, TypedLines
 from agui_client._cli.live_run import LiveRun
@@ -46,15 +46,16 @@ def chat_with_demo(settings: Callable[[str], AgentSettings], tools: ToolSource) 
         The exit code.
     """
     with demo_server(0) as server:
-        return chat_with(settings(server.url), tools)
+        return chat_with(settings(server.url), tools, introduction=SCRIPTED)
 
 
-def chat_with(settings: AgentSettings, tools: ToolSource) -> int:
+def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str = "") -> int:
     """Talk with an agent until the input ends or the user leaves.
 
     Args:
         settings: The agent and the conversation.
         tools: The tools that the agent may call.
+        introduction: A sentence about the agent.
 
     Returns:
         The exit code.
@@ -68,6 +69,8 @@ def chat_with(settings: AgentSettings, tools: ToolSource) -> int:
     agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
+        if introduction:
+            view.note(introduction)
     with asyncio.Runner() as runner:
         return Chat(agent, view, PendingWork(agent, approve, answer), runner).talk(lines)
 

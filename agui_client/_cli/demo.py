@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 
 PROMPT = "Plan my Saturday in Oslo, and book the ferry."
 """The prompt of `agui demo`."""
+SCRIPTED = "It is a script without a model: whatever it is asked, it plans a Saturday in Oslo."
+"""What the demo agent is."""
+PROGRAM = f"""\
+from agui_client import HttpAgent, Resolve
+agent = HttpAgent("http://localhost:8000/")
+result = agent.run_agent_sync("{PROMPT}")
+answers = {{asked.id: Resolve({{"approved": True}}) for asked in result.interrupts}}
+print(result.text, agent.run_agent_sync(resume=answers).text)"""
+"""What the demo does, as a program."""
 
 
 def serve_demo(port: int) -> int:
     """Serve the demo agent until Ctrl-C, which counts as success."""
     with demo_server(port) as server:
-        click.echo(f"The demo agent answers at {server.url} until Ctrl-C. Ask it from another terminal:")
+        click.echo(f"The demo agent answers at {server.url} until Ctrl-C. {SCRIPTED} Ask it from another terminal:")
         click.echo(f"  agui run {server.url} '{PROMPT}'")
         try:
             while True:
@@ -46,7 +55,7 @@ def show_demo(port: int) -> int:
     console = drawing_board()
     view: View = PlainView(sys.stdout) if console is None else LiveView(console, can_ask=sys.stdin.isatty())
     with demo_server(port) as server, asyncio.Runner() as runner:
-        view.begin(server.url, PROMPT)
+        view.begin([f"The demo agent answers at {server.url}", SCRIPTED], PROMPT)
         agent = HttpAgent(server.url)
         results = [runner.run(watch(agent.stream(PROMPT), view))]
         while interrupts := results[-1].interrupts:
@@ -56,7 +65,7 @@ def show_demo(port: int) -> int:
                 for interrupt in interrupts
             }
             results.append(runner.run(watch(agent.stream(resume=answers), view)))
-        view.finish(results)
+        view.finish(results, PROGRAM)
     return ExitCode.SUCCESS
 
 

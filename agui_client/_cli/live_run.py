@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui.core import (
     Event,
@@ -31,6 +31,17 @@ from agui_client._cli.output import content_text, execution_line, is_over, one_l
 if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
 
+ItemEvent: TypeAlias = (
+    ReasoningMessageStartEvent
+    | ReasoningMessageContentEvent
+    | ReasoningMessageEndEvent
+    | TextMessageStartEvent
+    | TextMessageContentEvent
+    | TextMessageEndEvent
+    | ToolCallStartEvent
+    | ToolCallArgsEvent
+    | ToolCallEndEvent
+)
 _STATUS_LINES = 2
 """The lines of the terminal that blocks may not use."""
 
@@ -44,7 +55,7 @@ class LiveRun:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._blocks: dict[str, Block] = {}
+        self._blocks: dict[tuple[str, str], Block] = {}
         self._status = Status()
         self._live: Live | None = None
         self._is_running = False
@@ -64,8 +75,8 @@ class LiveRun:
         finally:
             with self._lock:
                 self._is_running = False
-                for item_id in list(self._blocks):
-                    self._end(item_id)
+                for item in list(self._blocks):
+                    self._end(item)
                 self._close()
 
     @contextmanager
@@ -96,14 +107,14 @@ class LiveRun:
     def execution(self, execution: ToolExecution) -> None:
         """Draw the status of a tool's execution."""
         with self._lock:
-            item_id = f"execution {execution.tool_call_id}"
+            item = ("execution", execution.tool_call_id)
             if is_over(execution):
-                self._blocks.pop(item_id, None)
+                self._blocks.pop(item, None)
                 self._status.doing = "waiting"
                 style = "green" if execution.status == "succeeded" else "yellow"
                 self._keep(Text(one_line(execution_line(execution)), style=style), gap=False)
             else:
-                self._blocks[item_id] = Work(execution_line(execution))
+                self._blocks[item] = Work(execution_line(execution))
                 self._status.doing = f"working on {one_line(execution.name)}"
                 self._redraw()
 
@@ -122,30 +133,26 @@ class LiveRun:
             case RunStartedEvent() if not self._is_apart:
                 self._keep("")
             case ReasoningMessageStartEvent():
-                self._begin(event.message_id, Thought())
+                self._begin(event, Thought())
             case TextMessageStartEvent():
-                self._begin(event.message_id, Answer())
+                self._begin(event, Answer())
             case ToolCallStartEvent():
-                self._begin(event.tool_call_id, Call(event.tool_call_name))
-            case ReasoningMessageContentEvent() | TextMessageContentEvent():
-                self._blocks[event.message_id].add(event.delta)
-            case ToolCallArgsEvent():
-                self._blocks[event.tool_call_id].add(event.delta)
-            case ReasoningMessageEndEvent() | TextMessageEndEvent():
-                self._end(event.message_id)
-            case ToolCallEndEvent():
-                self._end(event.tool_call_id)
+                self._begin(event, Call(event.tool_call_name))
+            case ReasoningMessageContentEvent() | TextMessageContentEvent() | ToolCallArgsEvent():
+                self._blocks[_item(event)].add(event.delta)
+            case ReasoningMessageEndEvent() | TextMessageEndEvent() | ToolCallEndEvent():
+                self._end(_item(event))
             case ToolCallResultEvent():
                 self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
             case _:
                 pass
 
-    def _begin(self, item_id: str, block: Block) -> None:
-        self._blocks[item_id] = block
+    def _begin(self, event: ItemEvent, block: Block) -> None:
+        self._blocks[_item(event)] = block
         self._status.doing = block.doing
 
-    def _end(self, item_id: str) -> None:
-        block = self._blocks.pop(item_id)
+    def _end(self, item: tuple[str, str]) -> None:
+        block = self._blocks.pop(item)
         self._status.doing = block.doing_next
         self._keep(block.done(), gap=block.gap)
 
@@ -188,3 +195,14 @@ class LiveRun:
     def _below(self) -> list[RenderableType]:
         """Return the parts between the blocks and the status."""
         return []
+
+
+def _item(event: ItemEvent) -> tuple[str, str]:
+    """Return the kind and the id of what an event is about: a message and a call may share an id."""
+    match event:
+        case ToolCallStartEvent() | ToolCallArgsEvent() | ToolCallEndEvent():
+            return "call", event.tool_call_id
+        case TextMessageStartEvent() | TextMessageContentEvent() | TextMessageEndEvent():
+            return "answer", event.message_id
+        case _:
+            return "thought", event.message_id

@@ -13,7 +13,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import printable, summary
+from agui_client._cli.output import PROGRAM_HEADING, printable, summary
+from agui_client._cli.state_changes import describe_patch
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
@@ -35,9 +36,10 @@ class LiveView(LiveRun):
         self._state: Any = None
         self._changed = ""
 
-    def begin(self, url: str, prompt: str) -> None:
-        """Print the address and the prompt."""
-        self._print(Text(f"The demo agent answers at {url}", style="dim"))
+    def begin(self, lines: Sequence[str], prompt: str) -> None:
+        """Print what the demo is, and the prompt."""
+        for line in lines:
+            self._print(Text(line, style="dim"))
         self._print(Text(f"> {prompt}\n", style="bold"))
 
     @contextmanager
@@ -49,11 +51,11 @@ class LiveView(LiveRun):
 
     def show(self, event: Event, state: Any) -> None:
         """Draw an event."""
-        self._state = state
         if isinstance(event, StateSnapshotEvent):
-            self._changed = "snapshot"
+            self._changed = "set the whole state"
         elif isinstance(event, StateDeltaEvent):
-            self._changed = ", ".join(f"{operation.op} {operation.path}" for operation in event.delta)
+            self._changed = describe_patch(event, self._state)
+        self._state = state
         super().show(event, state)
 
     def ask(self, question: str) -> bool:
@@ -69,11 +71,13 @@ class LiveView(LiveRun):
         self._console.print()
         return reply.strip().lower() in {"y", "yes"}
 
-    def finish(self, results: Sequence[RunResult]) -> None:
-        """Print the usage and the timings of the runs."""
+    def finish(self, results: Sequence[RunResult], program: str) -> None:
+        """Print the usage and the timings of the runs, and the program that does the same."""
         for line in summary(results):
             self._print(Text(line, style="dim"))
-        self._print(Text("Try it with a program of yours: agui demo --serve", style="dim"))
+        self._print(Text(f"\n{PROGRAM_HEADING}\n", style="bold"))
+        # As it is, so that it can be copied: a line is not folded with spaces.
+        self._print(Text(program, style="cyan", no_wrap=True, overflow="ignore"))
 
     def _below(self) -> list[RenderableType]:
         return [self._state_panel()]

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
     from agui_client.messages import Part
 
+PROGRAM_HEADING = "The same in five lines of Python, with `agui demo --serve` in another terminal:"
+"""The line above the program at the end of the demo."""
 _LONGEST_LINE = 400
 
 
@@ -170,7 +172,7 @@ class Transcript:
         self._is_new_message = False
         self._needs_gap = False
         self._names: dict[str, str] = {}
-        self._parts: defaultdict[str, list[str]] = defaultdict(list)
+        self._parts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
     def show(self, event: Event, state: Any) -> None:
         """Write the text of an event, or a note about it.
@@ -183,15 +185,15 @@ class Transcript:
             case ToolCallStartEvent():
                 self._names[event.tool_call_id] = event.tool_call_name
             case ToolCallArgsEvent():
-                self._parts[event.tool_call_id].append(event.delta)
+                self._parts["call", event.tool_call_id].append(event.delta)
             case ToolCallEndEvent():
-                self.note(f"{self._tool(event.tool_call_id)}({self._joined(event.tool_call_id)})")
+                self.note(f"{self._tool(event.tool_call_id)}({self._joined('call', event.tool_call_id)})")
             case ToolCallResultEvent():
                 self.note(f"{self._tool(event.tool_call_id)} -> {content_text(event.content)}")
             case ReasoningMessageContentEvent():
-                self._parts[event.message_id].append(event.delta)
+                self._parts["thought", event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
-                self._detail(f"thought: {self._joined(event.message_id)}")
+                self._detail(f"thought: {self._joined('thought', event.message_id)}")
             case StateSnapshotEvent() | StateDeltaEvent() if self._verbose:
                 self._detail(f"state: {json.dumps(state, ensure_ascii=False)}")
             case TextMessageStartEvent():
@@ -260,8 +262,8 @@ class Transcript:
     def _tool(self, tool_call_id: str) -> str:
         return f"tool {self._names.get(tool_call_id, tool_call_id)}"
 
-    def _joined(self, item_id: str) -> str:
-        return "".join(self._parts.pop(item_id, ()))
+    def _joined(self, kind: str, item_id: str) -> str:
+        return "".join(self._parts.pop((kind, item_id), ()))
 
 
 def _is_same_place(one: TextIO, other: TextIO) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from agui_client._cli.output import Transcript, summary
+from agui_client._cli.output import PROGRAM_HEADING, Transcript, summary
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
@@ -40,10 +40,10 @@ class PlainView(PlainRun):
     def __init__(self, out: TextIO) -> None:
         super().__init__(answers=out, notes=out, verbose=True)
 
-    def begin(self, url: str, prompt: str) -> None:
-        """Write the address and the prompt."""
-        self.note(f"the demo agent answers at {url}")
-        self.note(f"> {prompt}")
+    def begin(self, lines: Sequence[str], prompt: str) -> None:
+        """Write what the demo is, and the prompt."""
+        for line in (*lines, f"> {prompt}"):
+            self.note(line)
 
     def ask(self, question: str) -> bool:
         """Answer the agent's question with yes, and write that."""
@@ -51,7 +51,8 @@ class PlainView(PlainRun):
         self.note("answer: yes (there is no terminal to ask on, so the demo answers itself)")
         return True
 
-    def finish(self, results: Sequence[RunResult]) -> None:
-        """Write the usage and the timings of the runs."""
-        for line in summary(results):
+    def finish(self, results: Sequence[RunResult], program: str) -> None:
+        """Write the usage and the timings of the runs, and the program that does the same."""
+        for line in (*summary(results), PROGRAM_HEADING):
             self.note(line)
+        self.show_text(program)

@@ -6,7 +6,6 @@ Without a terminal a call is denied, and an interrupt is left to the caller.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
 from agui_client._cli.display import beginning, json_lines
+from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
 from agui_client._cli.questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
@@ -65,7 +65,7 @@ class TerminalApprover:
             The decision.
         """
         if not self._terminal.can_ask():
-            _tell(f"the call of {request.name} is denied, because there is no terminal to ask on")
+            complain(f"the call of {request.name} is denied, because there is no terminal to ask on")
             return Deny(_NOBODY)
         try:
             return await self._terminal.ask(lambda keyboard: self._decide(request, keyboard))
@@ -114,7 +114,7 @@ class TerminalAnswerer:
         """
         if not self._terminal.can_ask():
             asked = sentence(interrupt.message or interrupt.reason)
-            _tell(f"{asked!r} is left without an answer, because there is no terminal to ask on")
+            complain(f"{asked!r} is left without an answer, because there is no terminal to ask on")
             return None
         try:
             return await self._terminal.ask(lambda keyboard: self._answer(interrupt, keyboard))
@@ -225,7 +225,3 @@ def _heading(text: str) -> Text:
 
 def _aside(text: str) -> RenderableType:
     return Padding(Text(sentence(text), style="dim"), (0, 2))
-
-
-def _tell(what: str) -> None:
-    sys.stderr.write(f"agui: {what}\n")

@@ -15,8 +15,9 @@ from ag_ui.core import RunStartedEvent
 from rich.console import Console
 
 from agui_client import HttpAgent, Resolve
+from agui_client._cli.demo import PROGRAM
 from agui_client._cli.live_view import LiveView
-from agui_client.testing import demo_agent, serve_bytes
+from agui_client.testing import demo_agent, serve, serve_bytes
 from agui_client.testing.steps import Pause
 from support.programs import Program
 
@@ -42,9 +43,10 @@ def test_without_a_terminal_the_demo_prints_plain_lines_and_answers_itself(agui:
     done = agui("demo")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert re.fullmatch(r"the demo agent answers at http://127\.0\.0\.1:\d+/", lines[0])
-    assert lines[1] == "> Plan my Saturday in Oslo, and book the ferry."
-    assert lines[2].startswith("thought: I am a script")
+    assert re.fullmatch(r"The demo agent answers at http://127\.0\.0\.1:\d+/", lines[0])
+    assert lines[1] == "It is a script without a model: whatever it is asked, it plans a Saturday in Oslo."
+    assert lines[2] == "> Plan my Saturday in Oslo, and book the ferry."
+    assert lines[3].startswith("thought: I am a script")
     assert "## A day in Oslo" in lines
     assert 'tool get_weather({"city": "Oslo", "day": "Saturday", "units": "celsius"})' in lines
     assert 'tool get_weather -> {"celsius": 18, "sky": "clear", "wind": "light"}' in lines
@@ -53,15 +55,27 @@ def test_without_a_terminal_the_demo_prints_plain_lines_and_answers_itself(agui:
     question = lines.index(f"question: {QUESTION}")
     assert lines[question + 1] == "answer: yes (there is no terminal to ask on, so the demo answers itself)"
     assert '"tickets": "bought"' in [line for line in lines if line.startswith("state: ")][-1]
-    assert lines[-3] == "usage: demo-script: 1002 tokens in, 209 out"
-    assert [line.partition(":")[0] for line in lines[-2:]] == ["run 1", "run 2"]
+    assert lines[-9] == "usage: demo-script: 1002 tokens in, 209 out"
+    assert [line.partition(":")[0] for line in lines[-8:-6]] == ["run 1", "run 2"]
+    assert lines[-6] == "The same in five lines of Python, with `agui demo --serve` in another terminal:"
+    assert lines[-5:] == PROGRAM.splitlines()
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.usefixtures("hurried")
+def test_the_program_at_the_end_of_the_demo_does_what_the_demo_did(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(demo_agent(pace=0)) as server:
+        exec(PROGRAM.replace("http://localhost:8000/", server.url), {})
+    printed = capsys.readouterr().out
+    assert "a day for the *outdoors*" in printed
+    assert "Done: **two tickets** for the 12:10 ferry." in printed
 
 
 def test_on_a_terminal_the_demo_is_drawn_and_asks(on_terminal: OnTerminal) -> None:
     terminal = on_terminal("demo", is_hurried=True)
     terminal.read_until("[y/N] ")
     shown = plain(terminal.output)
+    assert shown.index("It is a script without a model") < shown.index("thought for 0.")
     for sight in ("thought for 0.", "A day in Oslo", 'tool get_weather {"city": "Oslo", "day"', "state"):
         assert sight in shown
     assert "**" not in shown, "Markdown is drawn, not printed"
@@ -70,6 +84,7 @@ def test_on_a_terminal_the_demo_is_drawn_and_asks(on_terminal: OnTerminal) -> No
     assert terminal.finish() == 0
     shown = plain(terminal.output)
     assert '"tickets": "bought"' in shown
+    assert "\n".join(PROGRAM.splitlines()) in shown.replace("\r", "")
     assert "usage: demo-script: 1002 tokens in, 209 out" in shown
     assert terminal.output.count("\x1b[?25l") == terminal.output.count("\x1b[?25h"), "the cursor is shown again"
 
@@ -110,7 +125,7 @@ def test_the_demo_agent_can_be_served_for_programs_of_ones_own(start: Start) -> 
     assert process.stdout is not None
     line = process.stdout.readline()
     url = line.split()[5]
-    assert line == f"The demo agent answers at {url} until Ctrl-C. Ask it from another terminal:\n"
+    assert line.startswith(f"The demo agent answers at {url} until Ctrl-C. It is a script without a model: ")
     with HttpAgent(url, thread_id="t").stream_sync("Is this on?", run_id="r") as run:
         assert next(iter(run)) == RunStartedEvent(thread_id="t", run_id="r", protocol_version="1.0")
     process.send_signal(signal.SIGINT)

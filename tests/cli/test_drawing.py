@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import pytest
 from ag_ui.core import (
     Event,
+    StateDeltaEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -20,6 +22,7 @@ from rich.console import Console
 
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import printable
+from agui_client._cli.state_changes import describe_patch
 
 EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\u200b\x00c"
 
@@ -53,6 +56,57 @@ def test_whatever_an_agent_writes_is_drawn_without_what_a_terminal_would_obey(ev
     shown = drawn(*events, *([] if begun == "t" else [ends[begun]]))
     assert "a[31m]0;t[2J1mb" in shown
     assert [each for each in shown if not each.isprintable()] == []
+
+
+SHARED: list[Event] = [
+    TextMessageStartEvent(message_id="same", role="assistant"),
+    ToolCallStartEvent(tool_call_id="same", tool_call_name="look", parent_message_id="same"),
+    TextMessageContentEvent(message_id="same", delta="I look."),
+    ToolCallArgsEvent(tool_call_id="same", delta="{}"),
+    ToolCallEndEvent(tool_call_id="same"),
+    TextMessageEndEvent(message_id="same"),
+]
+
+
+def test_a_message_and_a_call_may_share_an_id() -> None:
+    shown = drawn(*SHARED)
+    assert "I look." in shown
+    assert "tool look {}" in shown
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        ({"op": "add", "path": "/trip/stops/-", "value": "Oslo"}, "added “Oslo” to trip stops"),
+        ({"op": "add", "path": "/trip/stops/0", "value": {"city": "Oslo"}}, 'added {"city": "Oslo"} to trip stops'),
+        ({"op": "add", "path": "/trip/dayPlan", "value": []}, "set trip day plan to []"),
+        ({"op": "add", "path": "/trip/budget", "value": 9}, "changed trip budget from nothing to 9"),
+        (
+            {"op": "replace", "path": "/trip/stops/1/name", "value": "a"},
+            "changed name of item 2 of trip stops from “b” to “a”",
+        ),
+        ({"op": "remove", "path": "/trip/stops/1"}, "removed item 2 of trip stops"),
+        ({"op": "move", "from": "/trip/a~1b", "path": "/user_name"}, "moved trip a/b to user name"),
+        ({"op": "copy", "from": "/trip/budget", "path": "/HTTPPort"}, "copied trip budget to HTTP port"),
+        ({"op": "replace", "path": "", "value": {}}, "replaced the state"),
+        ({"op": "test", "path": "/trip", "value": {}}, "nothing changed"),
+        (
+            {"op": "replace", "path": "/trip/budget", "value": "x" * 99},
+            f"changed trip budget from nothing to “{'x' * 39}…”",
+        ),
+        ({"op": "replace", "path": "/trip/budget", "value": "\x1b[2J"}, "changed trip budget from nothing to “[2J”"),
+    ],
+)
+def test_a_patch_is_shown_in_words(operation: dict[str, Any], said: str) -> None:
+    before = {"trip": {"stops": [{"name": "c"}, {"name": "b"}], "budget": None, "a/b": 1}}
+    event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": [operation]})
+    assert describe_patch(event, before) == said
+
+
+def test_a_patch_of_many_changes_shows_two_and_says_what_it_knows() -> None:
+    patch = [{"op": "replace", "path": "/n", "value": number} for number in range(5)]
+    event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": patch})
+    assert describe_patch(event, {"n": None}) == "changed n from nothing to 0, changed n to 1, 3 more"
 
 
 @pytest.mark.requirement("SEC-8")
