@@ -10,6 +10,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
@@ -104,6 +105,8 @@ class AbstractAgent(ABC):
         TypeError: There is no such option.
     """
 
+    _needs: tuple[str, ...] = ("agui_client._run.async_run", "agui_client._run.engine")
+    """The modules that the runs of this kind of agent need."""
     _is_remote = False
     """Whether runs are posted, so that `headers` and `timeout` mean something."""
     _max_protocol_version: str | None = None
@@ -112,6 +115,9 @@ class AbstractAgent(ABC):
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
         options = checked_options(options, AgentOptions, "an agent")
+        for module in self._needs:
+            # With the first agent, so that importing the package is quick, and so is the first run.
+            import_module(module)
         agent_id = options.get("agent_id")
         self.agent_id = agent_id or str(uuid4())
         """The id of the agent in the application."""

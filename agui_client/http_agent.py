@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.scope import current_scope
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
 from agui_client._transport.given_client import ClientSource
@@ -119,11 +119,10 @@ class HttpAgent(AbstractAgent):
         return self._post(input, self._connect_url)
 
     def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
-        # Loaded with the first run, as the engine is.
         from agui_client._protocol.request import request_body
         from agui_client._transport.http_source import HttpSource
 
-        scope = current_scope()
+        scope = CURRENT_SCOPE.get()
         # Headers that are meant for one server are never sent to another.
         options: RunOptions = scope.options if scope is not None and scope.owner is self else {}
         request = Request(
@@ -162,6 +161,7 @@ class HttpAgent(AbstractAgent):
     ) -> None:
         await self.aclose()
 
+    _needs = (*AbstractAgent._needs, "agui_client._transport.http_source")
     _is_remote = True
 
     def _address(self) -> str:

@@ -65,7 +65,7 @@ def checked_options(options: OptionsT, kind: type, what: str) -> OptionsT:
         TypeError: A keyword is unknown, as Python raises it for a function.
     """
     given = cast("dict[str, Any]", options)
-    known = get_annotations(kind)
+    known = kind.__annotations__
     if unknown := sorted(given.keys() - known.keys()):
         raise TypeError(f"unknown keyword {unknown[0]!r}; {what} takes {', '.join(known)}")
     return cast("OptionsT", {name: value for name, value in given.items() if value is not None})
@@ -84,17 +84,10 @@ def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
         named = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         added = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, annotation in get_annotations(kind).items()
+            for name, annotation in kind.__annotations__.items()
             if name not in shown.parameters
         ]
         function.__signature__ = shown.replace(parameters=[*named, *added])  # type: ignore[attr-defined]
         return function
 
     return listed
-
-
-def get_annotations(kind: type) -> dict[str, Any]:
-    """Return the keys of a `TypedDict`, those of its bases first, with their annotations."""
-    bases = getattr(kind, "__orig_bases__", ())
-    inherited = {key: value for base in bases if isinstance(base, type) for key, value in get_annotations(base).items()}
-    return {**inherited, **kind.__annotations__}

@@ -246,17 +246,15 @@ def _text(engine: Engine, candidates: Sequence[Message]) -> str:
 
 
 def _timings(engine: Engine) -> Timings:
-    def since(moment: float | None) -> float | None:
-        """Return the seconds from the beginning of the call."""
-        return None if moment is None else moment - engine.started_at
+    start = engine.started_at
 
-    def first(moments: Iterable[float | None]) -> float | None:
-        """Return the first moment that came."""
-        return next((moment for moment in moments if moment is not None), None)
+    def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
+        """Return the seconds until the first moment that came."""
+        return next((moment - since for moment in moments if moment is not None), None)
 
     return Timings(
         connect=first(request.connect_seconds for scope in engine.scopes for request in scope.requests),
-        first_event=since(first(outcome.first_event_at for outcome in engine.outcomes)),
-        first_text=since(first(outcome.first_text_at for outcome in engine.outcomes)),
-        total=since(engine.ended_at),
+        first_event=first((outcome.first_event_at for outcome in engine.outcomes), start),
+        first_text=first((outcome.first_text_at for outcome in engine.outcomes), start),
+        total=first([engine.ended_at], start),
     )

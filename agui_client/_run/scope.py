@@ -37,11 +37,6 @@ class AgentInfo:
     """The address of a remote agent, without user, password and query; None for one in this process."""
 
 
-def current_scope() -> RunScope | None:
-    """Return the run that the calling code belongs to; None outside a run."""
-    return CURRENT_SCOPE.get()
-
-
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class RunScope:
     """One run of a call."""
@@ -60,7 +55,7 @@ class RunScope:
     """The keywords that the caller gave."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
-    parent: RunScope | None = field(default_factory=current_scope, repr=False)
+    parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)
     """The run inside which the call was made; None if there was none."""
     requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
     """The requests that were posted for this run, in order."""
