@@ -265,16 +265,16 @@ class Conversation:
 
         Args:
             interrupts: The interrupts that the next run must answer.
-            tool_call_ids: The calls without a result; those that an interrupt is about go with the interrupt.
+            tool_call_ids: The calls without a result, apart from those that an interrupt is about.
             warnings: The log of the run, which gets the waiting calls that it changed.
         """
-        with_interrupt = {interrupt.tool_call_id for interrupt in interrupts}
         self.pending_interrupts = list(interrupts)
         self.unmark(Mark.PENDING)
-        self.mark(Mark.PENDING, (each for each in tool_call_ids if each not in with_interrupt))
+        self.mark(Mark.PENDING, tool_call_ids)
         self._kept_answers = []
         self._abandoned = False
-        self._note_shown([*self._marks[Mark.PENDING], *filter(None, with_interrupt)], warnings)
+        with_interrupt = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
+        self._note_shown([*self._marks[Mark.PENDING], *with_interrupt], warnings)
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
@@ -324,13 +324,15 @@ class Conversation:
             results: The answers by tool call id.
 
         Returns:
-            The pending calls that stay without an answer.
+            The calls that stay without a result, in the order of the messages.
 
         Raises:
             UsageError: The call does not exist, or has a result.
         """
         messages = self.reducer.messages
-        called = {call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()}
+        called = dict.fromkeys(
+            call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
+        )
         answered = self._answered_call_ids()
         for tool_call_id in results:
             if tool_call_id not in called:
@@ -339,7 +341,7 @@ class Conversation:
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
-        return [each for each in self._marks[Mark.PENDING] if each not in results and each not in answered]
+        return [each for each in called if each not in results and each not in answered]
 
     def _answered_call_ids(self) -> set[str]:
         return {each.tool_call_id for each in self.reducer.messages if isinstance(each, ToolMessage)}

@@ -291,7 +291,7 @@ def test_activities_stay_at_home() -> None:
         agent.run_agent_sync("Thanks")
         sent = server.requests[1].json()["messages"]
     assert [message["role"] for message in sent] == [
-        "user", "reasoning", "assistant", "tool", "reasoning", "assistant", "user"
+        "user", "reasoning", "assistant", "tool", "reasoning", "assistant", "tool", "user"
     ]  # fmt: skip
     assert agent.messages[4].role == "activity"
 

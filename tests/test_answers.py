@@ -487,10 +487,11 @@ AGENT_FRAMEWORK: Schema = {
 SNAKES: Schema = {"type": "object", "properties": {"accepted": {}, "edited_args": {}, "message": {}}}
 INSISTING: Schema = {**APPROVAL, "if": {"properties": {"approved": {"const": False}}}, "then": {"required": ["reason"]}}
 BOOLEAN = {"type": "boolean"}
+PROOF = {"ag2": {"proof": "p"}}
 
 
 DECISIONS: list[tuple[Schema | None, Approve | Deny, Any]] = [
-    (None, Approve({"amount": 1}), {"approved": True, "editedArgs": {"amount": 1}}),
+    (None, Approve(), {"approved": True}),
     (None, Deny("Too much."), {"approved": False, "reason": "Too much."}),
     (None, Deny(), {"approved": False}),
     ({}, Approve(), {"approved": True}),
@@ -528,18 +529,30 @@ def test_a_confirmation_is_a_boolean_unless_its_schema_says_otherwise(decision: 
     assert payload(asked(APPROVAL, reason="confirmation"), decision)["approved"] is expected
 
 
-@pytest.mark.parametrize("schema", [NO_REASON, CLOSED, {"type": "object", "properties": {"accepted": {}}}], ids=repr)
-def test_edited_arguments_are_refused_where_the_schema_has_no_place_for_them(schema: Schema) -> None:
+UNSAID: list[Schema | None] = [
+    NO_REASON,
+    CLOSED,
+    {"type": "object", "properties": {"accepted": {}}},
+    {"type": "object", "properties": {}, "additionalProperties": False},
+    BOOLEAN,
+    {},
+    None,
+]
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("schema", UNSAID, ids=repr)
+def test_edited_arguments_are_refused_where_nothing_says_that_the_agent_reads_them(schema: Schema | None) -> None:
     said = refusal(asked(schema), Approve({"amount": 1}))
     assert "no place for edited arguments: the responseSchema names no editedArgs" in said
     assert said.endswith("write the payload yourself: Resolve(...)")
 
 
-@pytest.mark.parametrize(
-    "schema", [BOOLEAN, {"type": "object", "properties": {}, "additionalProperties": False}], ids=repr
-)
-def test_edited_arguments_are_never_left_out(schema: Schema) -> None:
-    assert "the answer to 'i1' does not fit its responseSchema" in refusal(asked(schema), Approve({"amount": 1}))
+@pytest.mark.parametrize("answer", [Approve(metadata=PROOF), Deny("No.", metadata=PROOF)], ids=repr)
+def test_the_metadata_of_a_decision_travels_beside_it(answer: Approve | Deny) -> None:
+    [entry] = cover([asked(APPROVAL)], {"i1": answer})
+    assert entry.metadata == PROOF
+    assert entry.payload == payload(asked(APPROVAL), answer)
 
 
 @pytest.mark.parametrize("decision", [Approve(), Deny()], ids=repr)

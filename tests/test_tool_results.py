@@ -19,8 +19,9 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel
 
-from agui_client import AbstractAgent, Approve, ConversationSnapshot, Deny, ToolError, UsageError, tool
+from agui_client import AbstractAgent, Approve, Cancel, ConversationSnapshot, Deny, ToolError, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
+from agui_client.types import RunOptions
 from support.verbs import Verb, every_result_verb, every_verb
 
 TWO_CALLS = turn(tool_call("look", {"at": "map"}, tool_call_id="c1"), tool_call("listen", tool_call_id="c2"))
@@ -64,9 +65,10 @@ def test_a_list_of_pending_calls_is_exact(verb: Verb) -> None:
 
 @every_result_verb
 @pytest.mark.requirement("TOOL-9")
-def test_calls_of_an_interrupted_run_are_derived(verb: Verb) -> None:
-    agent = ScriptedAgent(turn(tool_call("pay"), outcome=interrupt("Pay?", tool_call_id="call-1")))
-    assert pending_of(agent, verb) == ["call-1"]
+def test_calls_of_an_interrupted_run_are_derived_apart_from_those_that_it_is_about(verb: Verb) -> None:
+    asked = interrupt("Pay?", tool_call_id="call-1")
+    agent = ScriptedAgent(turn(tool_call("pay"), tool_call("look"), outcome=asked))
+    assert pending_of(agent, verb) == ["call-2"]
 
 
 @every_result_verb
@@ -198,9 +200,73 @@ def test_a_call_that_an_interrupt_is_about_is_answered_by_the_interrupt() -> Non
     asked = interrupt("Book it?", interrupt_id="i1", tool_call_id="call-1")
     agent = ScriptedAgent(turn(tool_call("book", {}), outcome=asked), turn(text("Fine.")))
     result = agent.run_agent_sync("Hi")
-    assert [call.id for call in result.pending_tool_calls] == ["call-1"]
+    assert (result.pending_tool_calls, result.warnings) == ([], [])
     agent.abandon_interrupts()
     assert agent.run_agent_sync("Never mind").warnings == []
+    assert answers(agent) == []
+
+
+NO_RESULT = "no result: the conversation went on without one"
+
+
+def given_up(agent: ScriptedAgent) -> list[tuple[str, Any, str | None]]:
+    return [(each.tool_call_id, each.content, each.error) for each in answers(agent)]
+
+
+@every_verb
+@pytest.mark.requirement("TOOL-10", "TOOL-5")
+def test_a_prompt_answers_the_calls_that_it_leaves_without_a_result(verb: Verb) -> None:
+    agent = ScriptedAgent(TWO_CALLS, DONE)
+    verb(agent, "Hi")
+    ending = verb(agent, "And?", tool_results={"c2": "heard"})
+    assert given_up(agent) == [("c1", NO_RESULT, NO_RESULT), ("c2", "heard", None)]
+    assert [each.role for each in agent.inputs[1].messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "user",
+    ]
+    if ending.result:
+        assert [(each.rule, "'c1'" in each.message) for each in ending.result.warnings] == [("TOOL-10", True)]
+    assert agent.pending_tool_calls == []
+
+
+ANSWERS_TO_AN_INTERRUPT: dict[str, Any] = {"cancelled": Cancel(), "approved": Approve(), "abandoned": None}
+
+
+@pytest.mark.parametrize("answer", ANSWERS_TO_AN_INTERRUPT.values(), ids=list(ANSWERS_TO_AN_INTERRUPT))
+@every_verb
+@pytest.mark.requirement("TOOL-10")
+def test_a_call_of_an_interrupt_that_never_got_its_result_is_answered_after_it(verb: Verb, answer: Any) -> None:
+    asked = interrupt("Book it?", interrupt_id="i1", tool_call_id="c1")
+    agent = ScriptedAgent(turn(tool_call("book", {}, tool_call_id="c1"), outcome=asked), DONE)
+    verb(agent, "Hi")
+    if answer is None:
+        agent.abandon_interrupts()
+    options: RunOptions = {} if answer is None else {"resume": {"i1": answer}}
+    verb(agent, **options)
+    assert answers(agent) == []
+    verb(agent, "And?")
+    assert given_up(agent) == [("c1", NO_RESULT, NO_RESULT)]
+    verb(agent, "And then?")
+    assert given_up(agent) == [("c1", NO_RESULT, NO_RESULT)]
+
+
+def test_a_call_is_not_given_up_for_a_run_that_never_started() -> None:
+    class Down(ScriptedAgent):
+        async def run(self, input: RunAgentInput) -> AsyncIterator[Any]:
+            if len(input.messages) > 2:
+                raise ConnectionResetError
+            async for event in super().run(input):
+                yield event
+
+    agent = Down(turn(tool_call("look", tool_call_id="c1")))
+    agent.run_agent_sync("Hi")
+    with pytest.raises(ConnectionResetError):
+        agent.run_agent_sync("And?")
+    assert ([each.id for each in agent.pending_tool_calls], len(agent.messages)) == (["c1"], 2)
 
 
 # --- said again, and what cannot be said

@@ -20,10 +20,10 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client._tools.approval import DENIED, Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
-from agui_client.errors import InterruptsNotCoveredError, UsageError
+from agui_client.errors import InterruptsNotCoveredError
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
 # word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
@@ -44,7 +44,7 @@ class Resolve:
     """Information about the answer that is not part of it."""
 
     def __post_init__(self) -> None:
-        _check_metadata(self.metadata)
+        check_metadata(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Cancel:
     """Information about it, such as the reason."""
 
     def __post_init__(self) -> None:
-        _check_metadata(self.metadata)
+        check_metadata(self.metadata)
 
 
 Answer: TypeAlias = Resolve | Approve | Deny | Cancel
@@ -141,7 +141,8 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
         arguments of an approval never are.
 
     Raises:
-        InterruptsNotCoveredError: The schema names its properties, and has none for this decision.
+        InterruptsNotCoveredError: The schema names its properties, and has none for this decision; or it names none for
+            edited arguments, so that nothing says that the agent reads them.
     """
     forms = _decision_forms(interrupt, decision)
     schema = interrupt.response_schema
@@ -149,12 +150,6 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
         # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
         return forms[-1] if interrupt.reason == "confirmation" else forms[0]
     return next((form for form in forms if not schema_problems(schema, form)), forms[0])
-
-
-def _check_metadata(metadata: object) -> None:
-    names: Iterable[object] = metadata if is_object(metadata) else (None,)
-    if metadata is not None and not all(isinstance(name, str) for name in names):
-        raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
 
 
 def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:
@@ -174,7 +169,7 @@ def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
         case Resolve(metadata=metadata):
             payload = _json_payload(interrupt.id, answer.payload)
         case Approve() | Deny():
-            payload, metadata = decision_payload(interrupt, answer), None
+            payload, metadata = decision_payload(interrupt, answer), answer.metadata
         case _:
             raise _refusal(interrupt.id, f"is a {type(answer).__name__}; wrap it: {_ANSWERS}")
     return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
@@ -240,27 +235,29 @@ def _refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
 
 def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
     """List the ways to write a decision, the fullest first."""
-    approved = _key(interrupt, APPROVED, "a decision")
+    properties = (interrupt.response_schema or {}).get("properties")
+    named: Mapping[str, Any] = properties if is_object(properties) else {}
+    approved = _first_of(APPROVED, named) or ("" if named else APPROVED[0])
+    if not approved:
+        raise _no_place(interrupt, "a decision", APPROVED)
     if isinstance(decision, Deny):
         brief = {approved: False}
-        explained = {approved: False, _named(interrupt, REASON) or REASON[0]: decision.reason}
+        explained = {approved: False, _first_of(REASON, named) or REASON[0]: decision.reason}
         # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
         return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
     if decision.arguments is None:
         return [{approved: True}, True]
-    return [{approved: True, _key(interrupt, EDITED, "edited arguments"): dict(decision.arguments)}]
+    # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
+    edited = _first_of(EDITED, named)
+    if edited is None:
+        raise _no_place(interrupt, "edited arguments", EDITED)
+    return [{approved: True, edited: dict(decision.arguments)}]
 
 
-def _key(interrupt: Interrupt, spellings: Sequence[str], what: str) -> str:
-    if (key := _named(interrupt, spellings)) is not None:
-        return key
+def _first_of(spellings: Sequence[str], named: Mapping[str, Any]) -> str | None:
+    return next((spelling for spelling in spellings if spelling in named), None)
+
+
+def _no_place(interrupt: Interrupt, what: str, spellings: Sequence[str]) -> InterruptsNotCoveredError:
     why = f"has no place for {what}: the responseSchema names no {' or '.join(spellings)}"
-    raise _refusal(interrupt.id, f"{why}; write the payload yourself: Resolve(...)")
-
-
-def _named(interrupt: Interrupt, spellings: Sequence[str]) -> str | None:
-    """Return the spelling that the schema names; the first if it names no properties at all."""
-    properties = (interrupt.response_schema or {}).get("properties")
-    if not is_object(properties) or not properties:
-        return spellings[0]
-    return next((spelling for spelling in spellings if spelling in properties), None)
+    return _refusal(interrupt.id, f"{why}; write the payload yourself: Resolve(...)")

@@ -436,7 +436,6 @@ class Engine:
         ours, is_waiting = sort_calls(
             pending_calls(self),
             self._tools.offered,
-            interrupts=interrupts,
             withheld=self.conversation.withheld_calls(),
             are_named=bool(self.outcome.named_pending),
             warnings=self.warnings,

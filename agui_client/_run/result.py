@@ -77,8 +77,8 @@ class RunResult:
     interrupts: list[Interrupt]
     """The interrupts that the agent waits for; answer all of them with `resume=`."""
     pending_tool_calls: list[ToolCall]
-    """Calls of this run that nobody answered yet; answer them with `tool_results=`, apart from those that an interrupt
-    is about (its `tool_call_id`), which the agent goes on with itself."""
+    """Calls of this run that nobody answered yet; answer them with `tool_results=`. Calls that an interrupt is about
+    are left out: the agent goes on with them itself."""
     new_messages: list[Message]
     """The messages that were not there when the run began."""
     messages: list[Message]
@@ -221,13 +221,17 @@ def latest_run_id(engine: Engine) -> str:
 
 
 def pending_calls(engine: Engine) -> list[ToolCall]:
-    """Return the calls without a result: those that the server named, or else those of the run (TOOL-9)."""
+    """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
+
+    Calls that an interrupt is about are the agent's, and left out.
+    """
     named = dict.fromkeys(engine.outcome.named_pending or engine.outcome.tool_call_ids)
     if not named:
         return []
     conversation = engine.conversation
-    answered = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
-    calls = [conversation.reducer.tool_call(each) for each in named if each not in answered]
+    settled = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
+    settled.update(each.tool_call_id for each in engine.outcome.interrupts if each.tool_call_id is not None)
+    calls = [conversation.reducer.tool_call(each) for each in named if each not in settled]
     return [call for call in calls if call is not None]
 
 

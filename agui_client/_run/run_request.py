@@ -9,6 +9,7 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
+from agui_client._protocol.open_items import listed, quoted
 from agui_client._tools.approval import Approve
 from agui_client._tools.context import BoundCall
 from agui_client._tools.results import tool_messages
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import OfferedTool
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
+
+
+NO_RESULT = "no result: the conversation went on without one"
+"""The agent's message about a tool call that nobody answered."""
 
 
 class RunRequest:
@@ -44,14 +49,18 @@ class RunRequest:
         self._conversation = conversation
         self._answers = results
         self._approvals = {key: value for key, value in results.items() if isinstance(value, Approve)}
-        self.unanswered = conversation.check_results(results)
-        """The pending calls that stay without an answer."""
-        self.postponed = self.unanswered if results else []
-        """The pending calls that stay pending, because others were answered and these were not."""
-        self.results = tool_messages({key: value for key, value in results.items() if key not in self._approvals})
-        """The answers to tool calls."""
         self.prompts = prompt_messages(prompt)
         """The messages that the prompt adds."""
+        unanswered, pending = conversation.check_results(results), conversation.marked(Mark.PENDING)
+        waiting = [each for each in unanswered if each in pending]
+        is_going_on = bool(self.prompts) or not results
+        self.postponed = [] if is_going_on else waiting
+        """The pending calls that stay pending, because others were answered and these were not."""
+        # The other calls of a run that resumes may be those that it goes on with.
+        self._given_up = [] if not is_going_on else waiting if entries else unanswered
+        answers = {key: value for key, value in results.items() if key not in self._approvals}
+        self.results = tool_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
+        """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
         """The input of the first run, its tools left out."""
 
@@ -101,8 +110,8 @@ class RunRequest:
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""
-        if self.unanswered:
-            names = ", ".join(map(repr, self.unanswered))
+        if unanswered := [*self.postponed, *self._given_up]:
+            names = listed([quoted(each) for each in unanswered])
             without = f"the conversation goes on without results of tool calls {names}; see tool_results="
             warnings.add("TOOL-10", without)
 

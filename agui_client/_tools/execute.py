@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Interrupt, Message, ToolCall, ToolMessage
+from ag_ui.core import Message, ToolCall, ToolMessage
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
@@ -56,7 +56,6 @@ def sort_calls(
     pending: Sequence[ToolCall],
     offered: Mapping[str, OfferedTool],
     *,
-    interrupts: Sequence[Interrupt],
     withheld: Mapping[str, str],
     are_named: bool,
     warnings: WarningLog,
@@ -64,9 +63,8 @@ def sort_calls(
     """Sort out the pending calls of a run that are executed here.
 
     Args:
-        pending: The calls of the run that have no result.
+        pending: The calls of the run that have no result, and that no interrupt is about.
         offered: The tools that were offered in the run.
-        interrupts: The interrupts of the run: calls that they are about are the agent's.
         withheld: The calls that are not executed, by id, with the reason why.
         are_named: Whether the agent named its pending calls itself (TOOL-9).
         warnings: The log that gets oddities.
@@ -74,13 +72,10 @@ def sort_calls(
     Returns:
         The calls to execute, and whether others wait for the caller.
     """
-    interrupted = {interrupt.tool_call_id for interrupt in interrupts}
     ours: list[ToolCall] = []
     is_waiting = False
     for call in pending:
         tool = offered.get(call.function.name)
-        if call.id in interrupted:
-            continue
         if (why := withheld.get(call.id)) is not None:
             warnings.add("TOOL-11", f"tool call {quoted(call.id)} is left to the application: {why}")
             is_waiting = True

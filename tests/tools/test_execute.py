@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import FunctionCall, Interrupt, ToolCall
+from ag_ui.core import FunctionCall, ToolCall
 
 from agui_client import (
     Approve,
@@ -168,14 +168,11 @@ async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_ar
 @pytest.mark.requirement("TOOL-9", "TOOL-11")
 async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
     tools = {"work": offered(work), "ask": OfferedTool(pay.definition)}
-    ids = {"work": "work", "ask": "ask", "search": "search", "held": "work", "asked": "work"}
+    ids = {"work": "work", "ask": "ask", "search": "search", "held": "work"}
     pending = [call(name, tool_call_id) for tool_call_id, name in ids.items()]
-    interrupts = [Interrupt(id="i1", reason="tool_call", tool_call_id="asked")]
 
     def sort(calls: list[ToolCall], warnings: WarningLog, *, are_named: bool) -> tuple[list[str], bool]:
-        ours, is_waiting = sort_calls(
-            calls, tools, interrupts=interrupts, withheld={"held": "why"}, are_named=are_named, warnings=warnings
-        )
+        ours, is_waiting = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named, warnings=warnings)
         return [each.id for each in ours], is_waiting
 
     warnings = WarningLog()
