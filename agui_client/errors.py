@@ -23,6 +23,8 @@ ToolError (Exception)              raised inside a tool; speaks to the agent
 
 from __future__ import annotations
 
+from pathlib import Path
+from traceback import StackSummary, TracebackException
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,12 +34,37 @@ if TYPE_CHECKING:
 
     from agui_client._run.result import RunResult
 
+_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio"})
+"""Packages whose frames say nothing about where the application went wrong."""
+_LONGEST_MESSAGE = 4000
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
 
 
+def printable(text: str) -> str:
+    """Return a text for a message, cut, in one line, and its controls escaped: anybody may have written it."""
+    cut = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
+    return cut if cut.isprintable() else "".join(map(_printable, cut))
+
+
+def _printable(character: str) -> str:
+    if character.isspace():
+        return " "
+    return character if character.isprintable() else repr(character)[1:-1]
+
+
 class AGUIError(Exception):
-    """The root of everything this package raises."""
+    """The root of everything this package raises; its text is one line, whoever wrote parts of it."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback for IPython, which would show ten lines of each frame that only passes the error on."""
+        shown = TracebackException.from_exception(self)
+        frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
+        shown.stack = StackSummary.from_list(frames)
+        return "".join(shown.format()).splitlines()
 
     thread_id: str | None = None
     """The conversation the run belonged to; None when there was no run."""
@@ -122,6 +149,8 @@ class ConnectTimeoutError(TransportError, TimeoutError):
     """The connection was not made within `Timeouts.connect` seconds."""
 
     may_have_started = False
+    is_pool_full: bool = False
+    """Whether the HTTP client was the reason: it had no connection free within `Timeouts.pool` seconds."""
 
 
 class StreamTimeoutError(TransportError, TimeoutError):
@@ -183,7 +212,7 @@ class InvalidEventError(ProtocolError):
     def __init__(self, message: str, *, rule: str, path: str, errors: Sequence[str]) -> None:
         super().__init__(message, rule=rule)
         self.path = path
-        self.errors = list(errors)
+        self.errors = [printable(each) for each in errors]
 
 
 class EventOrderError(ProtocolError):

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class HttpAgent(AbstractAgent):
     """A remote AG-UI agent.
 
-    As an `async with` block it keeps one HTTP client, and with it its connections, for all runs inside the block;
-    otherwise each run has a client of its own, and nothing stays open between runs.
+    As an `async with` block it keeps HTTP clients, and with them their connections, for later runs inside the block;
+    otherwise nothing stays open between runs. Runs that go on at once never share one, unless `http_client=` says so.
 
     Args:
         url: The address that takes runs.
@@ -150,10 +150,10 @@ class HttpAgent(AbstractAgent):
 
     async def aclose(self) -> None:
         """Close the connections that an `async with` block keeps."""
-        await self._transport.drop_client()
+        await self._transport.clients.drop()
 
     async def __aenter__(self) -> Self:
-        self._transport.keep_client()
+        self._transport.clients.keep()
         return self
 
     async def __aexit__(

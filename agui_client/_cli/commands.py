@@ -153,5 +153,9 @@ async def _events(settings: RunSettings) -> int:
 def _print_json(result: RunResult | None, error: AGUIError | None = None) -> None:
     document: dict[str, Any] = json.loads(result.to_json()) if result is not None else {}
     if error is not None:
-        document["error"] = {"type": type(error).__name__, "message": str(error), "code": getattr(error, "code", None)}
+        document["error"] = {
+            "type": type(error).__name__,
+            "message": " ".join(map(str, error.args)),
+            "code": getattr(error, "code", None),
+        }
     click.echo(escaped_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))

@@ -6,6 +6,8 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
+from agui_client.errors import printable
+
 _logger = logging.getLogger("agui_client")
 _MAX_KINDS = 200
 _REST = ("more", None, None)
@@ -57,6 +59,7 @@ class WarningLog:
         seen = self._counts.get(key, 0)
         self._counts[key] = seen + 1
         if not seen:
+            message, path = printable(message), path and printable(path)
             self._first[key] = ProtocolWarning(key[0], message, path, self.event_index, key[2])
             _logger.warning("%s (%s)", message, key[0])
 

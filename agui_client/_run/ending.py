@@ -77,6 +77,9 @@ def verdict_on_break(
     if is_aborted:
         _logger.warning("a run was aborted, and then raised %r", error)
         return None
+    if isinstance(error, TransportError):
+        # Its way through the transport says nothing that its message does not.
+        error = error.with_traceback(None)
     if not isinstance(error, ConnectError | StreamTimeoutError) or pipeline.outcome.first_event_at is None:
         return error
     failure = verdict(pipeline)
@@ -85,7 +88,7 @@ def verdict_on_break(
         return failure
     if isinstance(error, StreamTimeoutError):
         return error
-    cut = IncompleteRunError(f"{failure}; {error}", rule=failure.rule)
+    cut = IncompleteRunError(f"the run was cut off, as {error}. {failure}", rule=failure.rule)
     cut.__cause__ = error
     return cut
 

@@ -1,30 +1,25 @@
-"""Reaching an agent: its address, the client and its connections, the request of a POST (SSE-2, PB-2)."""
+"""Reaching an agent: its address, and the request of a POST (SSE-2, PB-2)."""
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.cookiejar import CookieJar
-from importlib.util import find_spec
 from typing import Protocol, TypeAlias
 
-import anyio.lowlevel
 import httpx
 
+from agui_client._transport.clients import Clients, can_exist
 from agui_client._transport.credentials import Credentials, Headers
-from agui_client._transport.given_client import ClientSource, as_client
+from agui_client._transport.given_client import ClientSource
+from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, address_of, is_event_stream
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
 
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
-_PORTS = 65536
-_HAS_HTTP2 = find_spec("h2") is not None
-"""Whether the extra `http2` is installed; runs then use HTTP/2 with servers that offer it."""
 _FIXED_HEADERS = {
     "accept": EVENT_STREAM,
     "accept-encoding": ACCEPTED,
@@ -86,9 +81,6 @@ class Request:
 class Transport:
     """The way to an agent: its address, credentials, retries and HTTP client.
 
-    Without a client of the caller's, each run has one of its own: nothing stays open between runs, no cookie is
-    carried over, and the agent works in any event loop. `keep_client()` trades that for kept connections.
-
     Args:
         url: The agent's address.
         auth: Any `httpx.Auth` or (user, password).
@@ -117,9 +109,8 @@ class Transport:
         self.max_event_bytes = max_event_bytes
         """The largest frame that is accepted, in bytes."""
         self._auth = _auth_of(auth)
-        self._given = http_client if http_client is None or callable(http_client) else as_client(http_client)
-        self._kept: httpx.AsyncClient | None = None
-        self._kept_in, self._keepers = object(), 0
+        self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
+        """The HTTP clients, shared with clones."""
 
     @property
     def address(self) -> str:
@@ -148,42 +139,9 @@ class Transport:
         auth = self._auth or _auth_in(url) or client.auth
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
-        return await client.send(post, stream=True, follow_redirects=False, auth=auth)
-
-    def client(self) -> AbstractAsyncContextManager[httpx.AsyncClient]:
-        """Return the client for one run; leaving it closes it, unless it is the caller's or a kept one."""
-        if self._kept is not None and self._kept_in is anyio.lowlevel.current_token().native_token:
-            return nullcontext(self._kept)
-        if isinstance(self._given, httpx.AsyncClient):
-            return nullcontext(self._given)
-        return self._make_client(http2=_HAS_HTTP2)
-
-    def keep_client(self) -> None:
-        """Keep one client and its connections for runs in this event loop, until every keeper dropped it."""
-        self._keepers += 1
-        if self._kept is None and not isinstance(self._given, httpx.AsyncClient):
-            # Of an HTTP/2 connection that runs share, httpcore resets no stream that is left (encode/httpcore#943).
-            self._kept, self._kept_in = self._make_client(http2=False), anyio.lowlevel.current_token().native_token
-
-    async def drop_client(self) -> None:
-        """Close the kept client, if there is no other keeper."""
-        self._keepers = max(0, self._keepers - 1)
-        if self._kept is not None and not self._keepers:
-            kept, self._kept = self._kept, None
-            await kept.aclose()
-
-    def _make_client(self, *, http2: bool) -> httpx.AsyncClient:
-        if callable(self._given):
-            return as_client(self._given())
-        verify = _ssl_context(is_needed=self.url.scheme == "https")
-        return httpx.AsyncClient(verify=verify, cookies=_NoCookies(), http2=http2)
-
-
-class _NoCookies(CookieJar):
-    """A jar that stays empty: no cookie is carried from one run to another (SEC-9)."""
-
-    def extract_cookies(self, response: object, request: object) -> None:
-        """Ignore the cookies of a response."""
+        await self.clients.look_up(client, url, limits.connect)
+        with quiet_logs():
+            return await client.send(post, stream=True, follow_redirects=False, auth=auth)
 
 
 class _StreamingAuth(httpx.Auth):
@@ -225,15 +183,6 @@ class _Content(httpx.AsyncByteStream, AsyncIterator[bytes]):
         return self._unsent.pop()
 
 
-@lru_cache(maxsize=2)
-def _ssl_context(*, is_needed: bool) -> ssl.SSLContext:
-    """Return the settings of TLS, made once: loading the certificate store takes tens of milliseconds.
-
-    Plain HTTP does without it. No certificate is trusted then, so a connection that wants TLS after all fails.
-    """
-    return httpx.create_ssl_context() if is_needed else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
 def _auth_of(given: object) -> httpx.Auth | None:
     match given:
         case None | httpx.Auth():
@@ -254,10 +203,12 @@ def _checked(url: str, base: Address | None = None) -> Address:
     except (httpx.InvalidURL, TypeError, ValueError) as error:
         # Behind the colon its text quotes a part of the url, which may be a password that stands in the wrong place.
         raise UsageError(f"the agent's url cannot be read: {str(error).partition(':')[0]}") from None
-    if parsed.port is not None and not 0 < parsed.port < _PORTS:
-        raise UsageError(f"the agent's url names a port that there cannot be: ports are 1 to {_PORTS - 1}")
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise UsageError("the agent's url must start with http:// or https:// and a host: http://localhost:8000/agent")
+    if not can_exist(parsed):
+        raise UsageError(
+            "the agent's url names a host or port that there cannot be: ports are 1 to 65535, names have no blanks"
+        )
     return parsed
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Awaitable
+import zlib
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import NoReturn, TypeVar, cast
+from urllib.request import getproxies
 
 import httpx
 
 from agui_client import errors
 from agui_client._concurrency import whole
-from agui_client._transport.response import address_of
+from agui_client._transport.clients import PROXIES
+from agui_client._transport.response import SECRET_VALUE, address_of
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
 from agui_client._transport.waiting import Waiter
@@ -24,8 +27,8 @@ from agui_client.errors import ConnectError, ConnectTimeoutError
 
 T = TypeVar("T")
 
-FOREIGN = (httpx.RequestError, httpx.InvalidURL)
-"""The exceptions of httpx about a request."""
+_CARRIERS = frozenset({"aiohttp", "h2", "h11", "httpcore", "httpx", "pyreqwest"})
+"""The libraries that carry requests; some let their exceptions out as they are."""
 
 
 class Clock(Waiter):
@@ -72,7 +75,7 @@ class Clock(Waiter):
         """Await the sending of the request.
 
         Args:
-            step: The step; exceptions of httpx are translated.
+            step: The step; exceptions of HTTP libraries are translated.
 
         Raises:
             StopAsyncIteration: The run was interrupted.
@@ -80,7 +83,10 @@ class Clock(Waiter):
         """
         try:
             return await self.wait(whole(step), self.left_for_first_event) or self.give_up()
-        except FOREIGN as error:
+        except Exception as error:
+            library = type(error).__module__.partition(".")[0]
+            if library not in _CARRIERS and not isinstance(error, httpx.RequestError):
+                raise
             self.fail(error)
 
     async def wait_for_caller(self, step: Awaitable[T]) -> T:
@@ -109,10 +115,10 @@ class Clock(Waiter):
         return self.is_waiting
 
     def fail(self, error: Exception) -> NoReturn:
-        """Raise the error that one of httpx's exceptions means.
+        """Raise the error that the exception of an HTTP library means; the exception is its `__context__`.
 
         Args:
-            error: One of `FOREIGN`.
+            error: The exception.
 
         Raises:
             TransportError: No connection, or a broken one; `may_have_started` tells them apart.
@@ -123,15 +129,12 @@ class Clock(Waiter):
         with suppress(RuntimeError):
             # An auth may send requests of its own, elsewhere.
             address = address_of(error.request.url) if isinstance(error, httpx.RequestError) else address
-        ours = _translated(error, self._limits, address)
+        is_unsent = _is_unsent(error)
+        ours = _translated(error, self._limits, address, is_unsent=is_unsent)
         if isinstance(ours, ConnectError | ConnectTimeoutError):
-            ours.may_have_started = not _is_unsent(error)
-        what, _, quoted = str(error).partition(": ")
-        if isinstance(error, httpx.RemoteProtocolError) and quoted:
-            # What cannot be read is quoted there, and that may be a cookie, or a token in a location.
-            raise ConnectError(f"the connection to {address} broke: what came is not HTTP ({what})") from None
-        # The text of what cannot be sent shows a header or an address with its secret.
-        raise ours from None if isinstance(ours, errors.UsageError) else error
+            ours.may_have_started = not is_unsent
+        # A foreign chain of a hundred lines says less than the message, and may show a secret.
+        raise ours from None
 
     def give_up(self) -> NoReturn:
         """Raise the reason for which a wait was ended: an interrupt, or the limit that was passed.
@@ -180,27 +183,61 @@ def _seconds(limit: float | None) -> float:
     return math.inf if limit is None else limit
 
 
-def _translated(error: Exception, limits: Timeouts, address: str) -> errors.AGUIError:
+def _translated(error: Exception, limits: Timeouts, address: str, *, is_unsent: bool) -> errors.AGUIError:
     match error:
-        case httpx.ConnectTimeout():
-            return ConnectTimeoutError(f"no connection to {address} within {limits.connect:g} s")
         case httpx.PoolTimeout():
-            return ConnectTimeoutError(f"the HTTP client had no connection free within {limits.pool:g} s")
-        case httpx.ConnectError():
-            return ConnectError(f"no connection to {address}: {error}; is the agent running there?")
+            full = ConnectTimeoutError(f"the HTTP client had no connection free within {limits.pool:g} s")
+            full.is_pool_full = True
+            return full
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            return _no_connection(error, limits, address, is_unsent=is_unsent)
         case httpx.LocalProtocolError() if _is_full(error):
             return ConnectError(f"a shared HTTP/2 connection to {address} takes no more runs at once")
         case httpx.LocalProtocolError():
             return errors.UsageError("the request cannot be sent: a header's name or value is not valid in HTTP")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
-            cause = "the auth or the HTTP client made its url one that is not http"
+            cause = "the auth, the HTTP client or a redirect made its url one that is not http"
             return errors.UsageError(f"the request cannot be sent: {cause}")
-        case httpx.TransportError():
-            return ConnectError(f"the connection to {address} broke: {str(error) or type(error).__name__}")
-        case httpx.DecodingError():
+        case httpx.DecodingError(__cause__=None | zlib.error()):
             return errors.DecodeError(f"the body of {address} cannot be unpacked: {error}", rule="SSE-4")
-        case _:
+        case httpx.RequestError() if not isinstance(error, httpx.TransportError):
             return errors.TransportError(f"{type(error).__name__}: {error}")
+        case _:
+            return ConnectError(f"the connection to {address} broke: {_text(error)}")
+
+
+def _no_connection(error: Exception, limits: Timeouts, address: str, *, is_unsent: bool) -> errors.TransportError:
+    kind = ConnectTimeoutError if isinstance(error, httpx.ConnectTimeout) else ConnectError
+    if _is_refused(error):
+        return kind(f"no connection to {address}: nothing listens there{_proxies()}; is the agent running?")
+    if not is_unsent:
+        return kind(f"no connection to {address}, or one that broke at once: {_text(error)}")
+    if kind is ConnectTimeoutError:
+        return kind(f"no connection to {address} within {limits.connect:g} s")
+    return kind(f"no connection to {address}{_proxies()}: {_text(error)}; is the agent running there?")
+
+
+def _text(error: Exception) -> str:
+    """Return what an exception says, without what it may quote: an address, a cookie, a token in a location."""
+    what, _, quoted = str(error).partition(": ")
+    if isinstance(error, httpx.RemoteProtocolError) and quoted:
+        return f"what came is not HTTP ({what})"
+    is_plain = isinstance(error, httpx.TransportError) and not SECRET_VALUE.search(str(error))
+    return str(error) if is_plain and str(error) else type(error).__name__
+
+
+def _proxies() -> str:
+    """Return a mention of the proxies that the environment names, as one of them may be connected to instead."""
+    named = sorted(PROXIES & getproxies().keys())
+    return f", or at the proxy of {' or '.join(f'{each.upper()}_PROXY' for each in named)}" if named else ""
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Return whether the computer that was asked said that nothing listens."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
+    if error is None or isinstance(error, ConnectionRefusedError) or inner:
+        return error is not None and (not inner or any(map(_is_refused, inner)))
+    return _is_refused(error.__cause__ or error.__context__)
 
 
 def _is_unsent(error: Exception) -> bool:

@@ -22,6 +22,8 @@ from agui_client.errors import AGUIError, HTTPStatusError, TransportError, Unexp
 _logger = logging.getLogger("agui_client.transport")
 _HOPEFUL = (401, 429, 503)
 """Statuses about which the caller can do something; the error says what."""
+_NOT_HERE = (404, 405)
+"""Statuses that mean another address, or another method."""
 _MAX_REDIRECTS = 5
 _SNIPPET = 512
 
@@ -137,6 +139,8 @@ class Delivery:
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             where += f" and points to {address_of(url)}{refusal}"
+        if response.status_code in _NOT_HERE:
+            where += "; is this the address that takes runs?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
 

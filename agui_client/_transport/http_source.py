@@ -14,11 +14,12 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.client import Attempt, Request, Transport
-from agui_client._transport.clock import FOREIGN, Clock
+from agui_client._transport.clock import Clock
 from agui_client._transport.delivery import Delivery
 from agui_client._transport.response import Body, ResponseInfo
 from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
+from agui_client.errors import AGUIError
 
 
 class HttpSource(Source):
@@ -76,7 +77,9 @@ class HttpSource(Source):
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
             pass
-        except FOREIGN as error:
+        except Exception as error:
+            if self._body is None or isinstance(error, AGUIError):
+                raise
             self._clock.fail(error)
         return self._finish()
 
@@ -107,7 +110,7 @@ class HttpSource(Source):
         """Post the run; return the function that reads the next chunk of the answer."""
         self._clock = Clock(self._request.timeouts, self._framer, self._transport.address)
         self._delivery = Delivery(self._transport, self._request, self._clock)
-        client = await self._stack.enter_async_context(self._transport.client())
+        client = await self._stack.enter_async_context(self._transport.clients.client())
         self._body = body = await self._delivery.deliver(client)
         self._stack.push_async_callback(body.aclose)
         self.connect_seconds = self._clock.elapsed

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EVENT_STREAM = "text/event-stream"
 _SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
-_SECRET_VALUE = re.compile("[?#@]")
+SECRET_VALUE = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
 
 
@@ -56,7 +56,7 @@ def describe(response: httpx.Response) -> ResponseInfo:
 def headers_to_show(response: httpx.Response) -> dict[str, str]:
     """Return the headers without those that may carry secrets."""
     shown = [(name, value) for name, value in response.headers.items() if not _SECRET_NAME.search(name)]
-    return {name: value for name, value in shown if not _SECRET_VALUE.search(value)}
+    return {name: value for name, value in shown if not SECRET_VALUE.search(value)}
 
 
 def media_type_of(response: httpx.Response) -> str:
@@ -100,7 +100,7 @@ class Body:
     async def read_text(self, clock: Clock) -> str:
         """Return the text of a refusal, as far as it comes soon: at most 64 KiB."""
         content = bytearray()
-        with suppress(httpx.HTTPError, StopAsyncIteration):
+        with suppress(Exception):
             while not clock.is_interrupted and len(content) < _REFUSAL_LIMIT:
                 chunk = await clock.wait(self.chunks.__anext__(), _REFUSAL_SECONDS)
                 if chunk is None:
@@ -115,8 +115,9 @@ class Body:
         if stream is None or not self._response.http_version.startswith("HTTP/1"):
             return
         if (connection := stream.get_extra_info("socket")) is not None:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            # A twin, as uvloop's own cannot be shut down.
+            with suppress(OSError), socket.fromfd(connection.fileno(), connection.family, connection.type) as twin:
+                twin.shutdown(socket.SHUT_RDWR)
 
     async def aclose(self) -> None:
         """Close the response. Idempotent."""
@@ -132,7 +133,7 @@ async def _finish(chunks: AsyncGenerator[bytes]) -> None:
     Dropping them half-way leaves the closing to the garbage collector, which costs a task on asyncio and a
     ResourceWarning on trio. A cancelled read closes the connection at once on both.
     """
-    with anyio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
+    with anyio.CancelScope() as scope, suppress(Exception):
         scope.cancel()
         for _ in range(_FINAL_READS):
             if not await anext(chunks, b""):

@@ -113,6 +113,8 @@ def retry_after(error: HTTPStatusError) -> float | None:
 def _judge(error: BaseException, policy: RetryPolicy) -> tuple[int, str]:
     """Return how often the policy tries again after an error, and why."""
     match error:
+        case errors.ConnectTimeoutError(is_pool_full=True):
+            reason = "the HTTP client has too few connections for so many runs; raise its limits"
         case errors.ConnectError() | errors.ConnectTimeoutError() if not error.may_have_started:
             return policy.connect, f"No connection was made, so nothing was sent: {_times(policy.connect, 'connect')}."
         case HTTPStatusError(status_code=code) if code in (429, 503):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from typing import Any
 
+import httpx
+import httpx2
 import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
@@ -225,3 +228,25 @@ async def test_an_encrypted_value_goes_back_to_its_agent_unchanged() -> None:
         await agent.run_agent("Go on.")
         sent = server.requests[1].json()["messages"]
     assert sent[1] == {"id": "r", "role": "reasoning", "content": "Hm.", "encryptedValue": SECRET}
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("library", [None, httpx.AsyncClient, httpx2.AsyncClient], ids=["own", "httpx", "httpx2"])
+async def test_no_library_below_logs_a_secret(
+    library: Callable[[], httpx.AsyncClient] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serve_bytes(Reply([ANSWER], headers=SECRET_HEADERS)) as server:
+        await agent_at(server.url, http_client=library).run_agent("Hi")
+    assert f"HTTP Request: POST {server.url} " in caplog.text
+    assert "receive_response_headers.complete" in caplog.text
+    assert SECRET not in caplog.text
+
+
+async def test_the_log_of_requests_that_are_not_ours_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serve_bytes(Reply([ANSWER], headers={"X-Seen": "yes"})) as server:
+        async with httpx.AsyncClient() as client:
+            await client.get(f"{server.url}?page=2")
+    assert f"GET {server.url}?page=2" in caplog.text
+    assert "X-Seen" in caplog.text

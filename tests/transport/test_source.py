@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
+import traceback
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -18,16 +21,18 @@ from agui_client import (
     ConnectTimeoutError,
     DecodeError,
     HttpAgent,
+    IncompleteRunError,
     RetryPolicy,
     TransportError,
 )
 from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.http_source import HttpSource
+from agui_client._transport.response import Body
 from agui_client._transport.source import IteratorSource, Source
 from agui_client._transport.timeouts import Timeouts
 from agui_client.testing import events_of, sse, text, turn
-from support.bodies import URL, Memory, Piece, refused
+from support.bodies import URL, Memory, Piece, memory_agent, refused
 from support.waiting import LIMIT
 
 FRAMES = events_of(sse(turn(text("One two."))))
@@ -141,7 +146,6 @@ UNSENT = {
     "connect": (refused(), ConnectError),
     "connect in time": (refused(httpx.ConnectTimeout("late")), ConnectTimeoutError),
     "a full connection": (full(), ConnectError),
-    "pool": (refused(httpx.PoolTimeout("full")), ConnectTimeoutError),
 }
 
 
@@ -169,3 +173,70 @@ async def test_a_connection_that_broke_proves_nothing() -> None:
     with pytest.raises(ConnectError) as caught:
         await HttpAgent(URL, http_client=client).run_agent("Hi")
     assert caught.value.may_have_started
+
+
+# --- exceptions of transports that are not httpx's
+
+
+def foreign(library: str, text: str) -> Exception:
+    """An exception of another HTTP library, which httpx does not know."""
+    kind: type[Exception] = type("ClientError", (Exception,), {"__module__": f"{library}.exceptions"})
+    return kind(text)
+
+
+def raising(error: Exception) -> Memory:
+    """A transport that raises it instead of answering."""
+
+    def fail() -> httpx.Response:
+        raise error
+
+    return Memory(make=fail)
+
+
+@pytest.mark.parametrize("library", ["aiohttp", "pyreqwest"])
+async def test_an_exception_of_another_library_is_ours_shows_no_secret_and_is_not_tried_again(library: str) -> None:
+    memory = raising(foreign(library, "400, url='http://host/?key=s3cr3t'"))
+    with pytest.raises(ConnectError, match=r"broke: ClientError$") as caught:
+        await HttpAgent(URL, http_client=memory.client).run_agent("Hi")
+    assert (len(memory.requests), caught.value.may_have_started) == (1, True)
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_any_exception_while_a_stream_is_read_is_a_broken_connection() -> None:
+    with pytest.raises(IncompleteRunError, match=r"the run was cut off, as the connection to .* broke: ClientError"):
+        await memory_agent(FRAMES[0], foreign("aiohttp", "payload")).run_agent("Hi")
+    with pytest.raises(IncompleteRunError, match="broke: OSError"):
+        await memory_agent(FRAMES[0], OSError("gone")).run_agent("Hi")
+
+
+async def test_an_exception_of_the_applications_own_hook_stays_its_own() -> None:
+    async def refuse(_: httpx.Request) -> None:
+        raise LookupError("no token")
+
+    client = httpx.AsyncClient(event_hooks={"request": [refuse]})
+    with pytest.raises(LookupError, match="no token"):
+        await HttpAgent(URL, http_client=client).run_agent("Hi")
+
+
+async def test_a_connection_is_shut_though_its_socket_as_the_loop_shows_it_cannot_be() -> None:
+    """As with uvloop, whose sockets are only looked at."""
+    here, there = socket.socketpair()
+
+    class OnlyLookedAt:
+        family, type = here.family, here.type
+
+        def fileno(self) -> int:
+            return here.fileno()
+
+        def shutdown(self, how: int) -> None:
+            raise TypeError("transport sockets do not support shutdown() method")
+
+    def get_extra_info(_: str) -> OnlyLookedAt:
+        return OnlyLookedAt()
+
+    stream = SimpleNamespace(get_extra_info=get_extra_info)
+    response = httpx.Response(200, extensions={"network_stream": stream, "http_version": b"HTTP/1.1"})
+    with here, there:
+        Body(response).shut()
+        there.settimeout(LIMIT)
+        assert there.recv(1) == b""

@@ -290,6 +290,9 @@ def test_a_client_without_a_free_connection_is_given_up(backend: str) -> None:
                 await anext(run)
                 error, _ = await failure_of(agent.clone())
         assert type(error) is ConnectTimeoutError
+        assert (error.may_have_started, error.is_pool_full) == (False, True)
+        assert error.partial is not None
+        assert len(error.partial.attempts) == 1
         assert str(error) == "the HTTP client had no connection free within 0.05 s"
 
     with serve_bytes(Reply(FRAMES[:3], end="stall")) as server:

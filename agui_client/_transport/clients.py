@@ -1,0 +1,183 @@
+"""HTTP clients: one for each run that goes on, the caller's or our own.
+
+A pool that many runs share costs the square of their number in httpcore, has a limit that runs wait for, and shares
+HTTP/2 connections, whose streams it does not reset when they are left (encode/httpcore#943).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import lru_cache, partial
+from http.cookiejar import CookieJar
+from importlib.util import find_spec
+from urllib.request import getproxies
+
+import anyio
+import anyio.lowlevel
+import httpx
+
+from agui_client._concurrency import call_aside
+from agui_client._transport.given_client import ClientSource, as_client
+from agui_client._transport.response import address_of
+from agui_client.errors import ConnectError, ConnectTimeoutError, UsageError
+
+_HAS_HTTP2 = find_spec("h2") is not None
+"""Whether the extra `http2` is installed; runs then use HTTP/2 with servers that offer it."""
+_ADDRESS = re.compile(r"[\d.]+|.*:.*")
+"""A host that is no name."""
+PROXIES = frozenset({"http", "https", "all"})
+"""The kinds of proxies that the environment may name for us."""
+_PORTS = 65536
+_MOST_IDLE = 100
+"""The number of clients that are kept for later runs."""
+
+
+class Clients:
+    """The HTTP clients of an agent and its clones.
+
+    Without a client of the caller's, each run has one of its own: nothing stays open between runs, no cookie is
+    carried over, and the agent works in any event loop. `keep()` trades that for clients that are used again.
+
+    Args:
+        given: A client to use instead, or a function that makes one.
+        has_tls: Whether certificates are needed.
+    """
+
+    def __init__(self, given: ClientSource | None, *, has_tls: bool) -> None:
+        self._given = given if given is None or callable(given) else as_client(given)
+        self._has_tls = has_tls
+        self._idle: list[httpx.AsyncClient] = []
+        self._fresh: set[httpx.AsyncClient] = set()
+        self._loop, self._keepers = object(), 0
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
+        """Lend a client to one run.
+
+        Raises:
+            UsageError: It cannot be made.
+        """
+        if isinstance(self._given, httpx.AsyncClient):
+            yield self._given
+            return
+        client = self._idle.pop() if self._is_keeping and self._idle else await self._made().__aenter__()
+        try:
+            yield client
+        finally:
+            self._fresh.discard(client)
+            if self._is_keeping and len(self._idle) < _MOST_IDLE:
+                self._idle.append(client)
+            else:
+                await client.__aexit__()
+
+    async def look_up(self, client: httpx.AsyncClient, url: httpx.URL, seconds: float | None) -> None:
+        """Look up the name of a host to which one of our own clients is going to connect directly.
+
+        httpx does so in a thread of the event loop, for which the loop's end and the program's wait; so the first
+        look-up, which may be slow, is done in a thread that can be left.
+
+        Args:
+            client: The client.
+            url: An address at the host.
+            seconds: The longest wait.
+
+        Raises:
+            ConnectError: Nobody knows the name.
+            ConnectTimeoutError: It took too long.
+        """
+        if client not in self._fresh or _ADDRESS.fullmatch(url.host) or not PROXIES.isdisjoint(getproxies()):
+            return
+        find = partial(socket.getaddrinfo, url.host, url.port, type=socket.SOCK_STREAM)
+        try:
+            with anyio.fail_after(seconds):
+                await call_aside(find, "name look-up")
+        except TimeoutError:
+            late = f"no connection to {address_of(url)} within {seconds:g} s: the name {url.host} was not found by then"
+            raise ConnectTimeoutError(late) from None
+        except socket.gaierror as error:
+            unknown = ConnectError(f"no connection to {address_of(url)}: the name {url.host} is not known ({error})")
+            unknown.may_have_started = False
+            raise unknown from None
+
+    def keep(self) -> None:
+        """Keep clients and their connections for runs in this event loop, until every keeper dropped them."""
+        if not self._keepers:
+            self._loop = anyio.lowlevel.current_token().native_token
+        self._keepers += 1
+
+    async def drop(self) -> None:
+        """Close the kept clients, if there is no other keeper; those in use are closed by their runs."""
+        self._keepers = max(0, self._keepers - 1)
+        while self._idle and not self._keepers:
+            await self._idle.pop().__aexit__()
+
+    @property
+    def _is_keeping(self) -> bool:
+        return self._keepers > 0 and self._loop is anyio.lowlevel.current_token().native_token
+
+    def _made(self) -> httpx.AsyncClient:
+        try:
+            if callable(self._given):
+                return as_client(self._given())
+            _check_proxies()
+            http2 = _HAS_HTTP2 and not self._is_keeping
+            made = httpx.AsyncClient(verify=_ssl_context(has_tls=self._has_tls), cookies=_NoCookies(), http2=http2)
+        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+            raise UsageError(f"the HTTP client cannot be made: {_reason(error)}") from None
+        self._fresh.add(made)
+        return made
+
+
+class _NoCookies(CookieJar):
+    """A jar that stays empty: no cookie is carried from one run to another (SEC-9)."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Ignore the cookies of a response."""
+
+
+@lru_cache(maxsize=2)
+def _ssl_context(*, has_tls: bool) -> ssl.SSLContext:
+    """Return the settings of TLS, made once: loading the certificate store takes tens of milliseconds.
+
+    Plain HTTP does without it. No certificate is trusted then, so a connection that wants TLS after all fails.
+    """
+    return httpx.create_ssl_context() if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def can_exist(url: httpx.URL) -> bool:
+    """Return whether there can be a host of that name, with that port."""
+    try:
+        url.raw_host.decode().encode("idna")
+    except UnicodeError:
+        return False
+    is_name = bool(url.host) and ("%" not in url.host or ":" in url.host)
+    return is_name and 0 < (1 if url.port is None else url.port) < _PORTS
+
+
+def _check_proxies() -> None:
+    """Look at proxies before httpx does, which takes some that nothing can connect to."""
+    for kind, address in getproxies().items():
+        if kind in PROXIES and not can_exist(httpx.URL(address if "://" in address else f"http://{address}")):
+            raise ValueError("no such host or port can exist")
+
+
+def _reason(error: Exception) -> str:
+    """Return the setting that is wrong, without addresses: there may be a password in one."""
+    match error:
+        case OSError():
+            named = " and ".join(f"{name}={os.environ[name]}" for name in _CERTIFICATES if name in os.environ)
+            return f"certificates cannot be loaded ({error}); check {named or 'the file that verify= names'}"
+        case ImportError():
+            return f"{error} Or unset the variable ALL_PROXY, HTTP_PROXY or HTTPS_PROXY that names the proxy"
+        case _:
+            what = str(error).partition(":")[0].partition(" URL")[0]
+            return f"a proxy cannot be used ({what}); correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY"
+
+
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+"""Variables of the environment that name files for TLS."""

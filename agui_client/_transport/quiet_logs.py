@@ -1,0 +1,40 @@
+"""Log records of HTTP libraries about our requests, without queries of addresses and without headers (SEC-9)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from agui_client._transport.response import address_of
+
+_IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
+_PARTS = ("http11", "http2", "proxy", "socks")
+
+
+@contextmanager
+def quiet_logs() -> Generator[None]:
+    """Leave secrets out of what HTTP libraries log in the block; records of other requests stay as they are."""
+    token = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(token)
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Change one record; drop those about the compression of headers."""
+    if _IS_OURS.get():
+        args = record.args if isinstance(record.args, tuple) else ()
+        record.args = tuple(address_of(each) if type(each).__name__ == "URL" else each for each in args)
+        # httpcore writes the headers of a response there.
+        record.msg = str(record.msg).partition(" return_value=")[0]
+    return not (_IS_OURS.get() and record.name.startswith("hpack"))
+
+
+for _version in ("", "2"):
+    for _name in (f"httpx{_version}", *(f"httpcore{_version}.{part}" for part in _PARTS)):
+        logging.getLogger(_name).addFilter(_without_secrets)
+for _name in ("hpack.hpack", "hpack.table"):
+    logging.getLogger(_name).addFilter(_without_secrets)

@@ -1,0 +1,111 @@
+"""Settings that cannot work are our errors and say what to change: proxies, certificates, names of hosts."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from typing import Any
+
+import httpx
+import pytest
+
+from agui_client import AGUIError, ConnectError, HttpAgent, UsageError
+from agui_client.testing import Reply, serve_bytes, sse, text, turn
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "s3cr3t"
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+async def failure_at(url: str, **settings: Any) -> AGUIError:
+    with pytest.raises(AGUIError) as caught:
+        await HttpAgent(url, **settings).run_agent("Hi")
+    assert SECRET not in repr(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    "proxy", [f"gopher://ada:{SECRET}@proxy:1", f"http://ada:{SECRET}@proxy:port", "http://[::", f"http://[{SECRET}]"]
+)
+async def test_a_proxy_that_cannot_be_one_names_the_variables(
+    proxy: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+    error = await failure_at("http://agent.test/")
+    assert type(error) is UsageError
+    assert variable in str(error)
+
+
+async def test_a_port_that_no_proxy_has_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:99999")
+    error = await failure_at("http://agent.test/")
+    assert isinstance(error, UsageError | ConnectError)
+    assert "proxy" in str(error)
+
+
+async def test_a_socks_proxy_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    error = await failure_at("http://agent.test/")
+    assert type(error) is UsageError
+    assert "httpx[socks]" in str(error)
+    assert "ALL_PROXY" in str(error)
+
+
+async def test_a_proxy_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    error = await failure_at("http://agent.test/", retry=0)
+    assert type(error) is ConnectError
+    assert "nothing listens there, or at the proxy of HTTP_PROXY" in str(error)
+
+
+async def test_a_certificate_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agui_client._transport import clients
+
+    clients._ssl_context.cache_clear()
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+    error = await failure_at("https://agent.test/")
+    assert type(error) is UsageError
+    assert "SSL_CERT_FILE=/no/such/file" in str(error)
+
+
+async def test_a_client_that_cannot_be_made_is_a_usage_error() -> None:
+    def make() -> httpx.AsyncClient:
+        return httpx.AsyncClient(verify=ssl.create_default_context(cafile="/no/such/file"))
+
+    error = await failure_at("http://agent.test/", http_client=make)
+    assert type(error) is UsageError
+    assert "certificates cannot be loaded" in str(error)
+
+
+NO_HOSTS = ["http://a..b/", "http://.b/", "http://a b/", f"http://{'a' * 64}.b/", f"http://{'a' * 300}/", "http://%/"]
+
+
+@pytest.mark.parametrize("url", NO_HOSTS)
+async def test_a_host_that_cannot_be_one_is_refused_at_once(url: str) -> None:
+    with pytest.raises(UsageError, match="the agent's url"):
+        HttpAgent(url)
+    with pytest.raises(UsageError, match="the agent's url"):
+        HttpAgent("http://agent.test/", connect_url=url)
+
+
+@pytest.mark.parametrize("url", [*NO_HOSTS, "http://[::", "//host:99999/", "foo:bar", "http:///x", "/a\x01"])
+async def test_a_redirect_to_no_address_is_our_error(url: str) -> None:
+    with serve_bytes(Reply(status=307, headers={"Location": url})) as server:
+        await failure_at(server.url)
+        assert len(server.requests) == 1
+
+
+async def test_an_address_behind_a_block_works_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve_bytes(sse(turn(text("Hi.")))) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        assert (await HttpAgent("http://nowhere.invalid/").run_agent("Hi")).text == "Hi."

@@ -1,0 +1,88 @@
+"""What a newcomer sees when a server is not as expected: the cause first, what to do, and few lines of traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from agui_client import AGUIError, ConnectError, HttpAgent, HTTPStatusError, UnexpectedContentTypeError
+from agui_client.testing import Reply, serve_bytes, sse, text, turn
+
+_LINES = 25
+
+
+def _looped(agent: HttpAgent) -> None:
+    with agent.stream_sync("Hi") as run:
+        for _ in run:
+            pass
+
+
+async def _iterated(agent: HttpAgent) -> None:
+    async with agent.stream("Hi") as run:
+        async for _ in run:
+            pass
+
+
+WAYS: dict[str, Callable[[HttpAgent], object]] = {
+    "run_agent": lambda agent: asyncio.run(agent.run_agent("Hi")),
+    "stream": lambda agent: asyncio.run(_iterated(agent)),
+    "run_agent_sync": lambda agent: agent.run_agent_sync("Hi"),
+    "stream_sync": _looped,
+}
+
+
+def gone() -> str:
+    """An address at which nothing listens."""
+    with serve_bytes(b"") as server:
+        return server.url
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_a_server_that_is_down_is_said_first_and_briefly(way: Callable[[HttpAgent], object]) -> None:
+    url = gone()
+    with pytest.raises(ConnectError) as caught:
+        way(HttpAgent(url, retry=0))
+    assert str(caught.value) == f"no connection to {url}: nothing listens there; is the agent running?"
+    shown = "".join(traceback.format_exception(caught.value)).splitlines()
+    assert len(shown) <= _LINES
+    assert "httpx" not in "".join(shown)
+
+
+@pytest.mark.parametrize("verb", ["await agent.run_agent('Hi')", "agent.run_agent_sync('Hi')"])
+def test_in_ipython_only_the_cell_is_shown(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell: Any = InteractiveShell.instance()
+    try:
+        shell.run_cell(f"from agui_client import HttpAgent\nagent = HttpAgent({gone()!r}, retry=0)\n{verb}\n")
+    finally:
+        InteractiveShell.clear_instance()
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) <= _LINES
+    assert verb in "".join(shown)
+    assert "nothing listens there" in shown[-1]
+
+
+FAULTS = {
+    "404": (Reply([b"no"], status=404), HTTPStatusError, r"answered 404 Not Found; is this the address .*\?: no$"),
+    "HTML": (
+        Reply([b"<html>\n"], content_type="text/html"),
+        UnexpectedContentTypeError,
+        r"answered 200 OK with text/html .*; is this the agent's address\? The body starts: '<html>",
+    ),
+    "cut": (
+        Reply([sse(turn(text("Hi")))[:200]], end="reset"),
+        AGUIError,
+        r"^the run was cut off, as the connection to \S+ broke: .*what arrived is kept",
+    ),
+}
+
+
+@pytest.mark.parametrize(("reply", "kind", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_what_happened_comes_first_then_what_to_do(reply: Reply, kind: type[AGUIError], message: str) -> None:
+    with serve_bytes(reply) as server, pytest.raises(kind, match=message) as caught:
+        HttpAgent(server.url).run_agent_sync("Hi")
+    assert len("".join(traceback.format_exception(caught.value)).splitlines()) <= _LINES + 5
