@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import pairwise
@@ -26,7 +27,7 @@ _HEAVY = ("ipywidgets", "opentelemetry", "prompt_toolkit", "reactivex", "rich", 
 _NAMESPACES = ("agui_client", "agui_client.notebook", "agui_client.terminal", "agui_client.testing")
 _ROOMS = (
     ("errors",),
-    ("_concurrency",),
+    ("_concurrency", "_field_docs"),
     ("_protocol",),
     ("_transport",),
     ("messages",),
@@ -312,6 +313,20 @@ def test_every_public_name_of_ours_has_a_docstring(namespace: str) -> None:
     documented = _documented()
     public: list[str] = importlib.import_module(namespace).__all__
     assert [name for name in public if not documented.get(name, True)] == []
+
+
+@pytest.mark.parametrize("namespace", ["agui_client", "agui_client.types"])
+def test_help_shows_the_docstring_of_every_field_of_a_public_record(namespace: str) -> None:
+    module = importlib.import_module(namespace)
+    public = [getattr(module, name) for name in getattr(module, "__all__", vars(module))]
+    records = [each for each in public if isinstance(each, type) and is_dataclass(each)]
+    silent = [
+        f"{record.__name__}.{field.name}"
+        for record in records
+        for field in fields(record)
+        if not inspect.getdoc(getattr(record, field.name))
+    ]
+    assert (len(records) > 7, silent) == (True, [])
 
 
 def test_every_module_has_a_docstring() -> None:

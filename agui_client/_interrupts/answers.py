@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, cast
 from ag_ui.core import Interrupt, ResumeEntry
 from pydantic import BaseModel, TypeAdapter
 
+from agui_client._field_docs import documented
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
@@ -34,6 +35,7 @@ REASON = ("reason", "message")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Resolve:
     """Answers an interrupt."""
@@ -47,6 +49,7 @@ class Resolve:
         check_metadata(self.metadata)
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """Abandons an interrupt: the agent goes on without an answer."""

@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
+from agui_client._field_docs import documented
 
+
+@documented
 @dataclass(frozen=True, slots=True)
 class UnrecognizedEvent:
     """An event as JSON, before validation: one that the 1.0 models cannot represent, or that is not validated yet.

@@ -6,6 +6,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
+from agui_client._field_docs import documented
 from agui_client.errors import printable
 
 _logger = logging.getLogger("agui_client")
@@ -15,6 +16,7 @@ _REST_MESSAGE = f"more than {_MAX_KINDS} kinds of warnings; the rest is only cou
 _POSITION = re.compile(r"/\d+(?=/|$)")
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ProtocolWarning:
     """A deviation from the protocol that the client tolerated and that a developer should know about."""

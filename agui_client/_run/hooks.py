@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from agui_client._field_docs import documented
+
 if TYPE_CHECKING:
     from ag_ui import core
     from ag_ui.core import Message, RunAgentInput, ToolCall
@@ -27,6 +29,7 @@ UNSET: Final = Unset()
 """Stands for "not given" where None is a value."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """A change that a hook asks for. In a hook of an event it takes effect before the event does."""

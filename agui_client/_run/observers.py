@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
+from agui_client._field_docs import documented
 from agui_client._run.hooks import overriding
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agui_client")
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """The end of one run."""

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agui_client._field_docs import documented
+
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
@@ -23,6 +25,7 @@ CURRENT_SCOPE: ContextVar[RunScope | None] = ContextVar("agui_client.run", defau
 """The run that the running code belongs to."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
     """An agent as observers of its runs see it."""
@@ -37,6 +40,7 @@ class AgentInfo:
     """The address of a remote agent, without user, password and query; None for one in this process."""
 
 
+@documented
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class RunScope:
     """One run of a call."""

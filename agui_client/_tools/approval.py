@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ag_ui.core import Message, Tool
 
+from agui_client._field_docs import documented
 from agui_client._protocol.schema import is_object
 from agui_client.errors import UsageError, sendable
 
@@ -29,6 +30,7 @@ def check_metadata(metadata: object) -> None:
         raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Approve:
     """Approves a tool call, with its arguments or with edited ones."""
@@ -44,6 +46,7 @@ class Approve:
             raise UsageError(f"Approve takes the arguments by their names, not {self.arguments!r}")
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Deny:
     """Refuses a tool call; the agent gets the reason."""
@@ -60,6 +63,7 @@ class Deny:
         object.__setattr__(self, "reason", sendable(self.reason))
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A tool call that waits for approval."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from ag_ui.core import Message, ToolMessage
 
 from agui_client._concurrency import LoopThread
+from agui_client._field_docs import documented
 
 MOST_REPORTS = 100
 """The number of progress reports that are kept of one execution."""
@@ -19,6 +20,7 @@ ToolStatus = Literal["waiting", "running", "succeeded", "failed", "denied", "tim
 """The stage of a tool's execution; "waiting" is for approval, or for its turn."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class BoundCall:
     """A tool call with arguments that were checked; an approval executes the very object that was shown."""
@@ -33,6 +35,7 @@ class BoundCall:
     """Anything that the toolset wants to find here when the call is executed."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ToolExecution:
     """The execution of one tool call, as it was at one moment."""
@@ -57,6 +60,7 @@ class ToolExecution:
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolContext:
     """The circumstances of a tool call; a function gets them as its first parameter if that is `ctx: ToolContext`."""

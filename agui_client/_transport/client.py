@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 import httpx
 
+from agui_client._field_docs import documented
 from agui_client._transport.clients import Clients, can_exist
 from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.given_client import ClientSource
@@ -33,6 +34,7 @@ AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
 """Any `httpx.Auth`, or (user, password) for HTTP basic."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One POST of a run, and its outcome."""

@@ -19,6 +19,8 @@ import anyio
 import anyio.lowlevel
 import httpx
 
+from agui_client._field_docs import documented
+
 if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
 
@@ -29,6 +31,7 @@ SECRET_VALUE = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
 
 
+@documented
 @dataclass(frozen=True, slots=True)
 class ResponseInfo:
     """The HTTP response that carried a run."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypeGuard
 
+from agui_client._field_docs import documented
 from agui_client.errors import UsageError
 
 
+@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """The longest waits of a run, in seconds; None waits for ever.
