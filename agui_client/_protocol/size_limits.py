@@ -62,16 +62,19 @@ def weight(value: object, most: int) -> int:
     Returns:
         The weight if it is at most `most`, and some larger number otherwise.
     """
-    total = 0
-    waiting = [value]
+    total, waiting = 10, [value]
     while waiting and total <= most:
         each = waiting.pop()
-        total += 10
         if isinstance(each, str):
             total += len(each)
         elif is_object(each):
-            total += sum(map(len, map(str, each)))
-            waiting.extend(each.values())
+            total += 10 * len(each)
+            # Before its members are gone through, which may be a million.
+            if total <= most:
+                total += sum(map(len, map(str, each)))
+                waiting.extend(each.values())
         elif is_array(each):
-            waiting.extend(each)
+            total += 10 * len(each)
+            if total <= most:
+                waiting.extend(each)
     return total

@@ -253,6 +253,73 @@ def test_a_long_path_is_told_in_part() -> None:
     assert len(refusal({}, {"op": "copy", "from": "/a" * 5_000, "path": "/b" * 5_000})) < 600
 
 
+# --- patches that go through much again and again
+
+
+MUCH: Any = {"a": [{"k": 1}] * 20_000, "b": {"c": {}}}
+AGAIN: dict[str, list[list[dict[str, Any]]]] = {
+    "moves": [[{"op": "move", "from": "/a", "path": "/b/c/a"}], [{"op": "move", "from": "/b/c/a", "path": "/a"}]],
+    "copies": [[{"op": "copy", "from": "/a", "path": "/x"}], [{"op": "remove", "path": "/x"}]],
+    "copies that fail": [[{"op": "copy", "from": "/a", "path": "/x"}, {"op": "test", "path": "/b", "value": 1}]],
+}
+
+
+def outcomes(document: Document, patches: list[list[dict[str, Any]]], times: int) -> list[str]:
+    """What became of each patch: nothing is said of one that applied."""
+    events = [StateDeltaEvent.model_validate({"delta": operations}).delta for operations in patches]
+    said: list[str] = []
+    for index in range(times):
+        try:
+            document.patch(events[index % len(events)])
+        except PatchFailed as failure:
+            said.append(str(failure))
+        else:
+            said.append("")
+    return said
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("name", AGAIN)
+def test_one_large_value_is_copied_and_moved_a_few_times_and_not_for_ever(name: str) -> None:
+    document = Document(MUCH, is_private=False)
+    said = outcomes(document, AGAIN[name], 200)
+    much = [each for each in said if each.endswith("the copies and moves go through too much")]
+    assert said.index(much[0]) > 10
+    assert len(much) > 50
+    # What comes later has room again, the sooner the less it goes through.
+    little: list[dict[str, Any]] = [{"op": "add", "path": "/later", "value": 1}]
+    assert set(outcomes(document, [little], 400)) == {""}
+    assert outcomes(document, [[{"op": "copy", "from": "/a", "path": "/y"}]], 1) == [""]
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_what_lies_side_by_side_is_moved_as_often_as_one_likes() -> None:
+    there, back = {"op": "move", "from": "/a", "path": "/z"}, {"op": "move", "from": "/z", "path": "/a"}
+    assert set(outcomes(Document(MUCH), [[there], [back]], 2_000)) == {""}
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_small_parts_of_a_large_document_are_copied_and_moved_as_often_as_one_likes() -> None:
+    patches = [
+        [{"op": "copy", "from": "/a/0", "path": "/b/c/x"}],
+        [{"op": "move", "from": "/b/c/x", "path": "/b/c/y/-"}],
+    ]
+    document = Document({**MUCH, "b": {"c": {"y": []}}})
+    assert set(outcomes(document, patches, 4_000)) == {""}
+    assert len(document.look()["b"]["c"]["y"]) == 2_000
+
+
+@pytest.mark.requirement("SNAP-2")
+def test_a_large_value_that_was_taken_away_makes_room_for_copies() -> None:
+    document = Document({"a": ["x" * 1_000_000] * 8, "b": ["y" * 1_000_000], "c": []})
+    to_c = [{"op": "copy", "from": "/b", "path": "/c/-"}]
+    assert "too large" in outcomes(document, [to_c], 3)[-1]
+    assert outcomes(document, [[{"op": "remove", "path": "/a"}], to_c], 4) == [""] * 2 + [
+        "operation 0 (remove '/a'): the path fits nothing in the current value",
+        "",
+    ]
+
+
 # --- events
 
 
