@@ -7,11 +7,11 @@ It pulls, so that back-pressure is the socket's, and has no task of its own. Asy
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from threading import Event
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from ag_ui.core import RunFinishedCancelledOutcome, ToolCallResultEvent
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agui_client")
 # Looking up the member of an enum, or its truth, costs a tenth of what an event may.
 _NO_CHANGE = Change.NONE
+_TURN_SECONDS = 0.03
+"""The longest time between two turns of the event loop, if one event takes no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Engine:
         """The conversation."""
         self.warnings = WarningLog()
         """The log of the call's warnings."""
-        self.started_at = time.perf_counter()
+        self.started_at = perf_counter()
         """`time.perf_counter()` when the call was made."""
         self.ended_at: float | None = None
         """`time.perf_counter()` when the latest run ended."""
@@ -215,7 +217,7 @@ class Engine:
             while True:
                 try:
                     failure: Exception | None = None
-                    pipeline, source = self.pipeline, await self._begin_run()
+                    pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
                     while source and not self.stop.is_set() and (batch := await source.read()) is not None:
                         for wire_event in batch:
                             if subscribers.members:
@@ -228,6 +230,9 @@ class Engine:
                                     yield event
                             if self.stop.is_set():
                                 break
+                            if perf_counter() > turn_at:
+                                await self._loop.call(source.pause)
+                                turn_at = perf_counter() + _TURN_SECONDS
                     self._has_come_to_end = not self.stop.is_set()
                     failure = None if self.is_aborted else verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:
@@ -349,7 +354,7 @@ class Engine:
         Raises:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
-        setup, self._is_run_over, self.ended_at = self.setup, True, time.perf_counter()
+        setup, self._is_run_over, self.ended_at = self.setup, True, perf_counter()
         if self._source is not None:
             failure = await self._try(self._source.aclose(), failure)
         self.is_aborted = self.is_aborted and not self.outcome.is_terminal
@@ -423,12 +428,8 @@ class Engine:
     async def _answer_run(self) -> _Answers:
         """Have tools and people answer what a run left, as far as they can."""
         outcome, answer = self.outcome.outcome, self.setup.answer
-        if (
-            self.setup.is_replay
-            or self.stop.is_set()
-            or outcome is None
-            or isinstance(outcome, RunFinishedCancelledOutcome)
-        ):
+        has_no_outcome = outcome is None or isinstance(outcome, RunFinishedCancelledOutcome)
+        if has_no_outcome or self.setup.is_replay or self.stop.is_set():
             return _Answers()
         if answer is None and not any(tool.toolset for tool in self._tools.offered.values()):
             return _Answers()

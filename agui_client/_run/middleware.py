@@ -69,6 +69,12 @@ class RunSource(Source):
         """Return the next events."""
         return await self._source.read()
 
+    async def pause(self) -> None:
+        """Let the event loop have its turn, and see to it that every request has time left."""
+        await self._source.pause()
+        for request in self._scope.requests:
+            await request.pause()
+
     def interrupt(self) -> bool:
         """End the iteration now, even in the middle of a wait."""
         was_waiting = self._source.interrupt()

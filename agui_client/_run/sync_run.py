@@ -243,6 +243,10 @@ class _PortalSource(Source):
             raise batch
         return batch
 
+    async def pause(self) -> None:
+        """Let the requests see to it that they have time left; called in the loop's thread."""
+        await self._source.pause()
+
     def interrupt(self) -> bool:
         """End the iteration now; called in the loop's thread."""
         self._space.set()

@@ -83,6 +83,12 @@ class HttpSource(Source):
             self._clock.fail(error)
         return self._finish()
 
+    async def pause(self) -> None:
+        """Let the event loop have its turn, and see to it that the run has time left."""
+        await super().pause()
+        if not self.is_interrupted and self._body is not None and self._clock.left <= 0:
+            self._clock.give_up()
+
     def interrupt(self) -> bool:
         """Stop reading now, even in the middle of a wait; if nothing waits, the connection is closed at once."""
         self.is_interrupted = True

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, cast
 
+import anyio.lowlevel
 from ag_ui.core import ActivitySnapshotEvent, StateSnapshotEvent
 
 from agui_client._protocol.events import WireEvent
@@ -36,6 +37,14 @@ class Source(ABC, AsyncIterator[WireEvent]):
             The events that arrived together, at least one; None at the end, or after an interrupt. They are decoded as
             they are iterated, which may happen in another thread, and raises a `ProtocolError` at a broken one.
         """
+
+    async def pause(self) -> None:
+        """Let the event loop have its turn between events that arrived together.
+
+        Raises:
+            RunTimeoutError: The run took too long.
+        """
+        await anyio.lowlevel.checkpoint()
 
     @abstractmethod
     def interrupt(self) -> bool:

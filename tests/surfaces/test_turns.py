@@ -1,0 +1,103 @@
+"""Between the events of one read the event loop has its turn: other tasks go on, time-outs and aborts are seen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+import anyio.lowlevel
+import pytest
+from ag_ui.core import (
+    Event,
+    RunAgentInput,
+    RunFinishedEvent,
+    RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+)
+
+from agui_client import AbstractAgent, FunctionAgent, Timeouts
+from agui_client.errors import RunTimeoutError
+from agui_client.testing import events_of, sse, text, turn
+from agui_client.types import Next
+from support.bodies import memory_agent
+
+DELTAS = 60_000
+"""More than are processed in a tenth of a second."""
+PIECES = events_of(sse(turn(text("a", message_id="message-1"))))
+BURST = b"".join([*PIECES[:2], PIECES[2] * DELTAS, *PIECES[3:]])
+"""A long text that arrives in one read."""
+
+
+async def passing_on(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+    async for event in following(input):
+        yield event
+
+
+async def telling(input: RunAgentInput) -> AsyncIterator[Event]:
+    """A long text from this process, without a wait in between."""
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield TextMessageStartEvent(message_id="message-1")
+    for _ in range(DELTAS):
+        yield TextMessageContentEvent(message_id="message-1", delta="a")
+    yield TextMessageEndEvent(message_id="message-1")
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+AGENTS: dict[str, Callable[[], AbstractAgent]] = {
+    "over HTTP": lambda: memory_agent(BURST),
+    "over HTTP with middleware": lambda: memory_agent(BURST).use(passing_on),
+    "in this process": lambda: FunctionAgent(telling),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", AGENTS)
+async def test_other_tasks_go_on_while_the_events_of_one_read_are_processed(name: str) -> None:
+    turns = 0
+
+    async def go_on() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as others:
+        others.start_soon(go_on)
+        async with AGENTS[name]().stream("Hi") as run:
+            seen = [turns async for event in run if isinstance(event, TextMessageContentEvent)]
+        others.cancel_scope.cancel()
+    assert len(seen) == DELTAS
+    assert len(set(seen)) > 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", AGENTS)
+async def test_another_task_aborts_a_run_in_the_middle_of_a_read(name: str) -> None:
+    agent = AGENTS[name]()
+    begun = anyio.Event()
+
+    async def abort() -> None:
+        await begun.wait()
+        agent.abort_run()
+
+    async with anyio.create_task_group() as others:
+        others.start_soon(abort)
+        async with agent.stream("Hi") as run:
+            async for event in run:
+                if isinstance(event, TextMessageContentEvent):
+                    begun.set()
+            result = await run.result()
+    assert result.aborted
+    assert 0 < len(result.text) < DELTAS
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("middleware", [[], [passing_on]], ids=["none", "middleware"])
+async def test_a_run_takes_too_long_in_the_middle_of_a_read(middleware: list[object]) -> None:
+    agent = memory_agent(BURST, timeout=Timeouts(total=0.05)).use(*middleware)
+    with pytest.raises(RunTimeoutError) as caught:
+        await agent.run_agent("Hi")
+    assert caught.value.partial is not None
+    assert 0 < len(caught.value.partial.text) < DELTAS
