@@ -230,7 +230,7 @@ class EventOrderError(ProtocolError):
 
 
 class StreamTooLargeError(ProtocolError):
-    """One frame is larger than `max_event_bytes`."""
+    """One frame is larger than `max_event_bytes`, or a run brings more than `max_run_bytes`."""
 
 
 class IncompleteRunError(ProtocolError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, AuthSource, Request, Transport
+from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
 from agui_client._transport.given_client import ClientSource
 from agui_client._transport.retry import RetryPolicy
@@ -50,6 +50,7 @@ class HttpAgent(AbstractAgent):
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
             than 1.0; the input is turned into a shape that it understands (VER-5).
         max_event_bytes: The largest event that is accepted, in bytes.
+        max_run_bytes: The most bytes that a run may bring, counted after decompression; None for no bound.
         options: See `AgentOptions`.
 
     Raises:
@@ -70,6 +71,7 @@ class HttpAgent(AbstractAgent):
         connect_url: str | None = None,
         max_protocol_version: str | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
         **options: Unpack[AgentOptions],
     ) -> None:
         super().__init__(**options)
@@ -88,6 +90,7 @@ class HttpAgent(AbstractAgent):
             retry=retry,
             http_client=http_client,
             max_event_bytes=max_event_bytes,
+            max_run_bytes=max_run_bytes,
         )
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
 

@@ -21,6 +21,7 @@ from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
 
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
+DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
 _FIXED_HEADERS = {
     "accept": EVENT_STREAM,
     "accept-encoding": ACCEPTED,
@@ -90,6 +91,7 @@ class Transport:
         retry: The rules for trying again.
         http_client: A client to use instead, or a function that makes one for each run.
         max_event_bytes: The largest frame that is accepted, in bytes.
+        max_run_bytes: The most bytes that one response may bring, counted after decompression; None for no bound.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Transport:
         retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+        max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
     ) -> None:
         self.url = _checked(url)
         """The agent's address, a user and password included."""
@@ -110,6 +113,8 @@ class Transport:
         """The rules for trying again."""
         self.max_event_bytes = max_event_bytes
         """The largest frame that is accepted, in bytes."""
+        self.max_run_bytes = max_run_bytes
+        """The most bytes that one response may bring, counted after decompression; None for no bound."""
         self._auth = _auth_of(auth)
         self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
         """The HTTP clients, shared with clones."""

@@ -19,7 +19,7 @@ from agui_client._transport.delivery import Delivery
 from agui_client._transport.response import Body, ResponseInfo
 from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
-from agui_client.errors import AGUIError
+from agui_client.errors import AGUIError, StreamTooLargeError
 
 
 class HttpSource(Source):
@@ -38,6 +38,7 @@ class HttpSource(Source):
         """Seconds from the first attempt to the headers of the accepted response; None before they arrive."""
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
+        self._received = 0
         self._stack = AsyncExitStack()
         self._clock: Clock
         self._delivery: Delivery | None = None
@@ -72,6 +73,7 @@ class HttpSource(Source):
                 if chunk is None:
                     clock.give_up()
                 self._shut_if_interrupted()
+                self._count(chunk)
                 if frames := self._framer.feed(chunk):
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
@@ -98,6 +100,14 @@ class HttpSource(Source):
         if not was_waiting:
             self._shut_if_interrupted()
         return was_waiting
+
+    def _count(self, chunk: bytes) -> None:
+        self._received += len(chunk)
+        most = self._transport.max_run_bytes
+        if most is not None and self._received > most:
+            what = f"the run brought {self._received} bytes, which exceeds max_run_bytes={most}"
+            advice = "raise that option, or give None, if the agent really sends as much"
+            raise StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
 
     def _shut_if_interrupted(self) -> None:
         """Close the connection at once; an interrupt finds no wait to cancel when the chunk has just come."""

@@ -77,7 +77,7 @@ SETTLED = (
     ),
     Requirement(
         "SET-15",
-        "A frame larger than max_event_bytes raises StreamTooLargeError.",
+        "A frame over max_event_bytes, or a run that brings more than max_run_bytes, raises StreamTooLargeError.",
         "design",
     ),
     Requirement(

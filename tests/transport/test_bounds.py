@@ -116,6 +116,29 @@ async def test_a_frame_is_measured_as_it_is_unpacked() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("SET-15")
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+async def test_a_run_brings_no_more_than_it_may(is_packed: bool) -> None:
+    pieces = events_of(BODY)
+    much = b"".join([*pieces[:2], pieces[2] * 20_000, *pieces[3:]])
+    sent = gzip.compress(much) if is_packed else much
+    coding = "gzip" if is_packed else "identity"
+
+    def agent(max_run_bytes: int | None) -> HttpAgent:
+        chunks = [sent[at : at + 10_000] for at in range(0, len(sent), 10_000)]
+        return memory_agent(make=lambda: response(Body(chunks), content_encoding=coding), max_run_bytes=max_run_bytes)
+
+    whole = (await agent(None).run_agent("Hi")).text
+    assert (await agent(len(much)).run_agent("Hi")).text == whole
+    too_large = rf"the run brought \d+ bytes, which exceeds max_run_bytes={len(much) // 2}; raise that option"
+    with pytest.raises(StreamTooLargeError, match=too_large) as caught:
+        await agent(len(much) // 2).run_agent("Hi")
+    assert caught.value.partial is not None
+    assert whole.startswith(caught.value.partial.text)
+    assert len(caught.value.partial.text) < len(whole)
+
+
+@pytest.mark.anyio
 async def test_a_packed_body_without_end_can_be_left() -> None:
     bomb = packed(b"\n")
     begun, reads, heard = anyio.Event(), list[int](), list[int]()
