@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ag_ui.core import Event, RunFinishedEvent
@@ -28,6 +29,13 @@ _TOO_DEEP = "nests deeper than any event should"
 _validate = VALIDATOR.validate_json
 
 
+@dataclass(frozen=True, slots=True)
+class _Half:
+    text: str
+    owner: str | None
+    lane: object
+
+
 class Decoder:
     """Turns frame data into events, one for one.
 
@@ -38,8 +46,8 @@ class Decoder:
     def __init__(self, warnings: WarningLog) -> None:
         self._warnings = warnings
         # A producer that slices text by UTF-16 units may split an emoji over two deltas (STREAM-2). Each half is valid
-        # JSON, but no Python string should contain one: the first is stored by the id of its message or tool call.
-        self._halves: dict[object, str] = {}
+        # JSON, but no Python string should contain one: the first is stored by its item's id, and by its lane.
+        self._halves: dict[object, _Half] = {}
 
     def feed(self, data: str) -> WireEvent:
         """Decode one frame.
@@ -105,19 +113,34 @@ class Decoder:
 
     def _mend(self, event: dict[str, Any], data: str) -> bool:
         """Join a character whose halves came in two deltas; return whether the event is free of halves now."""
-        owner = event.get("messageId") or event.get("toolCallId")
-        first = self._halves.pop(owner, "")
+        owner = _text_in(event, "messageId") or _text_in(event, "toolCallId")
+        # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
+        lane = (event["type"], _text_in(event, "subagentRunId")) if event["type"].endswith("_CHUNK") else owner
+        first = self._other_half(owner, lane)
         if not first and not _ESCAPE.search(data):
             return True
         delta = event.get("delta")
         if isinstance(delta, str):
             delta = (first + delta).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
             if delta and "\ud800" <= delta[-1] <= "\udbff":
-                delta, self._halves[owner] = delta[:-1], delta[-1]
+                delta, half = delta[:-1], _Half(delta[-1], owner, lane)
+                self._halves[lane] = self._halves[owner or lane] = half
             event["delta"] = delta
         elif first:
             return False
         return is_text(json.dumps(event, ensure_ascii=False))
+
+    def _other_half(self, owner: str | None, lane: object) -> str:
+        """Take the half that waits for an event of this item, or of this lane if either names no item."""
+        half = self._halves.get(owner) if owner else None
+        if half is None:
+            half = self._halves.get(lane)
+            if half is None or (owner and half.owner):
+                return ""
+        for key in (half.owner, half.lane):
+            if self._halves.get(key) is half:
+                del self._halves[key]
+        return half.text
 
     def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
         latest = self._warnings.event_index
@@ -135,6 +158,11 @@ def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:
         return False
     # The ids of interrupts are compared by the validator (INT-2).
     return not (type(event) is RunFinishedEvent and event.outcome) and conforms(event, has_nulls=has_nulls)
+
+
+def _text_in(event: Mapping[str, Any], name: str) -> str | None:
+    value = event.get(name)
+    return value if isinstance(value, str) else None
 
 
 def _is_lifted_too_deep(fields: Mapping[str, Any]) -> bool:

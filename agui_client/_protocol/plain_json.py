@@ -143,6 +143,8 @@ def _schema(shape: schema.Shape) -> CoreSchema:
             return core_schema.literal_schema([value])
         case schema.Choice(values=values):
             return core_schema.literal_schema(sorted(values))
+        case schema.Integer():
+            return core_schema.int_schema()
         case schema.Anything() | schema.OpenObject():
             return _read_by(_checked)
         case _:

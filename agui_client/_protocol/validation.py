@@ -19,10 +19,19 @@ from pydantic import ValidationError
 
 from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
-from agui_client._protocol.plain_json import members_as_json
+from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import LONGEST_PATH, Refusal, pointer, refusals_of, sentences, shortened, summary
-from agui_client._protocol.schema import EVENT_MODELS, Items, Record, Shape, TextOrItems, Variants, is_array, is_object
-from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
+from agui_client._protocol.schema import (
+    EVENT_MODELS,
+    Items,
+    Record,
+    Shape,
+    TextOrItems,
+    Variants,
+    is_array,
+    is_object,
+    is_text,
+)
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
@@ -173,11 +182,22 @@ _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
     and not any(isinstance(slot.shape, Items | TextOrItems | Record | Variants) for slot in structure.slots.values())
 }
 """Strict validation of the classes without objects of the protocol inside, which sees all that can be wrong there."""
-_STORED: dict[type[BaseEvent], str] = {core.StateSnapshotEvent: "snapshot", core.ActivitySnapshotEvent: "content"}
-"""The open fields that are stored afterwards; validation does not see how deep they are."""
-
 _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
+
+
+def _can_be_written(event: BaseEvent) -> bool:
+    """Return whether an event whose types are right has whole characters and nothing that JSON cannot hold."""
+    for value in event.__dict__.values():
+        if isinstance(value, str):
+            if not value.isascii() and not is_text(value):
+                return False
+        elif value is not None and not isinstance(value, int):
+            try:
+                write(event)
+            except ValueError:
+                return False
+    return True
 
 
 class Validator:
@@ -209,11 +229,11 @@ class Validator:
             return self._validate(event.type, event.data)
         kind = type(event)
         if (is_valid := _FLAT.get(kind)) is not None:
-            fields = event.__dict__
-            if not event.__pydantic_extra__ and is_valid(fields, strict=True, by_alias=False, by_name=True):
-                stored = _STORED.get(kind)
-                if stored is None or not nests_deeper(fields[stored], DEEPEST_TEXT - 1):
-                    return event
+            is_clean = not event.__pydantic_extra__ and is_valid(
+                event.__dict__, strict=True, by_alias=False, by_name=True
+            )
+            if is_clean and _can_be_written(event):
+                return event
         return self._validate_model(event)
 
     def _validate(self, event_type: str, data: dict[str, Any], like: Any = None) -> Event | None:

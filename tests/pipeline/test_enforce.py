@@ -692,3 +692,40 @@ def test_a_conforming_event_passes_typed_as_the_same_object(data: Wire) -> None:
     warnings = WarningLog()
     assert Validator(warnings).feed(event) is event
     assert warnings.records() == []
+
+
+# Agents of this process
+
+
+HALF = "\ud83d"
+
+
+@pytest.mark.requirement("PROC-6")
+@pytest.mark.parametrize(
+    ("event", "path"),
+    [
+        (TextMessageContentEvent(message_id="m1", delta=f"a{HALF}"), "/delta"),
+        (TextMessageStartEvent(message_id=HALF), "/messageId"),
+        (StateSnapshotEvent(snapshot={"a": [HALF]}), "/snapshot/a/0"),
+        (CustomEvent(name="n", value={"a": HALF}), "/value/a"),
+        (TextMessageContentEvent(message_id="m1", delta="x", metadata={"a": HALF}), "/metadata/a"),
+        (MessagesSnapshotEvent(messages=[UserMessage(id="u1", content=HALF)]), "/messages/0/content"),
+    ],
+)
+def test_half_of_a_character_of_an_agent_in_this_process_is_refused(event: Event, path: str) -> None:
+    with pytest.raises(InvalidEventError, match=f"{path} holds half of a character"):
+        Validator(WarningLog()).feed(event)
+
+
+@pytest.mark.requirement("PROC-6")
+def test_what_json_cannot_hold_is_refused_in_a_state_of_an_agent_in_this_process() -> None:
+    with pytest.raises(InvalidEventError, match="/snapshot/a is of type set, which JSON cannot hold"):
+        Validator(WarningLog()).feed(StateSnapshotEvent(snapshot={"a": {1}}))
+
+
+def test_whole_characters_and_numbers_of_an_agent_in_this_process_pass_as_they_are() -> None:
+    for event in (
+        TextMessageContentEvent(message_id="m1", delta="\N{GRINNING FACE}", timestamp=7),
+        StateSnapshotEvent(snapshot={"a": [1, 2.5, None, "\N{GRINNING FACE}"]}, timestamp=7),
+    ):
+        assert Validator(WarningLog()).feed(event) is event

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from agui_client import DecodeError
+from agui_client import DecodeError, InvalidEventError
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
 
 FACE, HORSE = "\ud83d\ude00", "\ud83d\udc0e"
@@ -34,3 +35,50 @@ def test_halves_of_interleaved_owners_are_joined_each_with_its_own(names: tuple[
 def test_a_second_half_of_another_owner_is_no_character() -> None:
     with pytest.raises(DecodeError, match="half of a character"):
         deltas(("messageId", "1", FACE[0]), ("messageId", "2", FACE[1]))
+
+
+CHUNKS: dict[str, list[dict[str, str]]] = {
+    "only the first names its id": [{"messageId": "1"}, {}],
+    "only the second names its id": [{}, {"messageId": "1"}],
+    "neither names its id": [{}, {}],
+    "both name it, and only one the subagent": [{"messageId": "1", "subagentRunId": "s"}, {"messageId": "1"}],
+    "of a subagent": [{"messageId": "1", "subagentRunId": "s"}, {"subagentRunId": "s"}],
+}
+
+
+def chunk(delta: str, event_type: str = "TEXT_MESSAGE_CHUNK", **fields: str) -> str:
+    return json.dumps({"type": event_type, "delta": delta, **fields})
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_halves_in_two_chunks_are_joined(name: str) -> None:
+    first, second = CHUNKS[name]
+    decoder = Decoder(WarningLog())
+    frames = chunk(f"a{FACE[0]}", **first), chunk("b", subagentRunId="other"), chunk(f"{FACE[1]}c", **second)
+    events = [decoder.feed(frame) for frame in frames]
+    texts = [each.data["delta"] if isinstance(each, UnrecognizedEvent) else each.delta for each in events]  # type: ignore[union-attr]
+    assert texts == ["a", "b", "\N{GRINNING FACE}c"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        chunk(FACE[1], messageId="2"),
+        chunk(FACE[1], subagentRunId="s"),
+        chunk(FACE[1], "REASONING_MESSAGE_CHUNK"),
+        chunk(FACE[1], "TOOL_CALL_CHUNK"),
+    ],
+)
+def test_the_half_of_a_chunk_is_joined_with_no_other_item_s(second: str) -> None:
+    decoder = Decoder(WarningLog())
+    decoder.feed(chunk(FACE[0], messageId="1"))
+    with pytest.raises(DecodeError, match="half of a character"):
+        decoder.feed(second)
+
+
+@pytest.mark.parametrize("name", ["messageId", "subagentRunId"])
+def test_an_id_that_is_no_text_beside_half_a_character_is_malformed(name: str) -> None:
+    fields = {"messageId": "1", name: ["1"]}
+    event = Decoder(WarningLog()).feed(json.dumps({"type": "TEXT_MESSAGE_CHUNK", "delta": FACE[0], **fields}))
+    with pytest.raises(InvalidEventError, match=f"/{name} should be a valid string, got an array"):
+        Validator(WarningLog()).feed(event)

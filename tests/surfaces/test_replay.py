@@ -220,6 +220,31 @@ async def test_a_patch_of_a_state_that_was_not_told_is_warned_about() -> None:
     assert "patches a state that the replay did not send; the local state stays" in result.warnings[0].message
 
 
+NOTES: list[Step] = [
+    patch({"op": "add", "path": "/notes", "value": ["a"]}),
+    patch({"op": "add", "path": "/notes/-", "value": "b"}),
+]
+
+
+@pytest.mark.requirement("STATE-1")
+@pytest.mark.parametrize(
+    ("local", "expected"),
+    [
+        pytest.param({}, {"notes": ["a", "b"]}, id="nothing"),
+        pytest.param({"notes": ["a"]}, {"notes": ["a", "b"]}, id="less"),
+        pytest.param({"notes": ["a", "b"], "mine": True}, {"notes": ["a", "b"], "mine": True}, id="more"),
+    ],
+)
+async def test_patches_of_a_thread_that_is_replayed_without_its_state_begin_with_an_empty_one(
+    local: Any, expected: Any
+) -> None:
+    with serve_bytes(sse(turn(NOTES[0], run_id="run-8"), turn(NOTES[1], run_id="run-9"))) as server:
+        agent = agent_of(server, initial_state=local)
+        for _ in range(2):
+            result = await agent.connect_agent()
+            assert (result.state, agent.state, result.warnings) == (expected, expected, [])
+
+
 @pytest.mark.requirement("STATE-1")
 @pytest.mark.parametrize(
     ("steps", "expected"),

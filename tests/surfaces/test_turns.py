@@ -64,10 +64,11 @@ async def test_other_tasks_go_on_while_the_events_of_one_read_are_processed(name
             turns += 1
             await anyio.lowlevel.checkpoint()
 
+    seen: list[int] = []
     async with anyio.create_task_group() as others:
         others.start_soon(go_on)
         async with AGENTS[name]().stream("Hi") as run:
-            seen = [turns async for event in run if isinstance(event, TextMessageContentEvent)]
+            seen += [turns async for event in run if isinstance(event, TextMessageContentEvent)]
         others.cancel_scope.cancel()
     assert len(seen) == DELTAS
     assert len(set(seen)) > 2
@@ -90,8 +91,8 @@ async def test_another_task_aborts_a_run_in_the_middle_of_a_read(name: str) -> N
                 if isinstance(event, TextMessageContentEvent):
                     begun.set()
             result = await run.result()
-    assert result.aborted
-    assert 0 < len(result.text) < DELTAS
+            assert result.aborted
+            assert 0 < len(result.text) < DELTAS
 
 
 @pytest.mark.anyio
