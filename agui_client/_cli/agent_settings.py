@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from agui_client.messages import MediaPart
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_URL_VARIABLE = "AGUI_URL"
+_HEADERS_VARIABLE = "AGUI_HEADERS"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -83,7 +86,7 @@ class RunSettings:
 
 def run_arguments(command: CommandT) -> CommandT:
     """Add the arguments and options of a run to a command; `read_run_settings` takes their values."""
-    return _declared(command, _URL, _PROMPT, _ATTACH, *_OPTIONS)
+    return _declared(command, _WORDS, _ATTACH, *_OPTIONS)
 
 
 def chat_arguments(command: CommandT) -> CommandT:
@@ -140,22 +143,47 @@ def _read(what: str, path: str) -> str:
 
 
 def _check_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is None or value.lower().startswith(("http://", "https://")):
+    if value is None or _is_address(value):
         return value
     # The message leaves out an address that may hold a password.
     hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
-    raise click.BadParameter(f"this is no HTTP address{hint}")
+    raise click.BadParameter(f"this is no HTTP address{hint}", param_hint="'URL'")
+
+
+def _is_address(text: str) -> bool:
+    return text.lower().startswith(("http://", "https://"))
 
 
 def _parse_headers(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for value in values:
-        name, colon, content = value.partition(":")
+    """Read headers from the environment, and then from the options, which replace those of the same name."""
+    given = [*os.environ.get(_HEADERS_VARIABLE, "").splitlines(), *values]
+    headers: dict[str, tuple[str, str]] = {}
+    for line in (line for value in given for line in _header_lines(value)):
+        name, colon, content = line.partition(":")
         if not colon or not _HEADER_NAME.fullmatch(name.strip()) or not content.isascii():
             # The value stays out of the message: it may be a credential.
             raise click.BadParameter("a header reads 'Name: value', in ASCII")
-        headers[name.strip()] = content.strip()
-    return headers
+        headers[name.strip().lower()] = name.strip(), content.strip()
+    return dict(headers.values())
+
+
+def _header_lines(value: str) -> list[str]:
+    """Return the lines of the file that "@FILE" names; anything else is a line."""
+    lines = _read(f"the headers of {value}", value[1:]).splitlines() if value.startswith("@") else [value]
+    return [line for line in lines if line.strip()]
+
+
+def _parse_run_words(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> None:
+    """Take the address and the prompt of a run; with AGUI_URL in the environment, one word is the prompt."""
+    if len(words) > 2:
+        raise click.UsageError("there are too many arguments; put the prompt into quotes")
+    is_addressed = len(words) == 2 or any(map(_is_address, words))
+    url, *prompts = [*words] if is_addressed else [os.environ.get(_URL_VARIABLE), *words]
+    if not url:
+        raise click.UsageError("Missing argument 'URL'")
+    if not prompts:
+        raise click.UsageError("Missing argument 'PROMPT'")
+    context.params.update(url=_check_url(context, parameter, url), prompt=prompts[0])
 
 
 def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
@@ -165,9 +193,8 @@ def _attach(context: click.Context, parameter: click.Parameter, values: tuple[st
         raise click.BadParameter(str(error)) from error
 
 
-_URL = click.argument("url", callback=_check_url)
-_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False)
-_PROMPT = click.argument("prompt")
+_WORDS = click.argument("words", nargs=-1, metavar="[URL] PROMPT", callback=_parse_run_words, expose_value=False)
+_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False, envvar=_URL_VARIABLE)
 _ATTACH = click.option(
     "--attach",
     "attached",
@@ -184,7 +211,7 @@ _OPTIONS = (
         multiple=True,
         metavar="'NAME: VALUE'",
         callback=_parse_headers,
-        help="Request header; may be repeated.",
+        help="Request header, or @FILE with one a line; may be repeated.",
     ),
     click.option(
         "--state",

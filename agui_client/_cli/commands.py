@@ -37,9 +37,15 @@ Exit codes:
   4    the agent waits for an answer or a tool's result, or cancelled the run
   130  stopped with Ctrl-C
 """
+_ENVIRONMENT = """\b
+Environment:
+  AGUI_URL      the agent's address, where no URL is given
+  AGUI_HEADERS  request headers, one 'Name: value' a line, or @FILE; -H replaces those of the same name
+"""
+_EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXIT_CODES, invoke_without_command=True)
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG, invoke_without_command=True)
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
 @click.pass_context
 def agui(context: click.Context) -> int:
@@ -54,7 +60,7 @@ def agui(context: click.Context) -> int:
     return ExitCode.SUCCESS
 
 
-@agui.command(epilog=_EXIT_CODES)
+@agui.command(epilog=_EPILOG)
 @run_arguments
 @click.option("-v", "--verbose", is_flag=True, help="Also write reasoning, state, usage and timings to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end, instead of the text.")
@@ -67,7 +73,7 @@ def run(verbose: bool, as_json: bool, **given: Any) -> int:
     return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json)))
 
 
-@agui.command(epilog=_EXIT_CODES)
+@agui.command(epilog=_EPILOG)
 @run_arguments
 def events(**given: Any) -> int:
     """Run the agent at URL and print its events, one JSON object a line.
@@ -78,7 +84,7 @@ def events(**given: Any) -> int:
     return drive(lambda: asyncio.run(_events(settings)))
 
 
-@agui.command(epilog=_EXIT_CODES)
+@agui.command(epilog=_EPILOG)
 @chat_arguments
 @click.option(
     "--tools",
@@ -88,7 +94,7 @@ def events(**given: Any) -> int:
     help="A @tool, a list of tools, or a function of a RunAgentInput that chooses; also FILE.py:NAME; may be repeated.",
 )
 def chat(places: tuple[str, ...], url: str | None, **given: Any) -> int:
-    """Talk with the agent at URL, or with the demo agent.
+    """Talk with the agent at URL or AGUI_URL, or else with the demo agent.
 
     The agent may call the tools of --tools; you are asked before a tool that wants approval is called. /help lists
     the commands of the chat. If stdin is no terminal, each line is a prompt, and the first that fails ends the chat.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import traceback
@@ -16,15 +15,12 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from ag_ui.core import RunFinishedCancelledOutcome
 
+from agui_client._cli.error_report import report
 from agui_client._cli.output import one_line
 from agui_client.errors import AGUIError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
-
-
-_TIMEOUT_OPTION = re.compile(r"Timeouts\.\w+")
-"""The options in the package's messages that are `--timeout` on the command line."""
 
 
 class ExitCode(IntEnum):
@@ -81,7 +77,7 @@ def drive(work: Callable[[], int]) -> int:
         return _stopped()
     except Exception as error:
         if not isinstance(error, BrokenPipeError):
-            complain(_TIMEOUT_OPTION.sub("--timeout", reason_of(error)))
+            complain(*report(error) if isinstance(error, AGUIError) else [reason_of(error)])
         code = _code_of_error(error)
         _drop_unwritten()
     return code
@@ -94,10 +90,10 @@ def code_of(result: RunResult) -> int:
     return ExitCode.UNFINISHED if cancelled or is_waiting else ExitCode.SUCCESS
 
 
-def complain(sentence: str) -> None:
-    """Write a complaint to stderr, in one line."""
+def complain(sentence: str, *details: str) -> None:
+    """Write a complaint to stderr, in one line, and details in a line each."""
     with suppress(OSError):  # stderr is closed
-        click.echo(f"agui: {one_line(sentence)}", err=True)
+        click.echo("\n      ".join([f"agui: {one_line(sentence)}", *map(one_line, details)]), err=True)
 
 
 def reason_of(error: BaseException) -> str:

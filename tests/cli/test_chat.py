@@ -308,7 +308,7 @@ def test_an_agent_that_is_not_there_is_told_in_a_sentence(agui: Agui) -> None:
     done = agui("chat", "http://127.0.0.1:9/", stdin="Hello\n")
     assert done.returncode == 3
     assert done.stderr.startswith("agui: ")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("start the agent, or check the address; `agui demo --serve` starts one to try\n")
 
 
 def test_a_conversation_is_saved_and_gone_on_with(agui: Agui, tmp_path: Path) -> None:

@@ -184,32 +184,45 @@ def without_an_end(request: Request) -> Reply:
     return Reply([half_of(request)])
 
 
-UNUSABLE: list[tuple[Answer, str]] = [
-    (cut_short, "broke: peer closed"),
-    (without_an_end, "ended without 'RUN_FINISHED'"),
-    (Reply([b"<html>"], content_type="text/html"), "text/html"),
-    (Reply([b"who are you"], status=401, content_type="text/plain"), "401"),
-    (Reply(end="reset"), "broke: ReadError"),
+NO_AGENT = "check the path of the address: a server answers there, but no agent"
+ASK_AGAIN = "what arrived is kept; ask again to begin a new run"
+UNUSABLE: list[tuple[Answer, str, str, bool]] = [
+    (cut_short, "the connection to the agent broke in the middle of its answer", ASK_AGAIN, True),
+    (without_an_end, "the agent ended its answer before the run was over", ASK_AGAIN, True),
+    (Reply([b"<html>"], content_type="text/html"), "answered 200 OK with text/html instead of ", NO_AGENT, True),
+    (Reply([b"who?"], status=401, content_type="text/plain"), "answered 401 Unauthorized: who?", "give creden", False),
+    (Reply([b"no"], status=404, content_type="text/plain"), "answered 404 Not Found", NO_AGENT, False),
+    (Reply([b"no"], status=502, content_type="text/plain"), "answered 502 Bad", "the server failed; its log", True),
+    (Reply([b"no"], status=503, content_type="text/plain"), "answered 503 Service", "the server is busy", False),
+    (Reply(end="reset"), "broke: ReadError", "the server's log says why; it may have begun the run", True),
 ]
 
 
-@pytest.mark.parametrize(("reply", "reason"), UNUSABLE)
-def test_what_is_no_whole_event_stream_exits_with_3_and_one_sentence(agui: Agui, reply: Answer, reason: str) -> None:
+@pytest.mark.parametrize(("reply", "happened", "advice", "has_ids"), UNUSABLE)
+def test_what_is_no_whole_event_stream_exits_with_3_and_says_what_happened_then_what_to_do_then_the_ids(
+    agui: Agui, reply: Answer, happened: str, advice: str, has_ids: bool
+) -> None:
     with serve_bytes(reply) as server:
-        done = agui("run", server.url, "Hi")
+        done = agui("run", server.url, "Hi", "--thread-id", "t-1")
+    run_id = server.requests[0].json()["runId"]
+    first, second, *rest = done.stderr.splitlines()
     assert done.returncode == 3
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("agui: ")
-    assert reason in done.stderr
+    assert first.startswith("agui: ")
+    assert happened in first
+    assert second.startswith(f"      {advice}")
+    assert len(rest) == has_ids
+    assert all(line.startswith(f"      thread t-1, run {run_id}") for line in rest)
 
 
-def test_nobody_listening_exits_with_3_and_one_sentence(agui: Agui) -> None:
+def test_nobody_listening_exits_with_3_and_says_what_to_do(agui: Agui) -> None:
     with serve_bytes(b"") as server:
         gone = server.url
     done = agui("run", gone, "Hi")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"agui: no connection to {gone}: ")
-    assert done.stderr.count("\n") == 1
+    first, second = done.stderr.splitlines()
+    assert first.startswith("agui: ")
+    assert gone in first
+    assert second == "      start the agent, or check the address; `agui demo --serve` starts one to try"
 
 
 def test_a_silent_agent_is_given_up_after_the_timeout_which_the_message_names(agui: Agui) -> None:
@@ -233,6 +246,36 @@ def test_prompt_headers_state_and_thread_reach_the_agent(agui: Agui, tmp_path: P
     assert [message.content for message in asked.messages if isinstance(message, UserMessage)] == ["From\na pipe"]
 
 
+def test_headers_come_from_files_and_from_the_environment_and_the_command_line_has_the_last_word(
+    agui: Agui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, more = tmp_path / "headers", tmp_path / "more"
+    kept.write_text("Authorization: Bearer t:1\n\nX-Team: a\n", "utf-8")
+    more.write_text("X-Team: b\r\n", "utf-8")
+    monkeypatch.setenv("AGUI_HEADERS", f"x-team: c\nX-Place: here\n@{kept}")
+    with serve_bytes(sse(turn()), sse(turn())) as server:
+        agui("run", server.url, "Hi")
+        agui("run", server.url, "Hi", "-H", f"@{more}", "-H", "authorization: Basic e")
+    names = ("authorization", "x-team", "x-place")
+    assert [[request.headers[name] for name in names] for request in server.requests] == [
+        ["Bearer t:1", "a", "here"],
+        ["Basic e", "b", "here"],
+    ]
+
+
+def test_the_address_comes_from_the_environment_unless_one_is_given(
+    agui: Agui, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(ScriptedAgent(*[turn(text("here"))] * 2)) as server, serve(ScriptedAgent(turn(text("there")))) as other:
+        monkeypatch.setenv("AGUI_URL", server.url)
+        assert agui("run", "Hi").stdout == "here\n"
+        assert agui("run", other.url, "Hi").stdout == "there\n"
+        assert agui("chat", stdin="Hi\n").stdout == "here\n"
+        assert agui("run").stderr == "agui: Missing argument 'PROMPT'; see agui run --help\n"
+    monkeypatch.setenv("AGUI_URL", "user:secret@localhost")
+    assert agui("run", "Hi").stderr == "agui: Invalid value for 'URL': this is no HTTP address; see agui run --help\n"
+
+
 def test_the_state_can_come_from_stdin(agui: Agui) -> None:
     agent = ScriptedAgent(turn())
     with serve(agent) as server:
@@ -251,6 +294,10 @@ def test_the_state_can_come_from_stdin(agui: Agui) -> None:
         (["run", "ftp://user:secret@localhost/", "Hi"], "this is no HTTP address;"),
         (["run", "http://h", "Hi", "-H", "Bearer secret"], "a header reads 'Name: value', in ASCII"),
         (["run", "http://h", "Hi", "-H", "X: ø"], "a header reads 'Name: value', in ASCII"),
+        (["run", "http://h", "Hi", "-H", "@nowhere"], "the headers of @nowhere cannot be read: nowhere: No such file"),
+        (["run", "http://h"], "Missing argument 'PROMPT'; see agui run --help"),
+        (["run", "Hi"], "Missing argument 'URL'; see agui run --help"),
+        (["run", "http://h", "Hi", "there"], "there are too many arguments; put the prompt into quotes"),
         (["events", "http://h", "Hi", "--state", "nowhere.json"], "'nowhere.json' does not exist"),
         (["run", "http://h", "Hi", "--state", "-"], "--state - is not JSON"),
         (["run", "http://h", "-", "--state", "-"], "cannot both be read from stdin"),
@@ -360,6 +407,28 @@ def test_a_terminal_never_gets_an_agents_control_characters(on_terminal: Callabl
         assert terminal.finish() == 0
         assert terminal.output == '[31mred1m !\r\ntool f[2J({"]0;x": 1})\r\ntool f[2J ->\r\n'
         assert agui("run", server.url, "Hi").stdout == "\x1b[31mred\x07\x9b1m\u061c\u200f\u2028!\n"
+
+
+@pytest.mark.requirement("SEC-8")
+def test_nor_do_its_errors_its_warnings_and_its_questions_reach_a_terminal_as_codes(
+    on_terminal: Callable[..., Any],
+) -> None:
+    evil = "\x1b[2J\x9b1m\u202e\x07"
+    scripts = [
+        turn({"type": f"NEWS{evil}"}, {"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "a", evil: 1}),
+        turn(RunErrorEvent(message=evil, code=evil)),
+        turn(outcome=interrupt(evil, interrupt_id=evil)),
+        turn({"type": "TEXT_MESSAGE_END", "messageId": evil}),
+        turn({"type": "STATE_DELTA", "delta": [{"op": "remove", "path": f"/{evil}"}]}),
+    ]
+    page = Reply([evil.encode()], status=500, content_type="text/plain", headers={"X-Why": "no"})
+    with serve(ScriptedAgent(*scripts)) as server, serve_bytes(page) as broken:
+        for url in [server.url] * len(scripts) + [broken.url]:
+            terminal = on_terminal("run", "-v", url, "Hi")
+            terminal.finish()
+            written = terminal.output.replace("\r\n", "")
+            assert written
+            assert [each for each in written if not each.isprintable()] == []
 
 
 @pytest.mark.requirement("SEC-8")

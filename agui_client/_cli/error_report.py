@@ -1,0 +1,72 @@
+"""Errors for people at a command line: what happened, then what to do about it, then the ids to look for in logs."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from agui_client.errors import (
+    AGUIError,
+    ConnectError,
+    ConnectTimeoutError,
+    HTTPStatusError,
+    IncompleteRunError,
+    TransportError,
+    UnexpectedContentTypeError,
+)
+
+_QUESTION = re.compile(r"; is (the agent|this)\b[^?]*\?")
+"""A hint in the package's messages, which the advice below says in other words."""
+_TIMEOUT_OPTION = re.compile(r"Timeouts\.\w+")
+"""The options in the package's messages that are `--timeout` on the command line."""
+_BROKE = "the connection to the agent broke in the middle of its answer"
+_ADVICE_BY_STATUS = {
+    HTTPStatus.UNAUTHORIZED: "give credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
+    HTTPStatus.FORBIDDEN: "give other credentials: -H 'Authorization: Bearer ...', or AGUI_HEADERS",
+    HTTPStatus.NOT_FOUND: "check the path of the address: a server answers there, but no agent",
+    HTTPStatus.METHOD_NOT_ALLOWED: "check the path of the address: a server answers there, but no agent",
+    HTTPStatus.TOO_MANY_REQUESTS: "the server is busy; try again later",
+    HTTPStatus.SERVICE_UNAVAILABLE: "the server is busy or not ready; try again later",
+}
+
+
+def report(error: AGUIError) -> list[str]:
+    """Describe an error.
+
+    Args:
+        error: The error.
+
+    Returns:
+        What happened in a sentence, then what to do, where there is advice, then the ids, where the server knows them.
+    """
+    happened = _TIMEOUT_OPTION.sub("--timeout", str(error))
+    if isinstance(error, IncompleteRunError):
+        broke = isinstance(error.__cause__, TransportError)
+        why = _BROKE if broke else "the agent ended its answer before the run was over"
+        return [why, "what arrived is kept; ask again to begin a new run", f"{_ids(error)}: {happened}"]
+    if (advice := _advice(error)) is None:
+        return [happened]
+    ids = [_ids(error)] if isinstance(error, TransportError) and error.may_have_started else []
+    return [_QUESTION.sub(".", happened).removesuffix("."), advice, *ids]
+
+
+def _ids(error: AGUIError) -> str:
+    return f"thread {error.thread_id}, run {error.run_id}"
+
+
+def _advice(error: AGUIError) -> str | None:
+    match error:
+        case ConnectTimeoutError():
+            return "check the address and the network, or wait longer with --timeout"
+        case ConnectError(may_have_started=False):
+            return "start the agent, or check the address; `agui demo --serve` starts one to try"
+        case ConnectError():
+            return "the server's log says why; it may have begun the run"
+        case UnexpectedContentTypeError():
+            return "check the path of the address: a server answers there, but no agent"
+        case HTTPStatusError(status_code=code) if code in _ADVICE_BY_STATUS:
+            return _ADVICE_BY_STATUS[HTTPStatus(code)]
+        case HTTPStatusError(status_code=code) if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return "the server failed; its log says why"
+        case _:
+            return None
