@@ -225,8 +225,8 @@ def test_the_whole_input_is_what_was_given() -> None:
         context=context,
         forwarded_props={"a": None},
     )
-    assert (second.tools, second.context, second.forwarded_props) == ([other], None, None)
-    assert third.tools is None
+    assert (second.tools, second.context, second.forwarded_props) == ([other], [], {})
+    assert third.tools == []
     assert agent.tools == [tool]
 
 

@@ -245,7 +245,7 @@ def test_other_custom_events_and_runs_pass() -> None:
     graph = Graph(other)
     assert listed(graph.agent)[2:-1] == [other]
     assert graph.agent.pending_interrupts == []
-    assert graph.inputs[0].forwarded_props is None
+    assert graph.inputs[0].forwarded_props == {}
 
 
 async def failing(input: RunAgentInput) -> AsyncIterator[Event]:

@@ -6,7 +6,7 @@ messages are not sent (INPUT-4). It runs after middleware, which can bring any o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
@@ -23,6 +23,9 @@ from agui_client.errors import UsageError
 _INPUT = record(RunAgentInput)
 _WITHHELD: dict[str, Any] = {"id": "", "role": "activity", "activityType": "", "content": {}}
 """The stand-in for an activity message until the end, so that paths count the messages as the application does."""
+
+_WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forwarded_props": dict}
+"""Members that are sent even when empty: absent means the same (INPUT-5), but servers before 1.0 refuse it."""
 
 _STRING_CONTENT = (0, 0, 39)
 """The newest peers whose messages contain strings only."""
@@ -54,7 +57,8 @@ def prepare_input(
     if peer is not None:
         prepared = _downgraded(prepared, peer, warnings)
     sent = [message for message in prepared.messages if not _is_activity(message)]
-    return prepared.model_copy(update={"messages": sent})
+    empty = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}
+    return prepared.model_copy(update={"messages": sent, **empty})
 
 
 def request_body(run_input: RunAgentInput) -> bytes:

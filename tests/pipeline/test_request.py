@@ -41,6 +41,8 @@ from agui_client.errors import UsageError
 Wire = dict[str, Any]
 
 IMAGE = ImagePart(source=DataSource(value="AAAA", mime_type="image/png"))
+EMPTY: Wire = {"tools": [], "context": [], "forwardedProps": {}}
+"""The members of an input that are sent though nobody gave them."""
 
 
 def run_input(*messages: Message | Wire, **fields: Any) -> RunAgentInput:
@@ -115,9 +117,10 @@ def test_the_body_is_what_pydantic_makes_of_a_prepared_input() -> None:
     assert json.loads(request_body(prepared)) == prepared.model_dump(mode="json", by_alias=True)
 
 
-@pytest.mark.requirement("INPUT-2", "VER-4", "VER-13")
-def test_a_bare_input_declares_the_version_and_nothing_else() -> None:
-    assert sent(run_input()) == ({"messages": [], "protocolVersion": "1.0"}, [])
+@pytest.mark.requirement("INPUT-2", "INPUT-5", "VER-4", "VER-13")
+def test_a_bare_input_declares_the_version_and_is_whole() -> None:
+    """Servers with models from before 1.0 refuse an input without these members."""
+    assert sent(run_input()) == ({"messages": [], **EMPTY, "protocolVersion": "1.0"}, [])
     assert PROTOCOL_VERSION == "1.0"
 
 
@@ -190,6 +193,7 @@ def test_optional_values_that_are_none_are_left_out() -> None:
     assert sent(given) == (
         {
             "messages": [{"id": "a1", "role": "assistant", "metadata": {"a": None}}],
+            **EMPTY,
             "tools": [{"name": "f", "description": "d"}],
             "protocolVersion": "1.0",
         },
@@ -365,7 +369,7 @@ def test_an_object_that_is_no_message_is_refused() -> None:
 @pytest.mark.requirement("INPUT-2", "SET-16")
 @pytest.mark.parametrize("peer", ["0.0.39", "0.0.57", "0.1", "0.9.9"])
 def test_a_peer_from_before_1_0_is_not_told_the_version(peer: str) -> None:
-    assert sent(run_input(), peer) == ({"messages": []}, [])
+    assert sent(run_input(), peer) == ({"messages": [], **EMPTY}, [])
 
 
 @pytest.mark.requirement("VER-5", "VER-7", "SET-16")
@@ -407,9 +411,9 @@ def test_a_malformed_text_part_is_refused_and_not_flattened_away() -> None:
 @pytest.mark.requirement("VER-8")
 def test_the_parent_run_is_withheld_from_a_0_0_39_peer_with_a_warning() -> None:
     body, warnings = sent(run_input(parent_run_id="p"), "0.0.39")
-    assert body == {"messages": []}
+    assert body == {"messages": [], **EMPTY}
     assert [rule for rule, _ in warnings] == ["VER-8"]
-    assert sent(run_input(parent_run_id="p"), "0.0.40") == ({"messages": [], "parentRunId": "p"}, [])
+    assert sent(run_input(parent_run_id="p"), "0.0.40") == ({"messages": [], **EMPTY, "parentRunId": "p"}, [])
 
 
 @pytest.mark.requirement("VER-4", "VER-5")

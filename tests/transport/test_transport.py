@@ -56,6 +56,9 @@ async def test_a_run_is_one_post_of_json_that_asks_for_an_event_stream() -> None
         "protocolVersion": "1.0",
         "messages": [{"id": "user-1", "role": "user", "content": "Tromsø?"}],
         "state": {},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
     }
 
 
