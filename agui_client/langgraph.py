@@ -1,4 +1,4 @@
-"""LangGraph's older AG-UI adapters: interrupts are custom events, answers go in `forwardedProps` (INT-1, INT-7).
+"""Interrupts in custom events, as older AG-UI adapters of LangGraph and CrewAI's send them (INT-1, INT-7).
 
 Adapters before AG-UI 1.0, and later ones without the option `emit_interrupt_outcome=True`, end an interrupted run as if
 it had succeeded. `langgraph_interrupts` translates their interrupts and the answers from and to that form.
@@ -20,6 +20,7 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
 )
+from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from agui_client._protocol.events import WireEvent
@@ -36,7 +37,7 @@ _LANGGRAPH_ID = re.compile(r"[0-9a-f]{32}")
 
 
 async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterator[WireEvent]:
-    """Middleware for servers that run an older `ag-ui-langgraph`: `HttpAgent(url, middleware=[langgraph_interrupts])`.
+    """Middleware for servers that send `on_interrupt` events: `HttpAgent(url, middleware=[langgraph_interrupts])`.
 
     A run with `on_interrupt` custom events ends with an interrupt outcome instead: what the graph passed to
     `interrupt()` is in the interrupt's `metadata["langgraph"]["raw"]`; if that was text, it is the `message`, and if it
@@ -44,6 +45,9 @@ async def langgraph_interrupts(input: RunAgentInput, next: Next) -> AsyncIterato
     the adapter's own 1.0 form. The answers given with `resume=` are sent as `forwardedProps.command.resume`, and are
     what `interrupt()` returns in the graph; for `Cancel()` that is `{"__agui_cancelled__": True, "interrupt_id": ...}`,
     as from the adapter itself. Runs of servers that speak 1.0 pass unchanged.
+
+    An interrupt of 1.0 that is such an event's value, as CrewAI's adapter sends it, is taken as it is, and its answer
+    is sent as `resume`.
 
     Several interrupts at once, and answers that are nothing (None or `{}`), need the ids of LangGraph's, which the
     adapter sends with its raw events (`emit_raw_events=True`, its default, and LangGraph 0.6 or newer).
@@ -86,20 +90,45 @@ def _outcome(run_id: str, questions: Sequence[CustomEvent]) -> RunFinishedInterr
 
 
 def _interrupt(question: CustomEvent, fallback_id: str) -> Interrupt:
+    if (whole := _own_interrupt(question)) is not None:
+        return whole
     raw = _parsed(question.value)
     members: Mapping[str, Any] = raw if is_object(raw) else {"message": raw}
     native: Mapping[str, Any] = question.raw_event if is_object(question.raw_event) else {}
-    reason = _first(str, members, "reason")
+    reason, message = _first(str, members, "reason"), _first(str, members, "message")
     return Interrupt(
         id=_OURS + (_native_id(native) or fallback_id),
         reason="langgraph:interrupt" if reason is None else reason,
-        message=_first(str, members, "message"),
+        message=_described(members) if message is None else message,
         tool_call_id=_first(str, members, "toolCallId", "tool_call_id"),
         response_schema=_first(dict, members, "responseSchema", "response_schema") or _native_schema(native),
         expires_at=_first(str, members, "expiresAt", "expires_at"),
         metadata={"langgraph": {"raw": raw}},
         subagent_run_id=question.subagent_run_id,
     )
+
+
+def _own_interrupt(question: CustomEvent) -> Interrupt | None:
+    """Return the interrupt of AG-UI 1.0 that CrewAI's adapter sends as the event's value; None for LangGraph's events.
+
+    It keeps its id, so that its answer goes the way of 1.0, which that adapter reads. LangGraph's adapter sends objects
+    as JSON text.
+    """
+    value = question.value
+    if question.raw_event is not None or not is_object(value) or not {"id", "reason"} <= value.keys():
+        return None
+    try:
+        return Interrupt.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _described(members: Mapping[str, Any]) -> str | None:
+    """Return the descriptions of the actions that LangChain's human-in-the-loop middleware asks about."""
+    requests = members.get("action_requests")
+    actions = requests if is_array(requests) else [members]
+    texts = [_first(str, action, "description") for action in actions if is_object(action)]
+    return "\n\n".join(filter(None, texts)) or None
 
 
 def _parsed(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LangGraph's older adapters: `on_interrupt` custom events become interrupts, answers become `command.resume`.
+"""LangGraph's older adapters and CrewAI's: `on_interrupt` events become interrupts, answers what the adapters read.
 
 The agents here speak as ag-ui-langgraph 0.0.47 was seen to; tests/interop/test_langgraph.py asks the adapter itself.
 """
@@ -27,8 +27,10 @@ from ag_ui.core import (
 
 from agui_client import (
     AbstractAgent,
+    Approve,
     Cancel,
     ConversationSnapshot,
+    Deny,
     FunctionAgent,
     IncompleteRunError,
     InterruptsNotCoveredError,
@@ -374,3 +376,124 @@ def test_what_cannot_be_told_is_refused_before_anything_is_sent(
     assert str(error).endswith("nothing was sent")
     assert len(graph.inputs) == 1
     assert (graph.agent.pending_interrupts, graph.agent.messages) == (asked, messages)
+
+
+# --- CrewAI's adapter
+
+
+@pytest.mark.requirement("INT-1", "INT-7")
+def test_an_interrupt_of_1_0_in_the_custom_event_is_answered_as_one() -> None:
+    """CrewAI's adapter sends the interrupt itself, and reads `resume`."""
+    asked = {
+        "id": "pause-1",
+        "reason": "crewai:human_feedback",
+        "message": "Good?",
+        "responseSchema": {"type": "string"},
+    }
+    graph = Graph(CustomEvent(name="on_interrupt", value=asked))
+    assert graph.asked() == [Interrupt.model_validate(asked)]
+    graph.agent.run_agent_sync(resume={"pause-1": Resolve("yes")})
+    assert [(entry.interrupt_id, entry.payload) for entry in graph.inputs[-1].resume or []] == [("pause-1", "yes")]
+    assert graph.inputs[-1].forwarded_props == {}
+
+
+def test_what_only_looks_like_an_interrupt_of_1_0_is_langgraphs() -> None:
+    value = {"id": "seat-7", "reason": "booking"}
+    broken = {"id": "seat-7", "reason": "booking", "message": 7}
+    for event in (question(value, A), CustomEvent(name="on_interrupt", value=broken)):
+        (interrupt,) = Graph(event).asked()
+        assert interrupt.id.startswith("on_interrupt:")
+
+
+# --- LangChain's human-in-the-loop middleware
+
+REVIEW: dict[str, Any] = {
+    "action_requests": [{"name": "transfer", "args": {"to": "Ada", "amount": 5}, "description": "Send money?"}],
+    "review_configs": [{"action_name": "transfer", "allowed_decisions": ["approve", "edit", "reject"]}],
+}
+EDITED = {"type": "edit", "edited_action": {"name": "transfer", "args": {"to": "Ada", "amount": 1}}}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        (Approve(), {"type": "approve"}),
+        (Approve(arguments={"to": "Ada", "amount": 1}), EDITED),
+        (Deny(), {"type": "reject"}),
+        (Deny("Too much."), {"type": "reject", "message": "Too much."}),
+        (Cancel(), {"type": "reject"}),
+    ],
+)
+def test_a_review_of_langchain_gets_decisions_in_its_words(answer: Answer, decision: Any) -> None:
+    graph = Graph(question(REVIEW, A))
+    (interrupt,) = graph.asked()
+    assert interrupt.message == "Send money?"
+    assert graph.told(answer) == {A: {"decisions": [decision]}}
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_review_of_one_call_gets_one_decision() -> None:
+    request: dict[str, Any] = {
+        "type": "tool_approval",
+        "tool_call_id": "c1",
+        "name": "transfer",
+        "args": {},
+        "description": "Send?",
+    }
+    graph = Graph(question(request, A))
+    (interrupt,) = graph.asked()
+    assert (interrupt.tool_call_id, interrupt.message) == ("c1", "Send?")
+    assert graph.told(Approve(arguments={"to": "Ada", "amount": 1})) == {A: EDITED}
+
+
+def test_a_review_in_the_form_of_1_0_gets_the_same_decisions() -> None:
+    """Without middleware, as an adapter with `emit_interrupt_outcome=True` sends it; also when it is abandoned."""
+    asked = Interrupt(id=A, reason="langgraph:interrupt", metadata={"langgraph": {"raw": REVIEW}})
+    answers: dict[str, dict[str, Answer]] = {"approve": {A: Approve()}, "reject": {}}
+    for kind, answer in answers.items():
+        graph = Graph(outcome=RunFinishedInterruptOutcome(interrupts=[asked]))
+        graph.asked()
+        if answer:
+            graph.agent.run_agent_sync(resume=answer)
+        else:
+            graph.agent.abandon_interrupts()
+            graph.agent.run_agent_sync()
+        (entry,) = graph.inputs[-1].resume or []
+        assert (entry.status, entry.payload) == ("resolved", {"decisions": [{"type": kind}]})
+
+
+@pytest.mark.requirement("INT-7")
+def test_a_review_of_several_actions_gets_a_decision_for_each() -> None:
+    several = {"action_requests": REVIEW["action_requests"] * 2}
+    graph = Graph(question(several, A))
+    graph.asked()
+    with pytest.raises(InterruptsNotCoveredError, match="several actions"):
+        graph.told(Approve(arguments={"to": "Ada", "amount": 1}))
+    assert graph.told(Approve()) == {A: {"decisions": [{"type": "approve"}] * 2}}
+
+
+def test_a_decision_that_a_review_does_not_allow_is_refused() -> None:
+    configs = [{"action_name": "transfer", "allowed_decisions": ["approve", "reject"]}]
+    graph = Graph(question({**REVIEW, "review_configs": configs}, A))
+    graph.asked()
+    with pytest.raises(InterruptsNotCoveredError, match="only approve, reject is allowed"):
+        graph.told(Approve(arguments={"to": "Ada", "amount": 1}))
+    assert len(graph.inputs) == 1
+
+
+# --- nobody answers
+
+
+@pytest.mark.requirement("INT-1")
+def test_custom_interrupts_that_nobody_handles_make_a_warning_that_names_the_middleware() -> None:
+    (warning,) = FunctionAgent(Graph(question("Book?", A)).run).run_agent_sync("Book it").warnings
+    assert warning.rule == "INT-1"
+    assert "middleware=[langgraph_interrupts]" in warning.message
+
+
+def test_custom_interrupts_that_are_handled_make_none() -> None:
+    outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id=A, reason="langgraph:interrupt")])
+    plain = FunctionAgent(Graph(question("Book?", A), outcome=outcome).run)
+    assert plain.run_agent_sync("Book it").warnings == []
+    assert Graph(question("Book?", A)).agent.run_agent_sync("Book it").warnings == []

@@ -17,6 +17,7 @@ from ag_ui.core import Interrupt, ResumeEntry
 from pydantic import BaseModel, TypeAdapter
 
 from agui_client._field_docs import documented
+from agui_client._interrupts.reviews import review
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
@@ -92,7 +93,7 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None) -> list[ResumeEnt
 
 def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
     """Make entries that abandon every interrupt."""
-    return [ResumeEntry(interrupt_id=interrupt.id, status="cancelled") for interrupt in pending]
+    return [_entry(interrupt, Cancel()) for interrupt in pending]
 
 
 async def answer_interrupts(
@@ -147,6 +148,11 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
         InterruptsNotCoveredError: The schema names its properties, and has none for this decision; or it names none for
             edited arguments, so that nothing says that the agent reads them.
     """
+    if (asked := review(interrupt)) is not None:
+        try:
+            return asked.answer(decision)
+        except ValueError as error:
+            raise _refusal(interrupt.id, f"{error}; write the payload yourself: Resolve(...)") from None
     forms = _decision_forms(interrupt, decision)
     schema = interrupt.response_schema
     if schema is None:
@@ -167,6 +173,8 @@ def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeE
 
 def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     match answer:
+        case Cancel(metadata=metadata) if review(interrupt) is not None:
+            payload = decision_payload(interrupt, Deny())
         case Cancel(metadata=metadata):
             return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
         case Resolve(metadata=metadata):

@@ -32,6 +32,8 @@ class Outcome:
         """Those of them that have ended."""
         self.completed_ids: set[str] = set()
         """The messages and tool calls that came to their end in any run of the stream, or were given whole."""
+        self.asks_in_custom_events = False
+        """Whether it sent `on_interrupt`, the custom event that older LangGraph adapters send for an interrupt."""
         self.first_event_at: float | None = None
         """`time.perf_counter()` of the first event."""
         self.first_text_at: float | None = None
@@ -46,6 +48,7 @@ class Outcome:
             core.ToolCallStartEvent: self._tool_call,
             core.ToolCallEndEvent: self._tool_call_end,
             core.MessagesSnapshotEvent: self._restate,
+            core.CustomEvent: self._custom,
         }
         """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
         self._unfinished_before: list[str] = []
@@ -92,6 +95,7 @@ class Outcome:
         self.started, self.finished, self.error = event, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
+        self.asks_in_custom_events = False
 
     def _finish(self, event: core.RunFinishedEvent) -> None:
         self.finished = event
@@ -119,6 +123,9 @@ class Outcome:
 
     def _message_end(self, event: core.TextMessageEndEvent | core.ReasoningMessageEndEvent) -> None:
         self.completed_ids.add(event.message_id)
+
+    def _custom(self, event: core.CustomEvent) -> None:
+        self.asks_in_custom_events |= event.name == "on_interrupt"
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         self.restated_ids.update(message.id for message in event.messages)

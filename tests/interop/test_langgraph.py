@@ -154,7 +154,7 @@ def test_an_interrupt_in_its_older_form_is_a_custom_event() -> None:
         asked = [event for event in run if isinstance(event, CustomEvent)]
         result = run.result()
     assert [(event.name, event.value) for event in asked] == [("on_interrupt", '{"question": "Proceed?"}')]
-    assert (result.interrupts, result.warnings) == ([], [])
+    assert (result.interrupts, [warning.rule for warning in result.warnings]) == ([], ["INT-1"])
 
 
 @pytest.mark.parametrize(
