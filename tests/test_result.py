@@ -183,12 +183,19 @@ def test_any_other_tool_call_is_no_answer() -> None:
         agent.run_agent_sync("Hi").parse(Place)
 
 
+def test_an_output_tool_with_arguments_that_are_no_json_is_no_answer() -> None:
+    broken = result_of(tool_call("final_result", '{"name": "Os'), tool_result("Final result processed."))
+    with pytest.raises(ParseError, match=r"the answer is no list\[int\]: Invalid JSON: EOF while parsing"):
+        broken.parse(list[int])
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
         ("no JSON", "the answer is no Place: Invalid JSON: expected ident at line 1 column 2; this arrived: 'no JSON'"),
         ('{"place": 1}', "the answer is no Place: name: Field required; this arrived: '{\"place\": 1}'"),
         ("x" * 1000, f"; this arrived: '{'x' * 300}…'"),
+        ("```json\n{\n```", "Invalid JSON: EOF while parsing an object at line 2 column 0; this arrived: '{\\n'"),
         ("", "there is no Place: the run has no result, no text, and no call of an output tool"),
     ],
 )

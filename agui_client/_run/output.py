@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
@@ -36,11 +37,11 @@ def parse(result: RunResult, shape: Any) -> Any:
             return adapter.validate_json(answer)
         except ValidationError as error:
             misfits.append((answer, error))
-    wanted = getattr(shape, "__name__", None) or str(shape)
+    wanted = shape.__name__ if isinstance(shape, type) else shape
     if not misfits:
         raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
     # JSON that does not fit says more than text that is no JSON.
-    answer, misfit = min(misfits, key=lambda each: each[1].errors()[0]["type"] == "json_invalid")
+    answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
     why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
     shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"
     raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {shown!r}") from misfit
@@ -56,11 +57,12 @@ def _answers(result: RunResult) -> Iterator[str]:
     for arguments in _last_arguments(result):
         yield arguments
         # pydantic-ai wraps what is no object.
-        match from_json(arguments):
-            case {"response": answer, **others} if not others:
-                yield to_json(answer).decode()
-            case _:
-                pass
+        with suppress(ValueError):
+            match from_json(arguments):
+                case {"response": answer, **others} if not others:
+                    yield to_json(answer).decode()
+                case _:
+                    pass
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:

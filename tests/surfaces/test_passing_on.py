@@ -6,7 +6,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from ag_ui.core import Context, Event, ResumeEntry, RunAgentInput, SystemMessage, Tool, UserMessage
+from ag_ui.core import (
+    AssistantMessage,
+    Context,
+    Event,
+    FunctionCall,
+    ResumeEntry,
+    RunAgentInput,
+    SystemMessage,
+    Tool,
+    ToolCall,
+    UserMessage,
+)
 
 from agui_client import HttpAgent, IncompleteRunError, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
@@ -55,6 +66,14 @@ async def refusing(given: RunAgentInput, following: Next) -> AsyncIterator[Event
     if given.thread_id == "ours":
         async for event in following(given):
             yield event
+
+
+def test_a_call_that_the_input_leaves_without_a_result_stays_without_one() -> None:
+    call = ToolCall(id="c", function=FunctionCall(name="book", arguments="{}"))
+    given = GIVEN.model_copy(update={"messages": [*GIVEN.messages, AssistantMessage(id="a", tool_calls=[call])]})
+    agent = ScriptedAgent(turn(text("Booked.")))
+    result = agent.run_agent_sync(given)
+    assert (sent(agent.inputs[0]), result.warnings) == (sent(given), [])
 
 
 @every_verb

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, assert_type
 
 import httpx
+import httpx2
 from ag_ui.core import (
     Context,
     Event,
@@ -50,6 +52,7 @@ from agui_client import (
     ProtocolError,
     ProtocolWarning,
     Resolve,
+    RetryPolicy,
     RunFailedError,
     RunObserver,
     RunResult,
@@ -58,6 +61,7 @@ from agui_client import (
     Timeouts,
     ToolError,
     UnrecognizedEvent,
+    attach,
 )
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
 from agui_client.types import Next, Prompt, RunEnd, RunScope, Snapshot
@@ -85,6 +89,8 @@ def making_agents(look: Tool) -> list[HttpAgent]:
         HttpAgent(URL, headers=token, timeout=Timeouts(connect=5, first_event=60, idle=None, total=600)),
         HttpAgent(URL, auth=("ada", "secret"), http_client=make_client, max_event_bytes=1_000_000),
         HttpAgent(URL, auth=httpx.BasicAuth("ada", "secret"), http_client=httpx.AsyncClient()),
+        HttpAgent(URL, http_client=httpx2.AsyncClient(), retry=3),
+        HttpAgent(URL, http_client=httpx2.AsyncClient, retry=RetryPolicy(status=3)),
         HttpAgent(
             URL,
             agent_id="writer",
@@ -107,6 +113,12 @@ async def asking(agent: HttpAgent, look: Tool) -> None:
     await agent.run_agent()
     await agent.run_agent(UserMessage(id="1", content="Hi"))
     await agent.run_agent([TextPart(text="Look at this")])
+    await agent.run_agent(["Look at this", Path("photo.png"), attach("https://example.org/photo.jpg")])
+    await agent.run_agent(RunAgentInput(thread_id="t", run_id="r", messages=[]), headers={"X-Tenant": "acme"})
+    assert_type(result.parse(Trip), Trip)
+    assert_type(result.parse(list[int]), list[int])
+    assert_type(result.to_json(indent=2), str)
+    agent.state = Trip(city="Oslo", days=1)
     await agent.run_agent({"role": "user", "content": "Hi"})
     await agent.run_agent(
         "Hi",
