@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 T = TypeVar("T")
+
+_PATIENCE = 0.5
+"""Seconds to wait for the end of a loop when the program ends, or Ctrl-C was pressed."""
 
 
 class LoopThread:
@@ -38,6 +44,78 @@ class LoopThread:
         # Both loops raise a RuntimeError when they have ended, and then there is nothing left to reach.
         with suppress(RuntimeError):
             self._schedule(function)
+
+
+class PrivateLoop(threading.Thread):
+    """An asyncio event loop in a thread of its own, for one asynchronous function; the program can end before it.
+
+    The thread is a daemon, and what it does for others reaches them through `on_end` alone, so that an exception of a
+    signal handler, which may be raised between any two steps of the main thread, leaves nobody waiting.
+
+    Args:
+        function: The function; the loop ends with it.
+        name: The name of the thread.
+        on_end: Called in the thread when the loop has ended, with the exception of the function; with None if it
+            returned, or was cancelled by `cancel()`.
+    """
+
+    def __init__(
+        self, function: Callable[[], Awaitable[None]], name: str, on_end: Callable[[BaseException | None], object]
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.is_cancelled = False
+        """Whether `cancel()` was called."""
+        self._function, self._on_end = function, on_end
+        self._context = copy_context()
+        self._cancel: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Run the loop, in the thread."""
+        error: BaseException | None = None
+        try:
+            self._context.run(asyncio.run, self._main())
+        except BaseException as raised:
+            is_wanted = self.is_cancelled and isinstance(raised, asyncio.CancelledError)
+            error = None if is_wanted else raised
+        self._context.run(self._on_end, error)
+
+    def cancel(self) -> None:
+        """Cancel the function, from any thread, also before it began; if it is cancelled already, once more."""
+        self.is_cancelled = True
+        if self._cancel is not None:
+            self._cancel()
+
+    def cancel_and_wait(self) -> None:
+        """Cancel the function, and wait for its end as long as a person does who wants the program to end."""
+        self.cancel()
+        if self.is_alive():
+            self.join(_PATIENCE)
+
+    async def _main(self) -> None:
+        become_asyncio()
+        loop, task = LoopThread(), asyncio.current_task()
+        assert task is not None
+        self._cancel = partial(loop.call, task.cancel)
+        if self.is_cancelled:
+            return
+        await self._function()
+
+
+def become_asyncio() -> None:
+    """Correct what a context that was copied from another event loop says about the present one."""
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        sniffio.current_async_library_cvar.set("asyncio")
+
+
+@atexit.register
+def _end_private_loops() -> None:
+    """Close what is still open when the program ends."""
+    threads = [thread for thread in threading.enumerate() if isinstance(thread, PrivateLoop)]
+    for thread in threads:
+        thread.cancel()
+    with suppress(KeyboardInterrupt):
+        for thread in threads:
+            thread.join(_PATIENCE)
 
 
 async def side_by_side(steps: Iterable[Callable[[], Awaitable[object]]]) -> None:

@@ -261,7 +261,7 @@ class AbstractAgent(ABC):
         from agui_client._run.observable import observe_run
 
         checked_options(options, RunOptions, "a run")
-        return observe_run(lambda: self.stream(prompt, **options))
+        return observe_run(lambda: self.stream(prompt, **options), self._conversation)
 
     async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult:
         """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.

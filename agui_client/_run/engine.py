@@ -143,7 +143,7 @@ class Engine:
                 self._request = request_of(conversation, self._prompt, options)
                 first = self._request.input
             self._tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
-            await stack.enter_async_context(self._loop.hold(self._tools))
+            await stack.enter_async_context(self._tools)
             first = await self._with_tools(first)
             if self._request is not None:
                 self._approved = self._request.check_tools(self._tools.offered)

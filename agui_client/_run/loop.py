@@ -1,17 +1,15 @@
 """The event loop in which the asynchronous work of a run is done: the caller's own, or one in another thread.
 
 The engine is written once. For asynchronous verbs the work is awaited in the caller's task. For sync verbs the engine
-runs in the caller's thread and its work in the loop of a portal (`PortalLoop`), for which the thread waits: the engine
-never suspends.
+runs in the caller's thread, which waits for work in the loop of another thread (`WorkerLoop`): it never suspends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._concurrency import LoopThread
 
@@ -54,11 +52,3 @@ class RunLoop:
             The source, to be read and closed by the engine.
         """
         return open_source()
-
-    def hold(self, manager: AbstractAsyncContextManager[Any]) -> AbstractAsyncContextManager[Any]:
-        """Return a context manager that enters and leaves another one in the loop, both in one task.
-
-        Args:
-            manager: The context manager to hold.
-        """
-        return manager

@@ -6,15 +6,16 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
-import anyio
 import reactivex
 from reactivex.disposable import Disposable
 
-from agui_client._concurrency import LoopThread, is_being_cancelled
+from agui_client._concurrency import LoopThread, PrivateLoop, is_being_cancelled
 from agui_client.errors import CannotWaitError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -24,17 +25,21 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.reduce import Change
     from agui_client._run.async_run import AgentRun
+    from agui_client.conversation import Conversation
 
 T = TypeVar("T")
 
+_DISPOSED: WeakKeyDictionary[Conversation, list[Future[None]]] = WeakKeyDictionary()
+"""Disposed runs of a conversation, each a future of the moment at which everything is closed."""
 _logger = logging.getLogger("agui_client")
 
 
-def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
+def observe_run(start: Callable[[], AgentRun], conversation: Conversation) -> Observable[Event]:
     """A run as an observable.
 
     Args:
         start: Makes a run, not yet entered, for each subscription.
+        conversation: The conversation of these runs.
 
     Returns:
         A cold observable: subscribing starts a run, disposing aborts it. In a running asyncio loop the run is a task of
@@ -43,12 +48,27 @@ def observe_run(start: Callable[[], AgentRun]) -> Observable[Event]:
 
     def subscribe(observer: ObserverBase[Event], scheduler: SchedulerBase | None = None) -> DisposableBase:
         """Begin for one observer."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return _in_thread(start(), observer)
-        _refuse_to_block()
-        return _in_loop(loop, start(), observer)
+        disposed = _DISPOSED.setdefault(conversation, [])
+        disposed[:] = [run_over for run_over in disposed if not run_over.done()]
+        is_over = Future[None]()
+
+        async def follow() -> None:
+            """Iterate a run, after those that were disposed: operators subscribe again while these are being closed."""
+            for run_over in tuple(disposed):
+                if run_over is not is_over:
+                    await asyncio.shield(asyncio.wrap_future(run_over))
+            async with start() as run:
+                async for event in run:
+                    observer.on_next(event)
+
+        cancel = _followed(follow, observer, is_over)
+
+        def dispose() -> None:
+            """Stop the run, unless it is over."""
+            disposed.append(is_over)
+            cancel()
+
+        return Disposable(dispose)
 
     return reactivex.create(subscribe)
 
@@ -105,78 +125,65 @@ def observe_changes(
     return reactivex.create(subscribe)
 
 
-class _Feeder:
-    """Iterates a run into an observer."""
+def _followed(
+    follow: Callable[[], Coroutine[Any, Any, None]], observer: ObserverBase[Event], is_over: Future[None]
+) -> Callable[[], object]:
+    """Follow a run here or in a thread, and send the observer its end; return the function that cancels it."""
+    if (loop := _loop_to_join()) is not None:
+        _refuse_to_block()
+        return _followed_here(loop, follow, observer, is_over)
 
-    def __init__(self, run: AgentRun, observer: ObserverBase[Event]) -> None:
-        self._run = run
-        self._observer = observer
-        self._is_disposed = False
+    def end(error: BaseException | None) -> None:
+        """Send the end when the loop is gone: who subscribes again at that moment gets a thread of its own."""
+        is_over.set_result(None)
+        if not thread.is_cancelled:
+            _send_end(observer, error)
 
-    async def feed(self) -> None:
-        """Iterate the run; only its end is told outside the run's block, when all is closed."""
+    thread = PrivateLoop(follow, "agui_client.observe", end)
+    thread.start()
+    return thread.cancel
+
+
+def _loop_to_join() -> asyncio.AbstractEventLoop | None:
+    """Return the loop that is running here, unless it is the loop of another run, which ends with that run."""
+    if isinstance(threading.current_thread(), PrivateLoop):
+        return None
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
+
+
+def _followed_here(
+    loop: asyncio.AbstractEventLoop,
+    follow: Callable[[], Coroutine[Any, Any, None]],
+    observer: ObserverBase[Event],
+    is_over: Future[None],
+) -> Callable[[], object]:
+    async def follow_to_end() -> None:
+        """Follow the run in a task."""
         try:
-            async with self._run as run:
-                async for event in run:
-                    self._observer.on_next(event)
-        except Exception as error:
-            self._observer.on_error(error)
+            await follow()
         except BaseException as error:
-            if is_being_cancelled():
+            if is_being_cancelled() and not isinstance(error, Exception):
                 raise
-            self.break_off(error)
-            if not isinstance(error, asyncio.CancelledError):
+            _send_end(observer, error)
+            if not isinstance(error, Exception | asyncio.CancelledError):
                 raise
         else:
-            self._observer.on_completed()
+            _send_end(observer, None)
 
-    def disposing(self, cancel: Callable[[], None]) -> Callable[[], None]:
-        """Return the function that stops the run, after which the observer is not called any more.
-
-        Args:
-            cancel: Cancels the task of the run, from any thread.
-        """
-
-        def dispose() -> None:
-            """Stop the run."""
-            self._is_disposed = True
-            cancel()
-
-        return dispose
-
-    def break_off(self, error: BaseException) -> None:
-        """Tell the observer that the run ended with something that is no failure of it; not if it heard of an end."""
-        if not self._is_disposed:
-            told = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
-            told.__cause__ = error
-            self._observer.on_error(told)
+    thread, task = LoopThread(), loop.create_task(follow_to_end())
+    task.add_done_callback(lambda _: is_over.set_result(None))
+    return lambda: thread.call(task.cancel)
 
 
-def _in_loop(loop: asyncio.AbstractEventLoop, run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
-    thread, feeder = LoopThread(), _Feeder(run, observer)
-    task = loop.create_task(feeder.feed())
-    return Disposable(feeder.disposing(lambda: thread.call(task.cancel)))
-
-
-def _in_thread(run: AgentRun, observer: ObserverBase[Event]) -> DisposableBase:
-    """Iterate the run in an event loop of a thread of its own, which ends by itself."""
-    feeder = _Feeder(run, observer)
-    entered = Future[Callable[[], None]]()
-
-    async def feed() -> None:
-        """Iterate the run in a scope that any thread may cancel."""
-        loop = LoopThread()
-        with anyio.CancelScope() as scope:
-            entered.set_result(lambda: loop.call(scope.cancel))
-            await feeder.feed()
-
-    def work() -> None:
-        """Run the event loop."""
-        try:
-            anyio.run(feed)
-        except (SystemExit, KeyboardInterrupt) as error:
-            # It ends no program from here, and may have stopped the loop before the run could end.
-            feeder.break_off(error)
-
-    threading.Thread(target=work, name="agui_client.observe").start()
-    return Disposable(feeder.disposing(entered.result()))
+def _send_end(observer: ObserverBase[Event], error: BaseException | None) -> None:
+    """Send an observer the end of a run that is closed; one that was disposed ignores it."""
+    if error is None:
+        observer.on_completed()
+    elif isinstance(error, Exception):
+        observer.on_error(error)
+    else:
+        failure = IncompleteRunError(f"the run was ended by {type(error).__name__}", rule="TRUNC-1")
+        failure.__cause__ = error
+        observer.on_error(failure)

@@ -1,4 +1,4 @@
-"""The sync surface: the engine in the caller's thread, its asynchronous work in the event loop of a portal.
+"""The sync surface: the engine in the caller's thread, its asynchronous work in an event loop in another thread.
 
 The thread boundary lies where events come from: a task in the loop reads the source ahead, a little, and the caller's
 thread validates, verifies, reduces and iterates. Hooks, middleware, tools and closing run in the loop while it waits.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from agui_client._concurrency import LoopThread, is_being_cancelled
+from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled
 from agui_client._run.async_run import AnswerText, RunView
 from agui_client._run.loop import SYNC_CALLER, RunLoop
 from agui_client._run.result import Snapshot
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ag_ui.core import Event
-    from anyio.abc import TaskStatus
-    from anyio.from_thread import BlockingPortal
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import Start
+    from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._run.tool_calls import StreamedToolCall
 
@@ -57,19 +56,15 @@ class SyncAgentRun(RunView):
     def __init__(self, start: Start) -> None:
         super().__init__()
         self._start = start
-        self._stack = ExitStack()
+        self._loop: WorkerLoop | None = None
         self._next: Callable[[], Any] = self._not_open
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream_sync() again for another run")
-        from anyio.from_thread import start_blocking_portal
-
-        with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal("asyncio"))
-            engine = self._start(PortalLoop(portal))
-            _completed(engine.enter())
-            self._stack = stack.pop_all()
+        self._loop = WorkerLoop()
+        engine = self._start(self._loop)
+        self._loop.enter(engine)
         self._entered, self._next = engine, engine.__anext__
         return self
 
@@ -77,8 +72,13 @@ class SyncAgentRun(RunView):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._next = self._not_open
-        with self._stack:
-            _completed(self._engine.aclose())
+        if self._loop is not None:
+            self._loop.leave()
+
+    def __del__(self) -> None:
+        # A block that nobody left, such as one in a generator that a program forgot.
+        if self._loop is not None:
+            self._loop.cancel()
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -131,7 +131,7 @@ class SyncAgentRun(RunView):
 
 
 def _completed(step: Coroutine[Any, Any, T]) -> T:
-    """Run a step of the engine to its end: its work is done in the portal meanwhile, so it never suspends."""
+    """Run a step of the engine to its end: its work is done in the loop meanwhile, so it never suspends."""
     try:
         step.send(None)
     except StopIteration as end:
@@ -140,108 +140,165 @@ def _completed(step: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(_SUSPENDED)
 
 
-class PortalLoop(RunLoop):
-    """The event loop of a portal, for which the caller's thread waits.
+class WorkerLoop(RunLoop):
+    """An event loop in a thread of its own, for which the caller's thread waits.
 
-    Args:
-        portal: The portal, as long as the run lasts.
+    One task there enters the engine and closes it, so that Ctrl-C, which may come at any moment, leaves nothing open.
     """
 
-    def __init__(self, portal: BlockingPortal) -> None:
-        self._portal = portal
-        self.thread: LoopThread = portal.call(LoopThread)
+    def __init__(self) -> None:
+        self._caller = threading.current_thread()
+        self._private = PrivateLoop(self._hold, "agui_client.sync", self._end)
+        self._is_entered = self._is_over = False
+        self._error: BaseException | None = None
+        self.news: SimpleQueue[None] = SimpleQueue()
+        """An item whenever something has changed that the caller's thread may wait for."""
+
+    def enter(self, engine: Engine) -> None:
+        """Start the loop, and enter the engine there."""
+        self._engine = engine
+        try:
+            self._private.start()
+            while not self._is_entered and not self._is_over:
+                self.news.get()
+            if not self._is_entered:
+                self._private.join()
+        except BaseException:
+            self._private.cancel_and_wait()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def leave(self) -> None:
+        """Close the engine, and wait for the end of the loop; after Ctrl-C for a moment only."""
+        try:
+            self.thread.call(self._left.set)
+            self._private.join()
+        except BaseException:
+            self._private.cancel_and_wait()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> None:
+        """Cancel what is done, and close the engine."""
+        self._private.cancel()
 
     async def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call the function in a task of the loop; Ctrl-C cancels it, and waits until it has ended."""
+        if threading.current_thread() is self._private:
+            return await function(*args)
         work = _Work(partial(function, *args))
-        future = self._portal.start_task_soon(work.run)
+        self.thread.call(partial(work.start, self.news))
         try:
-            future.result()
+            self._wait_for(work)
         except BaseException:
             self.thread.call(work.cancel)
-            future.result()
+            self._wait_for(work)
             raise
         return work.result()
 
     def source(self, open_source: Callable[[], Source]) -> Source:
-        """Open the source in a task that reads it ahead and closes it."""
-        return _PortalSource(self._portal, self.thread, open_source)
+        """Open the source in the loop, where a task reads it ahead and closes it."""
+        source = _SourceAhead(self, open_source)
+        _completed(self.call(source.open))
+        return source
 
-    @asynccontextmanager
-    async def hold(self, manager: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Enter and leave the context manager in one task of the loop."""
-        with self._portal.wrap_async_context_manager(manager) as entered:
-            yield entered
+    async def _hold(self) -> None:
+        self.thread, self._left = LoopThread(), anyio.Event()
+        SYNC_CALLER.set(self._caller)
+        await self._engine.enter()
+        try:
+            self._is_entered = True
+            self.news.put(None)
+            await self._left.wait()
+        finally:
+            await self._engine.aclose()
+
+    def _end(self, error: BaseException | None) -> None:
+        self._is_over, self._error = True, error
+        self.news.put(None)
+
+    def _wait_for(self, work: _Work[Any]) -> None:
+        while not work.is_over:
+            if self._is_over:
+                raise IncompleteRunError("the event loop of the run was stopped", rule="TRUNC-1") from self._error
+            self.news.get()
 
 
 class _Work(Generic[T]):
-    """Asynchronous work whose end is told to another thread: an exception that ends programs must not end the loop."""
+    """Asynchronous work for another thread: an exception that ends programs must not end the loop."""
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self.is_over = False
+        """Whether the task has ended."""
         self._function = function
         self._caller = threading.current_thread()
-        self._scope: anyio.CancelScope | None = None
         self._results: list[T] = []
-        self.error: BaseException | None = None
-        """The exception that the work ended with; None if it did not fail, or goes on."""
+        self._error: BaseException = IncompleteRunError(
+            "the agent's own code was cancelled, and the run with it", rule="TRUNC-1"
+        )
 
-    async def run(self) -> None:
-        """Do the work, in the loop."""
-        SYNC_CALLER.set(self._caller)
-        with anyio.CancelScope() as self._scope:
-            try:
-                self._results.append(await self._function())
-            except asyncio.CancelledError as error:
-                if is_being_cancelled():
-                    raise
-                self.error = _own_cancellation(error)
-            except BaseException as error:
-                self.error = error
+    def start(self, news: SimpleQueue[None]) -> None:
+        """Do the work in a task, in the loop's thread.
+
+        Args:
+            news: Gets an item when the work is over.
+        """
+
+        def end(task: object) -> None:
+            """Wake the thread that waits."""
+            self.is_over = True
+            news.put(None)
+
+        become_asyncio()
+        self._task = asyncio.get_running_loop().create_task(self.run())
+        self._task.add_done_callback(end)
 
     def cancel(self) -> None:
-        """Cancel the work, in the loop's thread."""
-        if self._scope is not None:
-            self._scope.cancel()
+        """Cancel the task, in the loop's thread."""
+        self._task.cancel()
+
+    async def run(self) -> None:
+        """Do the work."""
+        SYNC_CALLER.set(self._caller)
+        try:
+            self._results.append(await self._function())
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            self._error.__cause__ = error
+        except BaseException as error:
+            self._error = error
 
     def result(self) -> T:
         """Return the result, or raise the exception that the work ended with."""
-        if self.error is not None:
-            raise self.error
-        return self._results[0]
+        if self._results:
+            return self._results[0]
+        raise self._error
 
 
-def _own_cancellation(error: BaseException) -> IncompleteRunError:
-    """Return the error for a cancellation that came out of the agent's own code."""
-    failure = IncompleteRunError("the agent's own code was cancelled, and the run with it", rule="TRUNC-1")
-    failure.__cause__ = error
-    return failure
-
-
-class _PortalSource(Source):
+class _SourceAhead(Source):
     """A source that a task of the loop reads, for the caller's thread."""
 
-    def __init__(self, portal: BlockingPortal, thread: LoopThread, open_source: Callable[[], Source]) -> None:
-        self._thread = thread
-        self._batches: SimpleQueue[Iterable[WireEvent] | BaseException | None] = SimpleQueue()
-        self._is_full = self._is_over = False
-        self._opened = _Work(partial(_opened, open_source))
-        self._closed = _Work(self._close)
-        self._reading, _ = portal.start_task(self._read_ahead)
-        self._source = self._opened.result()
-        self.conforming = self._source.conforming
+    def __init__(self, loop: WorkerLoop, open_source: Callable[[], Source]) -> None:
+        self._loop, self._open_source = loop, open_source
+        self._batches: deque[Iterable[WireEvent]] = deque()
+        self._is_over = False
+
+    async def open(self) -> None:
+        """Open the source, in the loop."""
+        self._source = source = self._open_source()
+        self.conforming = source.conforming
+        self._news, self._space, self._may_close = anyio.Event(), anyio.Event(), anyio.Event()
+        self._filled, self._closed = _Work(self._fill), _Work(source.aclose)
+        self._reading = asyncio.create_task(self._read_ahead())
 
     async def read(self) -> Iterable[WireEvent] | None:
-        """Wait for the next events in the caller's thread."""
-        if self._is_over:
-            return None
-        batch = self._batches.get()
-        if self._is_full and self._batches.qsize() <= _MOST_BATCHES // 2:
-            self._is_full = False
-            self._thread.call(self._space.set)
-        self._is_over = batch is None or isinstance(batch, BaseException)
-        if isinstance(batch, BaseException):
-            raise batch
-        return batch
+        """Return the next events, or wait for them in the caller's thread."""
+        if not self._batches and not self._is_over:
+            await self._loop.call(self._wait_for_news)
+        return self._batches.popleft() if self._batches else self._filled.result()
 
     async def pause(self) -> None:
         """Let the requests see to it that they have time left; called in the loop's thread."""
@@ -254,46 +311,37 @@ class _PortalSource(Source):
 
     async def aclose(self) -> None:
         """Close the source in the task that read it."""
-        self._thread.call(self.interrupt)
-        self._thread.call(self._may_close.set)
+        await self._loop.call(self._close)
+
+    async def _close(self) -> None:
+        self.interrupt()
+        self._may_close.set()
         try:
-            self._reading.result()
+            await asyncio.wait([self._reading])
         except BaseException:
             self._reading.cancel()
             raise
         self._closed.result()
 
-    async def _read_ahead(self, *, task_status: TaskStatus[None]) -> None:
-        self._space, self._may_close = anyio.Event(), anyio.Event()
-        await self._opened.run()
-        task_status.started()
-        if self._opened.error is not None:
-            return
-        filling = _Work(self._fill)
-        await filling.run()
-        self._batches.put(filling.error)
-        await self._may_close.wait()
-        await self._closed.run()
+    async def _wait_for_news(self) -> None:
+        self._space.set()
+        if not self._batches and not self._is_over:
+            self._news = anyio.Event()
+            await self._news.wait()
+
+    async def _read_ahead(self) -> None:
+        try:
+            await self._filled.run()
+            self._is_over = True
+            self._news.set()
+            await self._may_close.wait()
+        finally:
+            await self._closed.run()
 
     async def _fill(self) -> None:
-        source = self._opened.result()
-        while (batch := await source.read()) is not None:
-            self._batches.put(batch)
-            if self._batches.qsize() >= _MOST_BATCHES:
-                await self._wait_for_space()
-
-    async def _wait_for_space(self) -> None:
-        self._space = anyio.Event()
-        self._is_full = True
-        if self._batches.qsize() <= _MOST_BATCHES // 2:
-            # The caller caught up before it could see that it has to say so.
-            self._is_full = False
-        else:
-            await self._space.wait()
-
-    async def _close(self) -> None:
-        await self._opened.result().aclose()
-
-
-async def _opened(open_source: Callable[[], Source]) -> Source:
-    return open_source()
+        while (batch := await self._source.read()) is not None:
+            self._batches.append(batch)
+            self._news.set()
+            if len(self._batches) >= _MOST_BATCHES:
+                self._space = anyio.Event()
+                await self._space.wait()

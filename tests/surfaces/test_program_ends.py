@@ -1,0 +1,149 @@
+"""A program ends at once, whatever is still open: after Ctrl-C, pressed twice at any moment, and at its last line."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from support.waiting import LIMIT
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMES = sse(turn(text("One two", message_id="m1")))
+BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
+MOMENTS = int(os.environ.get("AGUI_CLIENT_MOMENTS", "6"))
+"""Moments at which Ctrl-C is pressed; 200 and more for a soak, on a machine that does nothing else."""
+
+BEGINNING = """
+import logging, signal, sys, threading, time
+logging.disable()
+from agui_client import FunctionAgent, HttpAgent, tool
+from agui_client.testing import ScriptedAgent, tool_call, turn
+agent = HttpAgent(sys.argv[1])
+
+def events():
+    with agent.stream_sync("Hi") as run:
+        yield from run
+"""
+OPEN_AT_THE_END = {
+    "a suspended generator": """
+kept = events()
+next(kept)
+""",
+    "a block that is not left": """
+kept = agent.stream_sync("Hi").__enter__()
+next(kept)
+""",
+    "a block that is not left, in another thread": """
+seen = threading.Event()
+
+def iterate():
+    for event in events():
+        seen.set()
+
+threading.Thread(target=iterate, daemon=True).start()
+seen.wait()
+""",
+    "a run that is observed": """
+seen = threading.Event()
+kept = agent.observe("Hi").subscribe(lambda event: seen.set())
+seen.wait()
+""",
+    "a subscription of this moment": """
+kept = agent.observe("Hi").subscribe()
+""",
+    "a tool that sleeps in its thread": """
+seen = threading.Event()
+
+@tool
+def nap() -> str:
+    seen.set()
+    time.sleep(60)
+
+kept = ScriptedAgent(turn(tool_call("nap")), tools=[nap]).observe("Hi").subscribe()
+seen.wait()
+""",
+    "a run that is dropped": """
+kept = agent.stream_sync("Hi").__enter__()
+next(kept)
+del kept
+give_up = time.monotonic() + 5
+while agent.is_running and time.monotonic() < give_up:
+    time.sleep(0.001)
+assert not agent.is_running
+""",
+    "an iteration without a block": """
+try:
+    for event in agent.stream_sync("Hi"):
+        break
+except Exception as error:
+    assert "inside its block" in str(error)
+else:
+    raise AssertionError("it iterates")
+""",
+}
+PRESSED_TWICE = """
+def ask():
+    if sys.argv[2] == "run_agent_sync":
+        agent.run_agent_sync("Hi")
+    else:
+        for event in events():
+            pass
+
+print("ready", flush=True)
+try:
+    while True:
+        ask()
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+give_up = time.monotonic() + 5
+while (agent.is_running or threading.active_count() > 1) and time.monotonic() < give_up:
+    time.sleep(0.001)
+agent.stream_sync("Again").__enter__().__exit__(None, None, None)
+print([thread.name for thread in threading.enumerate()], flush=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+raise KeyboardInterrupt
+"""
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", BEGINNING + program, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("program", OPEN_AT_THE_END.values(), ids=list(OPEN_AT_THE_END))
+def test_a_program_ends_at_its_last_line_without_a_word(program: str) -> None:
+    with serve_bytes(Reply([BEGUN], end="stall")) as server, start(program, server.url) as process:
+        try:
+            output, complaints = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert (process.returncode, output, complaints) == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_ctrl_c_twice_ends_the_run_and_leaves_an_agent_that_can_be_used(moment: int) -> None:
+    chance = random.Random(moment)
+    reply = chance.choice([Reply([BEGUN], end="stall"), Reply([FRAMES])])
+    verb = chance.choice(["run_agent_sync", "stream_sync"])
+    with serve_bytes(reply) as server, start(PRESSED_TWICE, server.url, verb) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(chance.uniform(0, chance.choice([0.02, 0.3])))
+            process.send_signal(signal.SIGINT)
+            time.sleep(chance.uniform(0.001, 0.01))
+            process.send_signal(signal.SIGINT)
+            output, complaints = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert output == "['MainThread']\n"
+    assert process.returncode == -signal.SIGINT, complaints
