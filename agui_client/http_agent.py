@@ -38,8 +38,9 @@ class HttpAgent(AbstractAgent):
         url: The address that takes runs.
         headers: Request headers, or a function, sync or async, that gives them anew for each attempt.
         auth: Any `httpx.Auth`, or (user, password).
-        on_unauthorized: Called, sync or async, when the server answers 401: it renews the credentials, and the run is
-            posted once more. It returns the headers to use from now on, or None to have `headers` called again.
+        on_unauthorized: Called, sync or async, when the server refuses these credentials with 401: it renews them, and
+            the run is posted once more. It may take an `UnauthorizedContext`, and returns the headers to use from now
+            on, or None to have `headers` called again. Credentials in a run's own `headers=` are not renewed.
         timeout: Seconds for every wait but the total, or a `Timeouts`.
         retry: The policy for trying again; by default only requests that could not be sent, see `RetryPolicy`. A number
             repeats those, and refusals with a `Retry-After`, that many times.
@@ -150,6 +151,28 @@ class HttpAgent(AbstractAgent):
                 "address that tells a thread again, or None if there is none"
             )
         return address
+
+    def clone(
+        self,
+        *,
+        thread_id: str | None = None,
+        headers: HeaderSource | None = None,
+        auth: AuthSource | None = None,
+        on_unauthorized: Refresh | None = None,
+    ) -> Self:
+        """Return the same agent with a copy of the conversation, for a second line of thought or another user.
+
+        Args:
+            thread_id: The copy's thread; the same one if left out. A server that remembers threads wants another.
+            headers: The other user's headers. With any of these three, the copy has credentials of its own, and uses
+                neither this agent's nor those in its address or HTTP client; without, both share one set.
+            auth: The other user's `httpx.Auth`, or (user, password).
+            on_unauthorized: Renews the other user's credentials.
+        """
+        twin = super().clone(thread_id=thread_id)
+        if any(each is not None for each in (headers, auth, on_unauthorized)):
+            twin._transport = self._transport.with_credentials(auth, Credentials(headers, on_unauthorized))
+        return twin
 
     async def aclose(self) -> None:
         """Close the connections that an `async with` block keeps."""

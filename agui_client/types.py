@@ -21,6 +21,7 @@ from agui_client._tools.toolset import ToolSource as ToolSource
 from agui_client._transport.client import Attempt as Attempt
 from agui_client._transport.credentials import HeaderSource as HeaderSource
 from agui_client._transport.credentials import Refresh as Refresh
+from agui_client._transport.credentials import UnauthorizedContext as UnauthorizedContext
 from agui_client._transport.response import ResponseInfo as ResponseInfo
 from agui_client.agent import AgentOptions as AgentOptions
 from agui_client.messages import MessageLike as MessageLike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -116,6 +117,7 @@ class Transport:
         self.max_run_bytes = max_run_bytes
         """The most bytes that one response may bring, counted after decompression; None for no bound."""
         self._auth = _auth_of(auth)
+        self._is_for_another = False
         self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
         """The HTTP clients, shared with clones."""
 
@@ -123,6 +125,17 @@ class Transport:
     def address(self) -> str:
         """The URL without the parts that may be secret: user, password, query."""
         return address_of(self.url)
+
+    def with_credentials(self, auth: AuthSource | None, credentials: Credentials) -> Transport:
+        """Return the way to the same agent for somebody else: nothing that the first one may use is used for them.
+
+        Args:
+            auth: Any `httpx.Auth` or (user, password), in place of this one's, the address's and the client's.
+            credentials: The headers of each attempt.
+        """
+        other = copy.copy(self)
+        other._auth, other.credentials, other._is_for_another = _auth_of(auth), credentials, True
+        return other
 
     def resolve(self, address: str) -> Address:
         """Return another address of the agent's, given absolute or relative to its own.
@@ -143,7 +156,9 @@ class Transport:
         post = client.build_request("POST", _bare(url), content=request.body, headers=headers, timeout=timeout)
         post.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
-        auth = self._auth or _auth_in(url) or client.auth
+        auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
+        if "authorization" in httpx.Headers(request.headers):
+            auth = None
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
         await self.clients.look_up(client, url, limits.connect)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import anyio.lowlevel
+import anyio
 import httpx
 
-from agui_client.errors import UsageError
+from agui_client._field_docs import documented
+from agui_client._transport.response import SECRET_NAME
+from agui_client.errors import HTTPStatusError, UsageError
 
 if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
@@ -20,20 +27,38 @@ _VALUE = re.compile(rb"(?:[!-~\x80-\xff]+(?:[ \t]+[!-~\x80-\xff]+)*)?")
 """Names and values as RFC 9110, 5.1 and 5.5 have them: no line breaks, no blanks at the ends."""
 _OF_THE_CONNECTION = frozenset({b"content-length", b"te", b"transfer-encoding"})
 """Headers about the framing of messages on the connection, which only the HTTP client knows."""
+_CREDENTIALS = frozenset({"authorization", "cookie"})
 
 Headers: TypeAlias = Mapping[str, str]
 """Request headers."""
 HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
 """Request headers, or a function, sync or async, that returns them anew for each attempt."""
-Refresh: TypeAlias = Callable[[], Headers | Awaitable[Headers | None] | None]
-"""Renews credentials: returns the headers to use from now on, or None to have the header function called again."""
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class UnauthorizedContext:
+    """A request that was answered 401, for `on_unauthorized`."""
+
+    error: HTTPStatusError
+    """The answer: status, body and headers."""
+    attempt: int
+    """The number of the attempt within its run, from 1."""
+    headers: Headers = field(repr=False)
+    """The headers that were sent, by names in lower case, and with them the token that was refused."""
+
+
+Renewed: TypeAlias = Headers | Awaitable[Headers | None] | None
+"""The headers to use from now on, or None to have the header function called again."""
+Refresh: TypeAlias = Callable[[], Renewed] | Callable[[UnauthorizedContext], Renewed]
+"""Renews credentials; takes an `UnauthorizedContext` if it wants."""
 
 
 class Credentials:
-    """The headers of an agent's requests.
+    """One set of credentials: the headers of requests, renewed together.
 
     Args:
-        headers: The agent's headers.
+        headers: The headers.
         on_unauthorized: Called once in a run when the server answers 401; a plain function is called in a thread.
     """
 
@@ -44,58 +69,83 @@ class Credentials:
         self._renewed: Headers = {}
         self.generation = 0
         """The number of times they were renewed."""
-        self._lock: tuple[object, anyio.Lock] | None = None
+        self._lock = Lock()
+        self._waiting: deque[Callable[[], object]] = deque()
 
-    @property
-    def can_refresh(self) -> bool:
-        """Whether they can be renewed."""
-        return self._on_unauthorized is not None
-
-    async def headers(self, run_headers: Headers | None, clock: Clock, *, is_renewed: bool) -> httpx.Headers:
+    async def headers(self, run_headers: Headers | None, clock: Clock) -> httpx.Headers:
         """Return the headers of one attempt.
 
         Args:
-            run_headers: The run's own, which stand over the agent's.
+            run_headers: The run's own, which stand over these.
             clock: Limits the time a header function takes.
-            is_renewed: Whether this run had them renewed; then the renewed ones stand over the run's own, too.
 
         Raises:
             UsageError: They are not valid headers.
         """
         given = self._headers
         own: Headers | None = await clock.wait_for_caller(_called(given)) if callable(given) else given
-        layers = (own, run_headers, self._renewed) if is_renewed else (own, self._renewed, run_headers)
-        return _merged(layers)
+        return _merged((own, self._renewed, run_headers))
 
-    async def refresh(self, clock: Clock, refused: int) -> None:
-        """Renew them for this run and all later ones, of this agent and its clones.
+    def can_renew(self, run_headers: Headers | None) -> bool:
+        """Return whether these were refused, and not credentials that a run brought itself, and can be renewed."""
+        names = {name.lower() for name in self._renewed}
+        if not callable(self._headers):
+            names |= {name.lower() for name in self._headers or ()}
+        ours = _CREDENTIALS | set(filter(SECRET_NAME.search, names))
+        return self._on_unauthorized is not None and ours.isdisjoint(map(str.lower, run_headers or ()))
+
+    async def refresh(self, clock: Clock, generation: int, context: UnauthorizedContext) -> None:
+        """Renew them, for all runs that use this set.
 
         Args:
             clock: Limits the time it takes.
-            refused: The generation that the server refused; nothing happens if it is renewed already.
+            generation: The generation that the server refused; nothing happens if it is renewed already.
+            context: What was refused.
         """
-        await clock.wait_for_caller(self._refresh(refused))
+        await clock.wait_for_caller(self._refresh(generation, context))
 
-    async def _refresh(self, refused: int) -> None:
+    async def _refresh(self, generation: int, context: UnauthorizedContext) -> None:
         from agui_client._concurrency import call_aside
 
-        assert self._on_unauthorized is not None
+        renew = cast("Callable[..., Any]", self._on_unauthorized)
         # Runs that are refused at once renew once: a token for renewing is often good for one use.
-        async with self._lock_here():
-            if self.generation != refused:
+        async with self._turn():
+            if self.generation != generation:
                 return
-            renewed: Any = await call_aside(self._on_unauthorized, "on_unauthorized")
+            step = partial(renew, context) if _takes_context(renew) else renew
+            renewed: Any = await call_aside(step, "on_unauthorized")
             if renewed is not None:
                 _merged((renewed,))
                 self._renewed = renewed
             self.generation += 1
 
-    def _lock_here(self) -> anyio.Lock:
-        """Return the lock of the running event loop: two loops cannot share one."""
-        loop: object = anyio.lowlevel.current_token().native_token
-        if self._lock is None or self._lock[0] is not loop:
-            self._lock = (loop, anyio.Lock())
-        return self._lock[1]
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """Wait until nobody else renews, in whichever thread and event loop."""
+        from agui_client._concurrency import LoopThread
+
+        while not self._lock.acquire(blocking=False):
+            over = anyio.Event()
+            self._waiting.append(partial(LoopThread().call, over.set))
+            if self._lock.locked():
+                await over.wait()
+        try:
+            yield
+        finally:
+            self._lock.release()
+            while self._waiting:
+                self._waiting.popleft()()
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    try:
+        shown = inspect.signature(function)
+        shown.bind()
+    except TypeError:
+        return True
+    except ValueError:
+        return False
+    return "context" in shown.parameters
 
 
 async def _called(function: Callable[[], Any]) -> Any:

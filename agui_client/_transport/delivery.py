@@ -16,6 +16,7 @@ import httpx
 from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport
 from agui_client._transport.clock import Clock
+from agui_client._transport.credentials import UnauthorizedContext
 from agui_client._transport.response import EVENT_STREAM, Body, ResponseInfo, address_of
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError, UnexpectedContentTypeError
 
@@ -48,6 +49,7 @@ class Delivery:
         self._url = request.url or transport.url
         self._redirected_to: httpx.URL | None = None
         self._status: int | None = None
+        self._sent = httpx.Headers()
         self._redirects, self._generation, self._is_renewed = 0, 0, False
         self._repeated: Counter[bool] = Counter()
 
@@ -105,8 +107,9 @@ class Delivery:
         clock, request, transport = self._clock, self._request, self._transport
         self._redirected_to, self._status = None, None
         self._generation = transport.credentials.generation
-        headers = await transport.credentials.headers(request.headers, clock, is_renewed=self._is_renewed)
+        headers = await transport.credentials.headers(request.headers, clock)
         headers.update(added)
+        self._sent = headers.copy()
         clock.restart()
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, headers, request))
@@ -147,9 +150,11 @@ class Delivery:
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
         if isinstance(error, HTTPStatusError):
-            if error.status_code == 401 and self._transport.credentials.can_refresh and not self._is_renewed:
+            credentials = self._transport.credentials
+            if error.status_code == 401 and not self._is_renewed and credentials.can_renew(self._request.headers):
                 self._is_renewed = True
-                await self._transport.credentials.refresh(self._clock, self._generation)
+                context = UnauthorizedContext(error, len(self.attempts), dict(self._sent))
+                await credentials.refresh(self._clock, self._generation, context)
                 return "401, and the credentials were renewed"
             if self._redirected_to is not None:
                 self._redirects += 1

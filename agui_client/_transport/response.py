@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
 
 EVENT_STREAM = "text/event-stream"
-_SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
+SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 SECRET_VALUE = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
@@ -58,7 +58,7 @@ def describe(response: httpx.Response) -> ResponseInfo:
 
 def headers_to_show(response: httpx.Response) -> dict[str, str]:
     """Return the headers without those that may carry secrets."""
-    shown = [(name, value) for name, value in response.headers.items() if not _SECRET_NAME.search(name)]
+    shown = [(name, value) for name, value in response.headers.items() if not SECRET_NAME.search(name)]
     return {name: value for name, value in shown if not SECRET_VALUE.search(value)}
 
 

@@ -6,19 +6,26 @@ import functools
 import logging
 import threading
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Generator
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
+from contextlib import suppress
+from random import Random
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, RunTimeoutError, Timeouts, UsageError
 from agui_client.testing import Gate, faults, serve_bytes, sse, text, turn
 from agui_client.testing.byte_server import Reply, Request
+from agui_client.types import UnauthorizedContext
+from support.bodies import URL, Body, response
 from support.verbs import Verb, every_result_verb
-from support.waiting import LIMIT, until
+from support.waiting import LIMIT, start_thread, until
 
 pytestmark = pytest.mark.anyio
 
@@ -123,13 +130,156 @@ async def test_headers_are_asked_for_at_each_attempt() -> None:
     assert [request.headers["x-number"] for request in server.requests] == ["0", "1"]
 
 
-async def test_the_headers_of_a_run_stand_over_the_agents_until_they_were_refused() -> None:
+async def test_credentials_that_a_run_brings_always_win_and_are_not_renewed() -> None:
     token = Token()
     with serve_bytes(only_for("new")) as server:
         agent = HttpAgent(server.url, headers={"Authorization": "Bearer x"}, on_unauthorized=token.give_new)
-        await agent.run_agent("Hi", headers={"Authorization": "Bearer mine", "X-Run": "7"})
-    assert [request.headers["authorization"] for request in server.requests] == ["Bearer mine", "Bearer new"]
-    assert [request.headers["x-run"] for request in server.requests] == ["7", "7"]
+        with pytest.raises(HTTPStatusError):
+            await agent.run_agent("Hi", headers={"authorization": "Bearer mine"})
+        assert token.renewals == 0
+        await agent.run_agent("Hi", headers={"X-Run": "7"})
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer mine",
+        "Bearer x",
+        "Bearer new",
+    ]
+    assert [request.headers.get("x-run") for request in server.requests] == [None, "7", "7"]
+
+
+async def test_an_authorization_that_a_run_brings_stands_over_every_auth() -> None:
+    with serve_bytes(ANSWER) as server:
+        async with httpx.AsyncClient(auth=("ada", "client")) as client:
+            url = server.url.replace("http://", "http://ada:address@")
+            for agent in (HttpAgent(url, auth=("ada", "auth")), HttpAgent(url), HttpAgent(url, http_client=client)):
+                await agent.run_agent("Hi", headers={"Authorization": "mine"})
+    assert [request.headers["authorization"] for request in server.requests] == ["mine"] * 3
+
+
+# --- two users
+
+
+async def test_a_clone_for_another_user_uses_nothing_of_the_first() -> None:
+    ada, bob = Token(), Token()
+    with serve_bytes(faults.status(401)) as server:
+        url = server.url.replace("http://", "http://ada:address@")
+        async with httpx.AsyncClient(auth=("ada", "client")) as client:
+            first = HttpAgent(url, headers=ada.headers, on_unauthorized=ada.renew, http_client=client)
+            for other in (first.clone(headers=bob.headers), first.clone(auth=("bob", "secret"))):
+                with pytest.raises(HTTPStatusError):
+                    await other.run_agent("Hi")
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer old", "Basic Ym9iOnNlY3JldA=="]
+    assert (ada.renewals, bob.renewals) == (0, 0)
+
+
+async def test_a_function_that_renews_is_told_what_was_refused() -> None:
+    told: list[UnauthorizedContext] = []
+
+    def renew(context: UnauthorizedContext) -> dict[str, str]:
+        told.append(context)
+        return {"Authorization": "Bearer new"}
+
+    with serve_bytes(BUSY, only_for("new")) as server:
+        agent = HttpAgent(server.url, headers={"Authorization": "Bearer old"}, on_unauthorized=renew, retry=1)
+        await agent.run_agent("Hi", headers={"X-Run": "7"})
+    [context] = told
+    assert (context.error.status_code, context.attempt) == (401, 2)
+    assert context.headers == {"authorization": "Bearer old", "x-run": "7"}
+    assert "old" not in repr(context)
+
+
+def renew_by_force(force: bool = True) -> None:
+    assert force is True
+
+
+def renew_with_or_without(context: UnauthorizedContext | None = None) -> None:
+    assert context is not None
+
+
+@pytest.mark.parametrize("renew", [renew_by_force, renew_with_or_without])
+async def test_a_function_that_needs_no_context_may_have_other_parameters(renew: Any) -> None:
+    with serve_bytes(faults.status(401), ANSWER) as server:
+        await HttpAgent(server.url, on_unauthorized=renew).run_agent("Hi")
+    assert len(server.requests) == 2
+
+
+class Issuer:
+    """Gives each user tokens that are good for a few requests, and for renewing once."""
+
+    def __init__(self, uses: int, waits: Iterator[int]) -> None:
+        self.mistakes: list[str] = []
+        self._uses, self._waits = uses, waits
+        self._left: dict[str, int] = {}
+        self.renewed: Counter[str] = Counter()
+
+    async def _wait(self) -> None:
+        for _ in range(next(self._waits)):
+            await anyio.lowlevel.checkpoint()
+
+    def renew(self, user: str) -> Any:
+        async def renew(context: UnauthorizedContext) -> dict[str, str]:
+            if not context.headers.get("authorization", f"{user}-").startswith(f"{user}-"):
+                self.mistakes.append(f"{user} renews {context.headers['authorization']}")
+            self.renewed[user] += 1
+            token = f"{user}-{self.renewed[user]}"
+            await self._wait()
+            self._left[token] = self._uses
+            return {"Authorization": token}
+
+        return renew
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        user, token = request.headers["x-user"], request.headers.get("authorization", "")
+        if token and not token.startswith(f"{user}-"):
+            self.mistakes.append(f"{user} brings {token}")
+        await self._wait()
+        if token.endswith("-own"):
+            return response(Body([ANSWER]))
+        self._left[token] = self._left.get(token, 0) - 1
+        return response(Body([ANSWER])) if self._left[token] >= 0 else httpx.Response(401)
+
+
+@given(st.integers(1, 9), st.lists(st.sampled_from("abc"), min_size=2, max_size=8), st.randoms(use_true_random=False))
+@settings(max_examples=300)
+def test_one_users_token_never_serves_another_however_they_interleave(
+    uses: int, users: list[str], dice: Random
+) -> None:
+    issuer = Issuer(uses, iter(lambda: dice.randrange(4), None))
+
+    async def ask(agent: HttpAgent, user: str) -> None:
+        with suppress(HTTPStatusError):  # a token may expire again before it is used
+            own = {"Authorization": "c-own"} if user == "c" else {}
+            await agent.clone().run_agent("Hi", headers={"X-User": user, **own})
+
+    async def main() -> None:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(issuer.answer))
+        first = HttpAgent(URL, http_client=client, on_unauthorized=issuer.renew("a"))
+        agents = {"a": first, "b": first.clone(on_unauthorized=issuer.renew("b")), "c": first}
+        async with anyio.create_task_group() as tasks:
+            for user in users:
+                tasks.start_soon(ask, agents[user], user)
+
+    anyio.run(main)
+    assert issuer.mistakes == []
+    if uses >= len(users):
+        assert set(issuer.renewed.values()) <= {1}
+
+
+def test_threads_that_are_refused_at_once_renew_once() -> None:
+    token, gate = Token(), threading.Barrier(4)
+
+    def renew() -> dict[str, str]:
+        token.renew()
+        return token.headers()
+
+    def ask(agent: HttpAgent) -> str:
+        gate.wait(LIMIT)
+        return agent.run_agent_sync("Hi").text
+
+    with serve_bytes(only_for("new")) as server:
+        agent = HttpAgent(server.url, headers={"Authorization": "Bearer old"}, on_unauthorized=renew)
+        joins = [start_thread(functools.partial(ask, agent.clone())) for _ in range(4)]
+        assert [join(LIMIT) for join in joins] == ["Hi."] * 4
+    assert token.renewals == 1
 
 
 @pytest.mark.parametrize("option", ["headers", "on_unauthorized"])
