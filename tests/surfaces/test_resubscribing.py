@@ -27,7 +27,7 @@ from reactivex.scheduler.eventloop import AsyncIOScheduler, AsyncIOThreadSafeSch
 from reactivex.subject import BehaviorSubject
 
 from agui_client import AbstractAgent
-from agui_client.testing import ScriptedAgent, pause, text, turn
+from agui_client.testing import ScriptedAgent, Step, pause, text, turn
 from support.leaks import nothing_left_behind_sync
 from support.waiting import LIMIT, in_thread, until, until_sync
 from support.watching import Watcher, observed, observed_here
@@ -260,13 +260,16 @@ def test_a_subscription_may_be_disposed_from_each_callback(moment: str) -> None:
 
         return call
 
-    cold = fails() if moment == "error" else says("a")
+    # The pause lasts until everybody has subscribed.
+    endings: dict[str, list[Step]] = {
+        "next": [pause(math.inf)],
+        "error": [RunErrorEvent(message="no")],
+        "completed": [],
+    }
+    agent = ScriptedAgent(turn(pause(0.3), text("a"), *endings[moment]))
+    on_next, on_error = disposing(watcher.next, "next"), disposing(watcher.error, "error")
     with nothing_left_behind_sync():
-        subscription.disposable = cold.subscribe(
-            disposing(watcher.next, "next"),
-            disposing(watcher.error, "error"),
-            disposing(watcher.completed, "completed"),
-        )
+        subscription.disposable = words(agent).subscribe(on_next, on_error, disposing(watcher.completed, "completed"))
         until_sync(lambda: watcher.over.is_set() or (moment == "next" and watcher.values))
         until_sync(lambda: "agui_client.observe" not in {thread.name for thread in threading.enumerate()})
     assert (len(watcher.errors), watcher.completions) == (moment == "error", moment == "completed")
