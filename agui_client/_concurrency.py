@@ -7,7 +7,7 @@ import atexit
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 
 T = TypeVar("T")
@@ -28,9 +29,23 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        native: Any = anyio.lowlevel.current_token().native_token
+        self._token = anyio.lowlevel.current_token()
+        native: Any = self._token.native_token
         is_asyncio = isinstance(native, asyncio.AbstractEventLoop)
         self._schedule: Callable[..., object] = native.call_soon_threadsafe if is_asyncio else native.run_sync_soon
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the loop's thread."""
+        return threading.get_ident() == self._thread
+
+    def run(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Call an asynchronous function in the loop, and wait for it in this thread, which has to be another one.
+
+        Args:
+            function: A function without arguments.
+        """
+        return anyio.from_thread.run(function, token=self._token)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function in the loop's thread: at once from there, soon from elsewhere, not at all if the loop ended.
@@ -38,7 +53,7 @@ class LoopThread:
         Args:
             function: A function without arguments; its value is dropped.
         """
-        if threading.get_ident() == self._thread:
+        if self.is_here:
             function()
             return
         # Both loops raise a RuntimeError when they have ended, and then there is nothing left to reach.

@@ -23,9 +23,10 @@ from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import DENIED, Approve, Deny, check_metadata
+from agui_client._tools.context import NOBODY
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
-from agui_client.errors import InterruptsNotCoveredError
+from agui_client.errors import InterruptsNotCoveredError, ToolError
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
 # word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
@@ -121,6 +122,38 @@ async def answer_interrupts(
             keep(entry)
             entries += entry
     return entries
+
+
+def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[Any]] | None:
+    """Return the function that has a tool's question answered; None if there is nobody to ask."""
+    return None if answer is None else partial(answer_question, answer)
+
+
+async def answer_question(answer: Answerer, question: Interrupt) -> Any:
+    """Call the application's answerer for the question of a tool.
+
+    Args:
+        answer: The answerer.
+        question: The question, as an interrupt with a `responseSchema`.
+
+    Returns:
+        The answer as JSON.
+
+    Raises:
+        ToolError: There is no answer, or it does not fit; the message is for the agent.
+    """
+    what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
+    given: Any = await call_function(partial(answer, question), what, LEFT_IN_THREAD)
+    if given is None:
+        raise ToolError(NOBODY)
+    try:
+        [entry] = cover([question], {question.id: given})
+    except InterruptsNotCoveredError as error:
+        problem = str(error).removeprefix("nothing was sent: ")
+        raise ToolError(f"The person's answer could not be used: {problem}.") from error
+    if entry.status == "cancelled":
+        raise ToolError("The user did not want to answer this tool's question.")
+    return entry.payload
 
 
 def is_expired(interrupt: Interrupt) -> bool:

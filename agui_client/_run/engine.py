@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from ag_ui.core import RunFinishedCancelledOutcome, ToolCallResultEvent
 
-from agui_client._interrupts.answers import answer_interrupts
+from agui_client._interrupts.answers import answer_interrupts, asker
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
@@ -150,7 +150,7 @@ class Engine:
                 self._request.add_to_conversation()
                 self._request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, self._record)
+            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, asker(self.setup.answer), self._record)
             self._limits = RoundLimits(self.setup.limits)
             self._new_run(with_conversation(first, conversation))
             self._stack = stack.pop_all()

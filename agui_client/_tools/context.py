@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
+from uuid import uuid4
 
-from ag_ui.core import Message, ToolMessage
+import anyio
+from ag_ui.core import Interrupt, Message, ToolMessage
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from agui_client._concurrency import LoopThread
 from agui_client._field_docs import documented
+from agui_client._protocol.schema import is_object
+from agui_client.errors import ToolError, UsageError
+
+AnswerT = TypeVar("AnswerT")
+
+NOBODY = "Nobody is here to answer this tool's question; ask the user in your reply."
+"""The agent's message for a tool that asked a person, and there is none."""
 
 MOST_REPORTS = 100
 """The number of progress reports that are kept of one execution."""
@@ -81,10 +92,14 @@ class ToolContext:
     """The state when the call was made; to be read only, and not to be trusted (SEC-6)."""
     on_report: Callable[[Any], None] | None = field(default=None, repr=False)
     """A function that takes what `report` is given, in the event loop's thread; None drops it."""
+    on_ask: Callable[[Interrupt], Awaitable[Any]] | None = field(default=None, repr=False)
+    """A function that has a question answered, and returns the answer as JSON; None if there is nobody to ask."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
     """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
     loop: LoopThread | None = field(default=None, repr=False)
     """The event loop that executes the tool; None where a test calls the tool by itself."""
+    _open: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope], init=False, repr=False)
+    """The cancel scopes of questions that are not answered yet."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -103,6 +118,90 @@ class ToolContext:
             self._deliver(progress)
         else:
             self.loop.call(partial(self._deliver, progress))
+
+    @overload
+    async def ask(self, question: str, answer: None = None, *, timeout: float | None = None) -> str: ...
+    @overload
+    async def ask(self, question: str, answer: type[AnswerT], *, timeout: float | None = None) -> AnswerT: ...
+    @overload
+    async def ask(self, question: str, answer: Any, *, timeout: float | None = None) -> Any: ...
+    async def ask(self, question: str, answer: Any = None, *, timeout: float | None = None) -> Any:
+        """Ask the person at the application, through the agent's `answer=`; see `ask_sync` for plain functions.
+
+        Args:
+            question: The question.
+            answer: The type of the answer: None for text, a pydantic model or any type that pydantic knows, or a JSON
+                Schema.
+            timeout: The time that the person has, in seconds; the tool's own time-out goes on meanwhile.
+
+        Returns:
+            The answer: text, an instance of the type, or the JSON that fits the schema.
+
+        Raises:
+            ToolError: There is nobody to ask, or no answer that fits; the call fails with a message for the agent.
+        """
+        adapter = None if is_object(answer) else TypeAdapter[Any](str if answer is None else answer)
+        schema: Any = answer if adapter is None else adapter.json_schema()
+        asked = Interrupt(
+            id=str(uuid4()),
+            reason="tool_question",
+            message=question,
+            tool_call_id=self.tool_call_id,
+            response_schema=schema,
+        )
+        payload = await self._answer(asked, timeout)
+        try:
+            return payload if adapter is None else adapter.validate_json(to_json(payload))
+        except ValidationError as error:
+            raise ToolError(f"The answer to this tool's question does not fit: {error.errors()[0]['msg']}.") from error
+
+    @overload
+    def ask_sync(self, question: str, answer: None = None, *, timeout: float | None = None) -> str: ...
+    @overload
+    def ask_sync(self, question: str, answer: type[AnswerT], *, timeout: float | None = None) -> AnswerT: ...
+    @overload
+    def ask_sync(self, question: str, answer: Any, *, timeout: float | None = None) -> Any: ...
+    def ask_sync(self, question: str, answer: Any = None, *, timeout: float | None = None) -> Any:
+        """`ask` for plain functions: the tool's thread waits for the answer.
+
+        Args:
+            question: The question.
+            answer: The type of the answer, as for `ask`.
+            timeout: The time that the person has, in seconds.
+
+        Returns:
+            The answer.
+
+        Raises:
+            ToolError: As `ask`.
+            UsageError: This is the event loop's thread, which must not wait: use `await ctx.ask(...)`.
+        """
+        if self.loop is None:
+            raise ToolError(NOBODY)
+        if self.loop.is_here:
+            raise UsageError("ask_sync() would block the event loop; in a coroutine function use `await ctx.ask(...)`")
+        return self.loop.run(partial(self.ask, question, answer, timeout=timeout))
+
+    async def _answer(self, asked: Interrupt, timeout: float | None) -> Any:
+        if self.on_ask is None:
+            raise ToolError(NOBODY)
+        # A thread cannot be cancelled, and its question is withdrawn when the call is over.
+        with anyio.move_on_after(timeout) as scope:
+            self._open.add(scope)
+            try:
+                if not self.is_cancelled:
+                    return await self.on_ask(asked)
+            finally:
+                self._open.discard(scope)
+        if self.is_cancelled:
+            raise ToolError("The tool call was over before its question was answered.")
+        raise ToolError(f"Nobody answered this tool's question within {timeout:g} seconds.")
+
+    def end(self) -> None:
+        """Mark the call as over, in the event loop's thread; open questions are withdrawn."""
+        self.ended.set()
+        for scope in self._open:
+            scope.cancel()
 
     def _deliver(self, progress: Any) -> None:
         if self.on_report is not None and not self.is_cancelled:

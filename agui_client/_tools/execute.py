@@ -9,14 +9,14 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Message, ToolCall, ToolMessage
+from ag_ui.core import Interrupt, Message, ToolCall, ToolMessage
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
@@ -96,12 +96,14 @@ class ToolExecutor:
     Args:
         approve: The approver; None leaves calls that wait for approval to the caller.
         limits: The time limits, and the number of tools that run at once.
+        ask: Has a question of a tool answered; None if there is nobody to ask.
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
     """
 
     approve: Approver | None
     limits: ToolLimits
+    ask: Callable[[Interrupt], Awaitable[Any]] | None
     record: Callable[[ToolExecution], None]
 
     def __post_init__(self) -> None:
@@ -202,7 +204,7 @@ class ToolCallTask:
             self._began = time.monotonic()
             arguments = copy.deepcopy(call.arguments)
             given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
-            ctx = ToolContext(on_report=self._report, loop=LoopThread(), **given)
+            ctx = ToolContext(on_report=self._report, on_ask=self._executor.ask, loop=LoopThread(), **given)
             with anyio.move_on_after(limit):
                 return "succeeded", await tool.call(call, ctx), None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."

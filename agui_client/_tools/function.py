@@ -7,7 +7,6 @@ executed, when, with whose approval and how many at once is decided in `execute.
 from __future__ import annotations
 
 import asyncio
-import copy
 import functools
 import inspect
 import logging
@@ -138,7 +137,8 @@ class FunctionTool(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[Any, Any]:
         if instance is None or not self.is_method:
             return self
-        bound: FunctionTool[Any, Any] = copy.copy(self)
+        bound: FunctionTool[Any, Any] = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__)
         bound.function = MethodType(self.function, instance)
         functools.update_wrapper(bound, bound.function, updated=())
         bound.is_method = False
@@ -146,6 +146,10 @@ class FunctionTool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name}>"
+
+    def __reduce__(self) -> str:
+        """Pickle by name, as functions are pickled."""
+        return str(self.__dict__["__qualname__"])
 
     @property
     def name(self) -> str:

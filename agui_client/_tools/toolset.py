@@ -170,7 +170,7 @@ class OfferedTool:
                 execute = partial(self.owner.call, call, ctx)
                 return content_of(await call_function(execute, self.definition.name))
         finally:
-            ctx.ended.set()
+            ctx.end()
 
     @property
     def owner(self) -> Toolset:

@@ -22,10 +22,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve, ToolLimits, tool
+from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve, ToolContext, ToolLimits, tool
 from agui_client._cli.questions import Terminal
 from agui_client.terminal import TerminalAnswerer, TerminalApprover
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from support.tool_rounds import results_in
 
 ESC, CTRL_D, CLEAR_LINE = "\x1b", "\x04", "\x01\x0b"
 SCHEMA: dict[str, Any] = {
@@ -463,6 +464,21 @@ async def test_without_a_terminal_the_question_is_left_to_the_caller(
     assert capsys.readouterr().err == (
         "agui: 'Which?' is left without an answer, because there is no terminal to ask on\n"
     )
+
+
+@pytest.mark.anyio
+async def test_a_question_of_a_tool_looks_like_one_of_the_agent() -> None:
+    @tool
+    async def pay(ctx: ToolContext) -> str:
+        return f"paid from {await ctx.ask('Which account?')}"
+
+    seat = Seat(["savings\n"])
+    answerer = TerminalAnswerer(console=seat.console, around=seat.around)
+    agent = ScriptedAgent(turn(tool_call("pay")), turn(text("Done.")), tools=[pay], answer=answerer)
+    with anyio.fail_after(20), seat.taken():
+        await agent.run_agent("Pay!")
+    assert "? Which account?" in seat.shown
+    assert results_in(agent.messages) == [("call-1", "paid from savings", None)]
 
 
 def test_the_people_of_the_terminal_say_what_they_need() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import pickle
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -162,3 +164,14 @@ def test_an_approval_that_says_nothing_is_refused(approval: Any) -> None:
 def test_a_time_out_is_longer_than_nothing(timeout: float) -> None:
     with pytest.raises(UsageError, match="timeout of 'add' is a number of seconds above 0"):
         tool(add.function, timeout=timeout)
+
+
+def test_a_tool_of_a_module_is_pickled_by_its_name_as_functions_are() -> None:
+    assert pickle.loads(pickle.dumps(fetch)) is fetch
+    assert copy.deepcopy([fetch]) == [fetch]
+
+    @tool
+    def local() -> None: ...
+
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(local)

@@ -256,3 +256,16 @@ async def reaching() -> None:
     async with agent.stream_connect(timeout=5) as run:
         async for _ in run:
             pass
+
+
+@tool
+async def ask_for_account(ctx: ToolContext) -> str:
+    assert_type(await ctx.ask("Which account?"), str)
+    assert_type(await ctx.ask("How many?", int), int)
+    assert_type(await ctx.ask("Which?", {"type": "string"}), Any)
+    return await ctx.ask("Which account?", timeout=5)
+
+
+@tool
+def ask_in_thread(ctx: ToolContext) -> int:
+    return ctx.ask_sync("How many?", int)
