@@ -149,7 +149,7 @@ SEVERAL: dict[str, tuple[Callable[[], Observable[Any]], list[Any]]] = {
     "flat_map twice": (lambda: says("a").pipe(ops.flat_map(adding("b", slow)), ops.flat_map(adding("c"))), ["abc"]),
     "concat_map": (lambda: in_turn("a", "b").pipe(ops.concat_map(says)), ["a", "b"]),
     "map, concat_all": (lambda: says("a").pipe(ops.map(adding("b")), ops.concat_all()), ["ab"]),
-    "switch_latest": (lambda: in_turn("a", "b").pipe(ops.map(says), ops.switch_latest()), ["b"]),
+    "switch_latest": (lambda: in_turn("a", "b").pipe(ops.map(slow), ops.switch_latest()), ["b"]),
     "flat_map_latest": (lambda: says("a").pipe(ops.flat_map_latest(adding("b"))), ["ab"]),
     "exclusive": (lambda: reactivex.of(slow("a"), says("b")).pipe(ops.exclusive()), ["a"]),
     "amb": (lambda: reactivex.amb(says("a"), reactivex.never()), ["a"]),
