@@ -256,6 +256,11 @@ class Conversation:
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
         self._kept_answers += entries
 
+    @property
+    def has_abandoned(self) -> bool:
+        """Whether the next run cancels the pending interrupts because they were abandoned."""
+        return self._abandoned
+
     def abandon_interrupts(self) -> None:
         """Let the next run cancel the pending interrupts."""
         self._abandoned = True

@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import pytest
 from ag_ui.core import (
+    AssistantMessage,
     Interrupt,
+    MessagesSnapshotEvent,
     ResumeEntry,
     RunErrorEvent,
     RunFinishedInterruptOutcome,
+    UserMessage,
 )
 
 from agui_client import Cancel, HttpAgent, InterruptsNotCoveredError, ProtocolError, Resolve, RunFailedError
@@ -319,6 +322,19 @@ def test_abandoning_cancels_every_interrupt_with_the_next_run(verb: Verb) -> Non
     ]
     assert verb(agent, "And on").error is None
     assert sent_entries(agent) == []
+
+
+@every_verb
+@pytest.mark.requirement("INT-3")
+def test_what_is_said_instead_of_an_answer_stays_when_a_snapshot_does_not_know_it(verb: Verb) -> None:
+    asked, done = UserMessage(id="u1", content="Book it."), AssistantMessage(id="a1", content="Not booked.")
+    unaware = MessagesSnapshotEvent(messages=[asked, done])
+    agent = ScriptedAgent(turn(outcome=interrupt("Proceed?")), turn(unaware), turn(unaware))
+    agent.run_agent_sync(asked)
+    agent.abandon_interrupts()
+    for prompt in (UserMessage(id="u2", content="Something else"), None):
+        assert verb(agent, prompt).error is None
+        assert [message.id for message in agent.messages] == ["u1", "u2", "a1"]
 
 
 def test_abandoning_is_for_one_time() -> None:

@@ -120,6 +120,10 @@ class Reducer:
         for message in _checked(messages):
             self.thread.append(message)
 
+    def keep(self, message_ids: Iterable[str]) -> None:
+        """Keep messages that snapshots do not know."""
+        self.thread.kept.update(message_ids)
+
     def add_results(self, results: Iterable[ToolMessage]) -> None:
         """Put results of tool calls behind the messages that made the calls and the results already there."""
         self.thread.insert_results(results)

@@ -69,6 +69,7 @@ def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
     """Open a call on its message; a stored call goes on, with its name and place (TOOL-4)."""
     stored = thread.calls.get(event.tool_call_id)
     if stored is not None:
+        stored.start_again()
         return _merge_call(thread, stored, event)
     call = core.ToolCall(id=event.tool_call_id, function=core.FunctionCall(name=event.tool_call_name, arguments=""))
     if event.metadata:
@@ -82,9 +83,7 @@ def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
     call = thread.calls.get(event.tool_call_id)
     if call is None:
         return _skip_call(thread, event)
-    call.arguments.append(event.delta)
-    call.size += len(event.delta)
-    call.changed = True
+    call.append(event.delta)
     thread.dirty.add(call.owner)
     if event.metadata:
         merge_metadata(call.changes, call.call.metadata, event.metadata)
@@ -109,6 +108,8 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
             thread.rename(stored, str(uuid5(NAMESPACE_OID, event.tool_call_id)))
         else:
             thread.warn("TOOL-5", event, f"has the id of {twin.role} message {quoted(twin.id)}; both are kept")
+    elif (same := thread.result_of(event.tool_call_id, event.content)) is not None:
+        return thread.merge(same, event)
     message = core.ToolMessage(id=event.message_id, tool_call_id=event.tool_call_id, content=event.content)
     thread.insert(thread.place_of_result(event.tool_call_id), adopt(message, event))
     return MESSAGES
@@ -205,20 +206,30 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     incoming = {message.id: message for message in event.messages}
     if len(incoming) < len(event.messages):
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
-    thread.reset(_reconciled(thread.messages(), incoming))
+    messages, results = _reconciled(thread, incoming)
+    thread.reset(messages)
+    thread.insert_results(results)
     return MESSAGES
 
 
-def _reconciled(stored: list[core.Message], incoming: dict[str, core.Message]) -> list[core.Message]:
-    """Return the stored messages, restated or kept in their places, then the new ones; `incoming` is used up.
+def _reconciled(thread: Thread, incoming: dict[str, core.Message]) -> tuple[list[core.Message], list[core.ToolMessage]]:
+    """Return the stored messages, restated or kept in their places, then the new ones, and new results of stored calls.
 
     Activity and reasoning messages may be the client's alone, so they stay unless the snapshot has some of that role:
-    then it has all of them (STATE-6, STATE-7).
+    then it has all of them (STATE-6, STATE-7). `incoming` is used up.
     """
     declared = {message.role for message in incoming.values()}
     kept = {"activity", "reasoning"} - declared
-    merged = [incoming.pop(old.id, old) for old in stored if old.id in incoming or old.role in kept]
-    return [*merged, *incoming.values()]
+    merged = [
+        incoming.pop(old.id, old)
+        for old in thread.messages()
+        if old.id in incoming or old.role in kept or old.id in thread.kept
+    ]
+    called = {call.id for each in merged if each.role == "assistant" for call in each.tool_calls or ()}
+    results = [each for each in incoming.values() if each.role == "tool" and each.tool_call_id in called]
+    for result in results:
+        del incoming[result.id]
+    return [*merged, *incoming.values()], results
 
 
 def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:

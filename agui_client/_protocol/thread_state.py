@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from agui_client._protocol.patch import Document
+from agui_client._protocol.schema import is_object
 from agui_client._protocol.warnings import WarningLog
 
 
@@ -32,6 +34,7 @@ class Change(IntFlag):
 
 # Looking a member of an enum up costs a fifth of what a text delta may.
 NONE, MESSAGES = Change.NONE, Change.MESSAGES
+_LONG = 10_000
 
 
 def adopt(message: Message, event: Any) -> Message:
@@ -49,7 +52,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class CallSlot:
     """One tool call, with the message that made it."""
 
-    __slots__ = ("arguments", "call", "changed", "changes", "owner", "position", "size")
+    __slots__ = ("_size_in_part", "arguments", "begins_anew", "call", "changed", "changes", "owner", "position", "size")
 
     def __init__(self, call: ToolCall, owner: MessageSlot) -> None:
         self.call = call
@@ -60,10 +63,31 @@ class CallSlot:
         """The pieces of the argument text."""
         self.size = len(call.function.arguments)
         """The number of characters in them, known without joining them."""
+        self.begins_anew = False
+        """Whether the next arguments replace these, which were whole when the call started again."""
+        self._size_in_part = 0
         self.changes: dict[str, Any] = {}
         """New values of other fields, since the last look."""
         self.changed = False
         """Whether there is anything new since the last look; then the owner has to be dirty, too."""
+
+    def start_again(self) -> None:
+        """Let further arguments begin anew if these are whole, and go on from them otherwise."""
+        # Long ones that were no whole object are read again when there are twice as many.
+        if self.size < 2 * self._size_in_part:
+            return
+        try:
+            self.begins_anew = is_object(from_json(self.build().function.arguments))
+        except ValueError:
+            self._size_in_part = self.size if self.size > _LONG else 0
+
+    def append(self, delta: str) -> None:
+        """Append to the arguments, or begin them anew."""
+        if self.begins_anew and delta:
+            self.arguments, self.size, self.begins_anew = [], 0, False
+        self.arguments.append(delta)
+        self.size += len(delta)
+        self.changed = True
 
     def build(self) -> ToolCall:
         """Return the call as it is now; the same object until the next change."""
@@ -153,7 +177,19 @@ def merge_metadata(changes: dict[str, Any], current: dict[str, Any] | None, meta
 class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
-    __slots__ = ("_head", "_is_in_order", "_last", "_view", "calls", "dirty", "document", "log", "slots")
+    __slots__ = (
+        "_head",
+        "_is_in_order",
+        "_last",
+        "_view",
+        "calls",
+        "dirty",
+        "document",
+        "kept",
+        "log",
+        "results",
+        "slots",
+    )
 
     def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
         self.document = Document(state)
@@ -163,6 +199,10 @@ class Thread:
         """The messages by their ids."""
         self.calls: dict[str, CallSlot] = {}
         """The tool calls by theirs."""
+        self.results: dict[str, MessageSlot] = {}
+        """The first result of each call, by the call's id."""
+        self.kept: set[str] = set()
+        """The ids of the messages that no snapshot drops."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
         # Each slot knows the next one; the first comes behind this, which is no message of the thread.
@@ -173,7 +213,7 @@ class Thread:
         """Store these messages instead of the present ones."""
         # The models; in the order of the thread unless one was put between others since the last look.
         self._view, self._is_in_order = list(messages), True
-        for collection in (self.slots, self.calls, self.dirty):
+        for collection in (self.slots, self.calls, self.results, self.dirty):
             collection.clear()
         self._last = self._head
         self._last.next = None
@@ -181,6 +221,8 @@ class Thread:
         for index, message in enumerate(self._view):
             self._last.next = self._last = slot = MessageSlot(message, index)
             self.slots.setdefault(message.id, slot)
+            if message.role == "tool":
+                self.results.setdefault(message.tool_call_id, slot)
             for call in slot.calls:
                 self.calls.setdefault(call.call.id, call)
 
@@ -198,6 +240,8 @@ class Thread:
         else:
             self._is_in_order = False
         self.slots.setdefault(message.id, slot)
+        if message.role == "tool":
+            self.results.setdefault(message.tool_call_id, slot)
         self._register(slot)
         return slot
 
@@ -247,6 +291,11 @@ class Thread:
             place = place.next
         call.owner.last_result = place
         return place
+
+    def result_of(self, tool_call_id: str, content: str | list[ContentPart]) -> MessageSlot | None:
+        """Return the first result of a call if that is its content."""
+        slot = self.results.get(tool_call_id)
+        return slot if slot is not None and self.message(slot).content == content else None
 
     def insert_results(self, results: Iterable[ToolMessage]) -> None:
         """Put results of tool calls where they belong, in the order of the calls (TOOL-5)."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, Event, RunErrorEvent, RunFinishedEvent, RunStartedEvent
 
 from agui_client._protocol.open_items import OpenRun, listed, order_error, quoted
-from agui_client._protocol.problems import shortened
+from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import EventOrderError, IncompleteRunError, UsageError
 
@@ -35,6 +35,8 @@ class Verifier:
         self._run_id: str | None = None
         self._phase: Literal["new", "open", "finished", "failed"] = "new"
         self._started: RunStartedEvent | None = None
+        self._has_expected_run = False
+        self._reported = ""
         self._abandoned: list[str] = []
         self._earlier: list[str] = []
         self._run = OpenRun(warnings)
@@ -47,7 +49,7 @@ class Verifier:
 
         Args:
             thread_id: The thread every run of the stream belongs to.
-            run_id: The last run of the stream; those before it are replayed ones, with ids of their own (LIFE-13).
+            run_id: A run of the stream; those before it are replayed ones (LIFE-13), those behind it the agent's own.
                 None for any.
         """
         self._thread_id, self._run_id = thread_id, run_id
@@ -71,13 +73,13 @@ class Verifier:
 
         Raises:
             IncompleteRunError: No run arrived, or the last one was cut off (TRUNC-1).
-            EventOrderError: With `strict`, the last run is not the requested one (LIFE-12).
+            EventOrderError: With `strict`, no run was the requested one (LIFE-12).
         """
         if self._phase in ("new", "open"):
             message = self._nothing_arrived() if self._phase == "new" else self._cut_off()
             raise IncompleteRunError(message, rule="TRUNC-1")
         # A failure is reported as the failure it is, whatever its ids (LIFE-8).
-        if self._phase == "finished" and self._started is not None:
+        if self._phase == "finished" and self._started is not None and not self._has_expected_run:
             self._expect(self._started, "run", self._started.run_id, self._run_id)
 
     @property
@@ -95,6 +97,7 @@ class Verifier:
             sentence = f"Cannot start run {quoted(event.run_id)} while {self._run_name()} is still open"
             raise self._fault("LIFE-2", event, f"{sentence}; the producer has to finish it first")
         self._phase, self._started = "open", event
+        self._has_expected_run = self._has_expected_run or event.run_id == self._run_id
         self._earlier += self._abandoned
         self._abandoned = []
         self._run = OpenRun(self._warnings)
@@ -113,16 +116,18 @@ class Verifier:
             self._expect(event, "run", event.run_id, self._started.run_id)
             self._expect(event, "thread", event.thread_id, self._started.thread_id)
 
-    def _run_error(self, _event: RunErrorEvent) -> None:
+    def _run_error(self, event: RunErrorEvent) -> None:
         """End everything that is open, for which no END will come (LIFE-6, SUB-9)."""
         self._phase, self.checks = "failed", {RunStartedEvent: self._run_started}
+        self._reported = event.message
         self._abandoned = self._run.open_ids()
         self._run = OpenRun(self._warnings)
 
     def _out_of_place(self, event: BaseEvent) -> EventOrderError:
         if self._phase == "new":
             return self._fault("LIFE-1", event, "First event must be 'RUN_STARTED', or 'RUN_ERROR' if no run starts")
-        how = "finished with 'RUN_FINISHED'" if self._phase == "finished" else "errored with 'RUN_ERROR'"
+        failed = f"errored with 'RUN_ERROR' ({shortened(self._reported, LONGEST_PATH)})"
+        how = "finished with 'RUN_FINISHED'" if self._phase == "finished" else failed
         sentence = f"The run has already {how}, and the producer went on without starting a new one"
         return self._fault("LIFE-3", event, sentence)
 

@@ -195,6 +195,29 @@ class TestToolCalls:
         reducer = reduced(call("c1", "m1"), args("c1", "A"), ending, call("c1", "m2"), args("c1", "B"), ending)
         assert reducer.messages == [AssistantMessage(id="m1", tool_calls=[search("c1", "AB")])]
 
+    @pytest.mark.requirement("TOOL-4")
+    def test_a_call_that_starts_again_with_whole_arguments_begins_them_anew(self) -> None:
+        ending = event("TOOL_CALL_END", toolCallId="c1")
+        once = [call("c1"), args("c1", '{"q": '), args("c1", '"a"}'), ending]
+        again = [call("c1"), args("c1", '{"q": "b'), args("c1", '"}'), ending]
+        assert reduced(*once, *once).tool_call("c1") == search("c1", '{"q": "a"}')
+        reducer = reduced(*once, *again, *once, *again)
+        assert reducer.tool_call("c1") == search("c1", '{"q": "b"}')
+        assert reducer.arguments_size("c1") == len('{"q": "b"}')
+        assert warned(reducer) == []
+
+    @pytest.mark.requirement("TOOL-4")
+    def test_a_call_that_starts_again_without_arguments_keeps_those_it_had(self) -> None:
+        ending = event("TOOL_CALL_END", toolCallId="c1")
+        once = [call("c1"), args("c1", '{"q": "a"}'), ending]
+        assert reduced(*once, call("c1"), args("c1", ""), ending).tool_call("c1") == search("c1", '{"q": "a"}')
+
+    @pytest.mark.requirement("TOOL-4")
+    def test_a_stored_call_that_is_streamed_again_begins_its_arguments_anew(self) -> None:
+        stored = AssistantMessage(id="m1", tool_calls=[search("c1", '{"q": "a"}')])
+        reducer = reduced(call("c1", "m1"), args("c1", '{"q": "a"}'), messages=(stored,))
+        assert reducer.messages == [stored]
+
     @pytest.mark.requirement("TOOL-2")
     def test_arguments_that_are_no_json_are_kept_as_text(self) -> None:
         reducer = reduced(call("c1"), args("c1", '{"q": '), event("TOOL_CALL_END", toolCallId="c1"))
@@ -209,6 +232,25 @@ class TestToolCalls:
         assert [message.id for message in reducer.messages] == ["m1", "r1", "r2", "m2", "r9"]
         assert wire(reducer)[1] == {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"}
         assert warned(reducer) == []
+
+    @pytest.mark.requirement("TOOL-5")
+    def test_the_same_result_that_comes_twice_word_for_word_is_one_message(self) -> None:
+        reducer = reduced(call("c1", "m1"), result("r1", "c1"), start("m2"), result("r2", "c1", metadata={"a": 1}))
+        assert wire(reducer)[1:] == [
+            {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found", "metadata": {"a": 1}},
+            {"id": "m2", "role": "assistant", "content": ""},
+        ]
+        other = reduced(
+            call("c1", "m1"), call("c2", "m1"), result("r1", "c1"), result("r2", "c1", "none"), result("r3", "c2")
+        )
+        assert [message.id for message in other.messages] == ["m1", "r1", "r2", "r3"]
+
+    @pytest.mark.requirement("TOOL-5")
+    def test_a_result_that_the_application_gave_is_not_doubled_when_the_agent_restates_it(self) -> None:
+        reducer = reduced(call("c1", "m1"))
+        reducer.add_results([ToolMessage(id="mine", tool_call_id="c1", content="found")])
+        reducer.feed(result("theirs", "c1"))
+        assert [message.id for message in reducer.messages] == ["m1", "mine"]
 
     @pytest.mark.requirement("TOOL-5")
     def test_messages_behind_an_inserted_result_keep_growing_in_their_own_place(self) -> None:

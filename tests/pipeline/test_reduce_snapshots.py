@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ag_ui.core import ActivityMessage, AssistantMessage, ReasoningMessage, UserMessage
+from ag_ui.core import ActivityMessage, AssistantMessage, ReasoningMessage, ToolMessage, UserMessage
 
 from agui_client._protocol.reduce import Change, Reducer
 from support.reduction import (
@@ -129,6 +129,22 @@ class TestMessagesSnapshot:
         assert reducer.tool_call("c1") is None
 
     @pytest.mark.requirement("STREAM-5")
+    def test_a_result_under_a_new_id_stands_behind_its_call(self) -> None:
+        asked = AssistantMessage(id="m1", tool_calls=[search("c1"), search("c2")])
+        mine = [ToolMessage(id=f"mine-{each}", tool_call_id=each, content="found") for each in ("c1", "c2")]
+        theirs = [ToolMessage(id=f"theirs-{each}", tool_call_id=each, content="found") for each in ("c1", "c2")]
+        answer, more = AssistantMessage(id="m2", content="Done."), AssistantMessage(id="m3", tool_calls=[search("c3")])
+        late = ToolMessage(id="late", tool_call_id="c3", content="found")
+        stray = ToolMessage(id="stray", tool_call_id="c9", content="found")
+        reducer = reduced(snapshot(asked, *theirs, answer, stray, more, late), messages=(asked, *mine, answer))
+        assert reducer.messages == [asked, *theirs, answer, stray, more, late]
+        assert reduced(snapshot(asked, answer, *theirs), messages=(asked, *mine, answer)).messages == [
+            asked,
+            *theirs,
+            answer,
+        ]
+
+    @pytest.mark.requirement("STATE-5")
     def test_a_message_restated_while_it_is_open_goes_on_from_the_restated_text(self) -> None:
         restated = AssistantMessage(id="m1", content="AB", tool_calls=[search("c1", "{")])
         reducer = reduced(start("m1"), content("m1", "A"), snapshot(restated), content("m1", "C"), args("c1", "}"))

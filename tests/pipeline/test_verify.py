@@ -271,6 +271,19 @@ def test_the_run_that_was_asked_for_after_replayed_ones_is_as_expected() -> None
     assert accepted(started("r0"), finished("r0"), START, FINISH, asked=("t", "r1"), strict=True) == []
 
 
+@pytest.mark.requirement("LIFE-12", "LIFE-13")
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_run_behind_the_one_that_was_asked_for_has_an_id_of_its_own(strict: bool) -> None:
+    assert accepted(START, FINISH, started("r2"), finished("r2"), asked=("t", "r1"), strict=strict) == []
+
+
+@pytest.mark.requirement("LIFE-3")
+def test_what_comes_after_run_error_is_refused_with_what_that_said() -> None:
+    said: Wire = {"type": "RUN_ERROR", "message": "the quota is used up"}
+    assert "errored with 'RUN_ERROR' ('the quota is used up')" in str(refusal(START, said, RAW))
+    assert "x" * 300 not in str(refusal(START, {**said, "message": "x" * 5_000}, RAW))
+
+
 @pytest.mark.requirement("LIFE-12")
 def test_without_a_question_any_answer_is_as_expected() -> None:
     assert accepted(started("r0", "elsewhere"), finished("r0", "elsewhere"), strict=True) == []

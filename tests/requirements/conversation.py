@@ -22,7 +22,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-4",
-        "Reopening a closed call appends to its arguments.",
+        "Reopening a closed call appends to its arguments, and begins them anew if they were whole.",
         "events/tool-calls",
     ),
     Requirement(
@@ -112,7 +112,7 @@ CONVERSATION = (
     ),
     Requirement(
         "STATE-5",
-        "A messages snapshot replaces known messages in place and appends new ones, without reordering.",
+        "A messages snapshot replaces known messages in place and appends new ones; results go behind known calls.",
         "events/state",
     ),
     Requirement(

@@ -7,6 +7,7 @@ fits nothing is skipped, as the client's settled questions say.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -29,7 +30,10 @@ class Naive:
         self.by_id: dict[str, Json] = {}
         self.calls: dict[str, tuple[Json, Json]] = {}
         """Each tool call with the message it is on, by the call's id."""
+        self.results: dict[str, Json] = {}
+        """The first result of each call, by the call's id."""
         self._streamed_part: set[str] = set()
+        self._anew: set[str] = set()
         self.hold(messages or [])
 
     def take(self, event: Json) -> None:
@@ -40,8 +44,9 @@ class Naive:
 
     def hold(self, messages: list[Json]) -> None:
         """Hold these messages instead."""
-        self.messages, self.by_id, self.calls = [], {}, {}
+        self.messages, self.by_id, self.calls, self.results = [], {}, {}, {}
         self._streamed_part.clear()
+        self._anew.clear()
         for message in messages:
             self.put(message)
 
@@ -54,6 +59,8 @@ class Naive:
     def register(self, message: Json) -> None:
         """Of two with one id the first one that came is the one that is found."""
         self.by_id.setdefault(message["id"], message)
+        if message["role"] == "tool":
+            self.results.setdefault(message["toolCallId"], message)
         for call in message.get("toolCalls") or ():
             self.calls.setdefault(call["id"], (message, call))
 
@@ -97,7 +104,11 @@ class Naive:
 
     def call_start(self, event: Json) -> None:
         call_id = event["toolCallId"]
-        if call_id not in self.calls:
+        self._anew.discard(call_id)
+        if call_id in self.calls:
+            if is_whole(self.calls[call_id][1]["function"]["arguments"]):
+                self._anew.add(call_id)
+        else:
             function = {"name": event["toolCallName"], "arguments": ""}
             message, call = self._caller(event), {"id": call_id, "type": "function", "function": function}
             message.setdefault("toolCalls", []).append(call)
@@ -118,6 +129,9 @@ class Naive:
     def call_args(self, event: Json) -> None:
         if event["toolCallId"] in self.calls:
             _, call = self.calls[event["toolCallId"]]
+            if event["delta"] and event["toolCallId"] in self._anew:
+                self._anew.discard(event["toolCallId"])
+                call["function"]["arguments"] = ""
             call["function"]["arguments"] += event["delta"]
             merge(call, event)
 
@@ -127,7 +141,10 @@ class Naive:
 
     def call_result(self, event: Json) -> None:
         held = self.by_id.get(event["messageId"], {})
-        if held.get("role") != "tool" or held.get("toolCallId") != event["toolCallId"]:
+        twin = self.results.get(event["toolCallId"], {})
+        if not held and twin.get("content") == event["content"]:
+            held = twin
+        elif held.get("role") != "tool" or held.get("toolCallId") != event["toolCallId"]:
             held = {"id": event["messageId"], "role": "tool", **picked(event, "toolCallId", "subagentRunId")}
             self.put(held, self._place_of_result(event["toolCallId"]))
         held["content"] = event["content"]
@@ -191,7 +208,17 @@ class Naive:
         declared = {message["role"] for message in incoming.values()}
         kept = {"activity", "reasoning"} - declared
         merged = [incoming.pop(m["id"], m) for m in self.messages if m["id"] in incoming or m["role"] in kept]
-        self.hold([*merged, *incoming.values()])
+        called = {call["id"] for message in merged for call in message.get("toolCalls") or ()}
+        late = [m for m in incoming.values() if m["role"] == "tool" and m["toolCallId"] in called]
+        self.hold([*merged, *(m for m in incoming.values() if m not in late)])
+        for message in late:
+            place = self._place_of_result(message["toolCallId"])
+            caller, call = self.calls[message["toolCallId"]]
+            order = [each["id"] for each in caller["toolCalls"]]
+            behind = order[order.index(call["id"]) + 1 :]
+            first = next(index for index, each in enumerate(self.messages) if each is caller) + 1
+            later = [at for at in range(first, place) if self.messages[at]["toolCallId"] in behind]
+            self.put(message, min([place, *later]))
 
     def run_started(self, event: Json) -> None:
         for message in event.get("input", {}).get("messages", ()):
@@ -201,6 +228,14 @@ class Naive:
 
 FAILED: Any = object()
 """What a patch that does not apply comes to."""
+
+
+def is_whole(arguments: str) -> bool:
+    """Whether arguments are a whole JSON object."""
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except ValueError:
+        return False
 
 
 def patched(document: Any, operations: list[Json]) -> Any:
