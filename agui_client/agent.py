@@ -7,6 +7,7 @@ together; a call is carried out by `_run.engine`.
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
@@ -531,11 +532,15 @@ class AbstractAgent(ABC):
             """Make the engine."""
             from agui_client._run.engine import Engine
 
-            return Engine(self._setup(is_replay=is_replay), prompt, options, loop)
+            return Engine(self._setup(options, is_replay=is_replay), prompt, options, loop)
 
         return start
 
-    def _setup(self, *, is_replay: bool) -> CallSetup:
+    def _total(self, options: RunOptions) -> float:
+        """Return the seconds that a call may take; infinite without a limit."""
+        return math.inf
+
+    def _setup(self, options: RunOptions, *, is_replay: bool) -> CallSetup:
         from agui_client._run.call_setup import CallSetup
 
         run: Run = self.connect if is_replay else self.run
@@ -558,6 +563,7 @@ class AbstractAgent(ABC):
             observers=Observers(observers),
             null_fields=self._null_fields,
             strict=self._strict,
+            total=self._total(options),
             is_replay=is_replay,
         )
 

@@ -179,7 +179,7 @@ class IdleTimeoutError(StreamTimeoutError):
 
 
 class RunTimeoutError(StreamTimeoutError):
-    """The run took longer than `Timeouts.total` seconds."""
+    """The call took longer than `Timeouts.total` seconds, its runs and tools together."""
 
 
 class ProtocolError(AGUIError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
@@ -134,13 +135,20 @@ class HttpAgent(AbstractAgent):
             url=url,
             may_find_nothing=url is not None,
             headers=options.get("headers"),
-            timeouts=Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts,
+            timeouts=self._timeouts_of(options),
+            until=math.inf if scope is None else scope.until,
             observer=scope,
         )
         source = HttpSource(self._transport, request, WarningLog() if scope is None else scope.warnings)
         if scope is not None:
             scope.requests.append(source)
         return source
+
+    def _timeouts_of(self, options: RunOptions) -> Timeouts:
+        return Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts
+
+    def _total(self, options: RunOptions) -> float:
+        return self._timeouts_of(options).total or math.inf
 
     def _elsewhere(self, connect_url: str) -> Address:
         """Return the address that sends threads again; the address of runs would start one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -56,5 +57,7 @@ class CallSetup:
     """The treatment of a null that stands for a whole optional field."""
     strict: bool
     """Whether ids that do not match are fatal."""
+    total: float = math.inf
+    """The seconds that the call may take; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""

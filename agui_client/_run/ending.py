@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 
@@ -20,6 +21,7 @@ from agui_client.errors import (
     IncompleteRunError,
     ProtocolError,
     RunFailedError,
+    RunTimeoutError,
     StreamTimeoutError,
     TransportError,
     UsageError,
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from agui_client._protocol.pipeline import Pipeline
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.hooks import HookContext
+    from agui_client._transport.waiting import Waiter
 
+T = TypeVar("T")
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
 """Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
 
@@ -91,6 +95,32 @@ def verdict_on_break(
     cut = IncompleteRunError(f"the run was cut off, as {error}. {failure}", rule=failure.rule)
     cut.__cause__ = error
     return cut
+
+
+async def in_time(waiter: Waiter, step: Awaitable[T], started_at: float, total: float) -> T | None:
+    """Wait for tools and people, as long as the call may still take.
+
+    Args:
+        waiter: Waits, and can be ended; it is closed afterwards.
+        step: Their work.
+        started_at: The `time.perf_counter()` when the call began.
+        total: The seconds that the call may take.
+
+    Returns:
+        What came of the work; None if the wait was ended.
+
+    Raises:
+        RunTimeoutError: The time was up, and the work was cancelled.
+    """
+    try:
+        result = await waiter.wait(step, started_at + total - perf_counter())
+    finally:
+        waiter.close()
+    if result is None and started_at + total <= perf_counter():
+        what = f"the call took longer than {total:g} s, and was stopped while tools or people were at work"
+        message = f"{what}; raise Timeouts.total to allow more"
+        raise RunTimeoutError(message, silent=0.0, keep_alives=0, last_event=None)
+    return result
 
 
 def is_left(aborted: bool, failure: Exception | None) -> bool:

@@ -21,7 +21,7 @@ from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.ending import call_on_abort, is_left, verdict, verdict_on_break
+from agui_client._run.ending import call_on_abort, in_time, is_left, verdict, verdict_on_break
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
 from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
@@ -295,6 +295,7 @@ class Engine:
             observers=setup.observers,
             owner=setup.owner,
             options=self._options,
+            until=self.started_at + self.setup.total,
             first=self.scopes[0] if self.scopes else None,
         )
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=setup.null_fields, strict=setup.strict)
@@ -482,9 +483,8 @@ class Engine:
     async def _waited(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers | None:
         self._waiter = waiter = Waiter()
         try:
-            return await waiter.wait(reply())
+            return await in_time(waiter, reply(), self.started_at, self.setup.total)
         finally:
-            waiter.close()
             self._waiter = None
 
     async def _take_in(self, answers: _Answers) -> list[core.Event]:

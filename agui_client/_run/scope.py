@@ -6,6 +6,7 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 
 from __future__ import annotations
 
+import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -57,6 +58,8 @@ class RunScope:
     """The agent object whose verb was called; `options` are meant for it alone."""
     options: RunOptions = field(repr=False)
     """The keywords that the caller gave."""
+    until: float = math.inf
+    """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -78,6 +79,8 @@ class Request:
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """The time limits of the run."""
+    until: float = math.inf
+    """The `time.perf_counter()` at which the call that the run belongs to has taken too long."""
     observer: AttemptObserver | None = field(default=None, repr=False)
     """The observer of its attempts; None without one."""
 

@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from time import perf_counter
 from typing import NoReturn, TypeVar, cast
 from urllib.request import getproxies
 
@@ -38,9 +39,10 @@ class Clock(Waiter):
         limits: The time-outs.
         framer: The framer of the stream, which counts keep-alive comments.
         address: The address that the run was posted to, for error messages.
+        until: The `time.perf_counter()` at which the call that the run belongs to has taken too long.
     """
 
-    def __init__(self, limits: Timeouts, framer: Framer, address: str) -> None:
+    def __init__(self, limits: Timeouts, framer: Framer, address: str, until: float = math.inf) -> None:
         super().__init__()
         self.latest_frame: str | None = None
         """The data of the last frame that arrived, set by the source; None before the first."""
@@ -50,7 +52,7 @@ class Clock(Waiter):
         """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
         self._limits, self._framer, self._address = limits, framer, address
         self._started_at = self._attempted_at = self.since
-        self.until = self._started_at + _seconds(limits.total)
+        self.until = self._started_at + min(_seconds(limits.total), until - perf_counter())
 
     @property
     def elapsed(self) -> float:
@@ -150,7 +152,8 @@ class Clock(Waiter):
         kind: type[errors.StreamTimeoutError]
         if self.left <= 0:
             kind, advice = errors.RunTimeoutError, "raise Timeouts.total to allow more"
-            what = f"the run took longer than {limits.total:g} s, silent for the last {silent:.1f} s"
+            most = "its call may" if limits.total is None else f"{limits.total:g} s"
+            what = f"the run took longer than {most}, silent for the last {silent:.1f} s"
         elif self.latest_frame is None:
             kind, advice = errors.FirstEventTimeoutError, "raise Timeouts.first_event if the agent needs longer"
             what = f"no event arrived within {limits.first_event:g} s"

@@ -124,7 +124,7 @@ class HttpSource(Source):
 
     async def _open(self) -> Callable[[], Awaitable[bytes]]:
         """Post the run; return the function that reads the next chunk of the answer."""
-        self._clock = Clock(self._request.timeouts, self._framer, self._transport.address)
+        self._clock = Clock(self._request.timeouts, self._framer, self._transport.address, self._request.until)
         self._delivery = Delivery(self._transport, self._request, self._clock)
         client = await self._stack.enter_async_context(self._transport.clients.client())
         self._body = body = await self._delivery.deliver(client)

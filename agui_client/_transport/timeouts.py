@@ -28,8 +28,8 @@ class Timeouts:
     sending anything; five minutes are longer than most proxies keep a silent connection, so a stream that is silent for
     longer has broken on the way."""
     total: float | None = None
-    """The time for the whole run, retries included. It is not limited, as a run may take hours, and stopping it would
-    throw away paid work. Set it where a person waits."""
+    """The time for the whole call: runs, retries, tools, and people who are asked. It is not limited, as a run may take
+    hours, and stopping it would throw away paid work. Set it where a person waits."""
     write: float | None = 60.0
     """The time to send a piece of the request; a conversation with pictures is large, and uplinks are slow."""
     pool: float | None = 60.0

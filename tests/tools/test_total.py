@@ -1,0 +1,84 @@
+"""`Timeouts(total=)` is the whole call: its runs, its tools, and people who are asked."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+import pytest
+from ag_ui.core import RunAgentInput
+
+from agui_client import HttpAgent, RunTimeoutError, Timeouts, tool
+from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
+from support.verbs import Verb, every_verb
+
+TOTAL = 1.0
+LEEWAY = 0.2
+
+
+class Slow:
+    """Tools that take a while, or for ever."""
+
+    def __init__(self) -> None:
+        self.began = self.cancelled = 0
+
+    async def work(self, seconds: float) -> str:
+        """Work for some seconds."""
+        self.began += 1
+        try:
+            await anyio.sleep(seconds)
+        except BaseException:
+            self.cancelled += 1
+            raise
+        return "done"
+
+    def block(self, seconds: float) -> str:
+        """Block a thread for some seconds."""
+        self.began += 1
+        time.sleep(seconds)
+        return "done"
+
+
+async def _rounds(input: RunAgentInput) -> AsyncIterator[Step]:
+    """Calls the tool named in the prompt, twice quickly and then for long; or talks for ever."""
+    prompt = next(str(message.content) for message in input.messages if message.role == "user")
+    done = sum(message.role == "tool" for message in input.messages)
+    if prompt == "talk":
+        yield turn(text("Well"), pause(math.inf)) if done else turn(tool_call("work", {"seconds": 0.05}))
+    else:
+        yield turn(tool_call(prompt, {"seconds": 0.05 if done < 2 else 5}, tool_call_id=f"call-{done}"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serve(ScriptedAgent(_rounds)) as running:
+        yield running
+
+
+@every_verb
+@pytest.mark.parametrize("prompt", ["work", "block", "talk"])
+def test_a_call_of_several_rounds_ends_in_time(verb: Verb, prompt: str, server: Server) -> None:
+    slow = Slow()
+    agent = HttpAgent(server.url, tools=[tool(slow.work), tool(slow.block)], timeout=Timeouts(total=TOTAL))
+    began = time.monotonic()
+    error = verb(agent, prompt).error
+    assert type(error) is RunTimeoutError
+    assert abs(time.monotonic() - began - TOTAL) < LEEWAY
+    assert "raise Timeouts.total" in str(error)
+    assert (slow.began, slow.cancelled) == {"work": (3, 1), "block": (3, 0), "talk": (1, 0)}[prompt]
+    assert not agent.is_running
+
+
+@every_verb
+def test_a_person_who_thinks_for_long_is_not_waited_for(verb: Verb, server: Server) -> None:
+    async def approve(_: object) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    work = tool(Slow().work, approval="always")
+    agent = HttpAgent(server.url, tools=[work], approve=approve)
+    error = verb(agent, "work", timeout=Timeouts(total=0.3)).error
+    assert type(error) is RunTimeoutError
+    assert [call.function.name for call in agent.pending_tool_calls] == ["work"]
