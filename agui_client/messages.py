@@ -190,7 +190,7 @@ def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) ->
         return media_part(Path(source).expanduser().read_bytes(), mime_type)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, an URL, or bytes") from None
+        raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, a URL, or bytes") from None
 
 
 def _media(source: core.DataSource | core.UrlSource, mime_type: str) -> MediaPart:

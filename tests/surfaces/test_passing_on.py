@@ -58,7 +58,8 @@ def test_an_input_is_sent_as_it_is_and_the_conversation_becomes_that_one(verb: V
         if ending.result is not None:
             assert [message.id for message in ending.result.new_messages] == ["m"]
         verb(agent, "And now?")
-    assert (upstream.inputs[1].thread_id, upstream.inputs[1].resume, upstream.inputs[1].tools) == ("theirs", None, None)
+    second = upstream.inputs[1]
+    assert (second.thread_id, second.resume, second.tools or None) == ("theirs", None, None)
 
 
 async def refusing(given: RunAgentInput, following: Next) -> AsyncIterator[Event]:
