@@ -15,11 +15,22 @@ from ag_ui.core import (
     RunFinishedSuccessOutcome,
     RunStartedEvent,
     TextPart,
+    Tool,
     ToolMessage,
 )
 from pydantic import BaseModel
 
-from agui_client import AbstractAgent, Approve, Cancel, ConversationSnapshot, Deny, ToolError, UsageError, tool
+from agui_client import (
+    AbstractAgent,
+    Approve,
+    Cancel,
+    ConversationSnapshot,
+    Deny,
+    Resolve,
+    ToolError,
+    UsageError,
+    tool,
+)
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
 from agui_client.types import RunOptions
 from support.verbs import Verb, every_result_verb, every_verb
@@ -67,7 +78,8 @@ def test_a_list_of_pending_calls_is_exact(verb: Verb) -> None:
 @pytest.mark.requirement("TOOL-9")
 def test_calls_of_an_interrupted_run_are_derived_apart_from_those_that_it_is_about(verb: Verb) -> None:
     asked = interrupt("Pay?", tool_call_id="call-1")
-    agent = ScriptedAgent(turn(tool_call("pay"), tool_call("look"), outcome=asked))
+    look = Tool(name="look", description="Looks.")
+    agent = ScriptedAgent(turn(tool_call("pay"), tool_call("look"), outcome=asked), tools=[look])
     assert pending_of(agent, verb) == ["call-2"]
 
 
@@ -204,6 +216,33 @@ def test_a_call_that_an_interrupt_is_about_is_answered_by_the_interrupt() -> Non
     agent.abandon_interrupts()
     assert agent.run_agent_sync("Never mind").warnings == []
     assert answers(agent) == []
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-9", "TOOL-10")
+@pytest.mark.parametrize("named", [None, "c3"])
+def test_an_interrupt_is_about_all_calls_of_tools_that_were_not_offered(verb: Verb, named: str | None) -> None:
+    """LangGraph's adapter names no call; ADK's names one of its own, which asks about the other."""
+    asked = interrupt("Send it?", interrupt_id="i1", tool_call_id=named)
+    look = Tool(name="look", description="Looks.")
+    calls = [tool_call("send", tool_call_id="c1"), tool_call("look", tool_call_id="c2")]
+    asking = turn(*calls, tool_call("ask", tool_call_id="c3"), outcome=asked)
+    sent = turn(tool_result("sent", tool_call_id="c1"), tool_result("yes", tool_call_id="c3"))
+    agent = ScriptedAgent(asking, sent, tools=[look])
+    assert pending_of(agent, verb) == ["c2"]
+    ending = verb(agent, resume={"i1": Resolve(True)}, tool_results={"c2": "seen"})
+    assert ending.result is not None
+    assert ending.result.warnings == []
+    assert answers(agent) == [ToolMessage(id=answers(agent)[0].id, tool_call_id="c2", content="seen")]
+
+
+def test_a_call_that_only_asked_is_answered_without_a_warning() -> None:
+    asked = interrupt("Send it?", interrupt_id="i1", tool_call_id="c1")
+    agent = ScriptedAgent(turn(tool_call("ask", tool_call_id="c1"), outcome=asked), DONE, DONE)
+    agent.run_agent_sync("Hi")
+    agent.run_agent_sync(resume={"i1": Resolve(True)})
+    assert agent.run_agent_sync("And?").warnings == []
+    assert given_up(agent) == [("c1", NO_RESULT, NO_RESULT)]
 
 
 NO_RESULT = "no result: the conversation went on without one"

@@ -227,7 +227,8 @@ def latest_run_id(engine: Engine) -> str:
 def pending_calls(engine: Engine) -> list[ToolCall]:
     """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
 
-    Calls that an interrupt is about are the agent's, and left out.
+    Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
+    that only asks: so those of an interrupted run are the agent's if the application did not offer their tools.
     """
     named = dict.fromkeys(engine.outcome.named_pending or engine.outcome.tool_call_ids)
     if not named:
@@ -235,8 +236,12 @@ def pending_calls(engine: Engine) -> list[ToolCall]:
     conversation = engine.conversation
     settled = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
     settled.update(each.tool_call_id for each in engine.outcome.interrupts if each.tool_call_id is not None)
-    calls = [conversation.reducer.tool_call(each) for each in named if each not in settled]
-    return [call for call in calls if call is not None]
+    found = [conversation.reducer.tool_call(each) for each in named if each not in settled]
+    calls = [call for call in found if call is not None]
+    if not engine.outcome.interrupts:
+        return calls
+    offered = {tool.name for tool in engine.input.tools or ()}
+    return [call for call in calls if call.function.name in offered]
 
 
 def _text(engine: Engine, candidates: Sequence[Message]) -> str:

@@ -58,6 +58,8 @@ class RunRequest:
         """The pending calls that stay pending, because others were answered and these were not."""
         # The other calls of a run that resumes may be those that it goes on with.
         self._given_up = [] if not is_going_on else waiting if entries else unanswered
+        # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
+        self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
         answers = {key: value for key, value in results.items() if key not in self._approvals}
         self.results = tool_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
@@ -113,7 +115,8 @@ class RunRequest:
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""
-        if unanswered := [*self.postponed, *self._given_up]:
+        given_up = [each for each in self._given_up if each not in self._answered_before]
+        if unanswered := [*self.postponed, *given_up]:
             names = listed([quoted(each) for each in unanswered])
             without = f"the conversation goes on without results of tool calls {names}; see tool_results="
             warnings.add("TOOL-10", without)

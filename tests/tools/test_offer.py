@@ -50,7 +50,7 @@ def test_tools_of_a_call_stand_instead_of_the_agents(verb: Verb) -> None:
     assert verb(agent, "Hi").error is None
     assert [tools_sent(asked) for asked in agent.inputs] == [["look"], ["look"], ["look", "listen"]]
     verb(agent, "Hi", tools=())
-    assert agent.inputs[3].tools is None
+    assert agent.inputs[3].tools == []
 
 
 @every_verb
