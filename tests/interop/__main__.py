@@ -73,10 +73,11 @@ def _tested(
         with running(environment, made(environment, root)) as (url, printed):
             told = {framework.name: [_told(name, Server(framework, url)) for name in names] for framework in frameworks}
             if any(each.mark == "FAIL" for row in told.values() for each in row):
-                print(printed.read_text(errors="replace")[-6000:], file=sys.stderr)
+                print(printed.read_text(errors="replace")[-40000:], file=sys.stderr)
             return told
     except RuntimeError as error:
-        return {framework.name: [Told("FAIL", str(error))] * len(names) for framework in frameworks}
+        failures = [Told("FAIL", str(error)), *([Told("FAIL")] * (len(names) - 1))]
+        return {framework.name: failures for framework in frameworks}
 
 
 def _print(names: Sequence[str], matrix: dict[str, list[Told]]) -> None:

@@ -80,7 +80,13 @@ def running(name: str, environment: Path) -> Generator[tuple[str, Path]]:
             process = subprocess.Popen(
                 _command(name, environment),
                 cwd=home,
-                env={**variables, **_SILENT, "HOME": home, "NODE_PATH": str(environment / "node_modules")},
+                env={
+                    "INTEROP_DEBUG": "1",
+                    **variables,
+                    **_SILENT,
+                    "HOME": home,
+                    "NODE_PATH": str(environment / "node_modules"),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

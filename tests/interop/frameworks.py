@@ -29,6 +29,16 @@ _ASKING = ("asked", "approved", "approved_elsewhere", "denied", "approved_edited
 _NO_CONNECT = NotOffered("the adapter has no route that sends a thread again")
 
 
+_STARTED_TWICE = ServerBug(
+    "TOOL_CALL_START of both calls comes a second time while both are open: START a, ARGS a, START b, ARGS b, START a, "
+    "START b, END a, END b, END a, END b (TOOL-1)"
+)
+_STATE_BETWEEN = ServerBug(
+    "with state_schema, a resumed run gives the model [assistant with the call, user message with the state, result]: "
+    "a provider answers 400, and the run ends with RUN_ERROR, code RefusedError"
+)
+
+
 @dataclass(frozen=True)
 class Framework:
     """A server of the matrix."""
@@ -66,5 +76,48 @@ _ALL = [
         stories=("hello", *_ASKING),
     ),
     Framework("langchain-review-each", "langgraph", path="/review-each", stories=("hello", *_ASKING)),
+    Framework("strands", "strands", verdicts={"reconnect": _NO_CONNECT}),
+    Framework(
+        "microsoft",
+        "microsoft",
+        verdicts={
+            "reconnect": _NO_CONNECT,
+            "state_up": NotOffered("without state_schema the state is not told to the model; see microsoft-state"),
+            "two_tools": _STARTED_TWICE,
+        },
+    ),
+    Framework(
+        "microsoft-state",
+        "microsoft",
+        path="/state",
+        stories=("hello", "state_up", "state_down", *_ASKING),
+        verdicts=dict.fromkeys(("approved", "approved_elsewhere", "denied", "approved_edited"), _STATE_BETWEEN),
+    ),
+    Framework(
+        "agno",
+        "agno",
+        path="/agui",
+        verdicts={
+            "reconnect": _NO_CONNECT,
+            "reasoning": NotOffered(
+                "the adapter has events for agno's own reasoning steps, none for a model's thoughts"
+            ),
+            **dict.fromkeys(
+                _ASKING, NotOffered("it asks by a tool call, which tool_results={id: '{\"accepted\": true}'} answers")
+            ),
+        },
+    ),
+    Framework(
+        "llamaindex",
+        "llamaindex",
+        path="/run",
+        verdicts={
+            "reconnect": _NO_CONNECT,
+            "reasoning": NotOffered("the adapter has no events for reasoning"),
+            **dict.fromkeys(_ASKING, NotOffered("the adapter has no interrupts and no approval")),
+        },
+    ),
+    Framework("adk", "adk", verdicts={"reconnect": _NO_CONNECT}),
+    Framework("ag2", "ag2", verdicts={"reconnect": _NO_CONNECT}),
 ]
 FRAMEWORKS = {framework.name: framework for framework in _ALL}

@@ -84,14 +84,9 @@ def reply(history: Sequence[Said], state: Any = None) -> list[str | Call | Thoug
         state: The state that the server shares with the application.
     """
     check(history)
-    results: list[str] = []
-    for said in reversed(history):
-        if said.role != "tool":
-            break
-        results.insert(0, said.text)
+    prompts, results = _prompts_and_results(history)
     if results:
         return _words(f"Got {' and '.join(results)}.")
-    prompts = [said.text for said in history if said.role == "user"]
     prompt = prompts[-1] if prompts else ""
     if "crash" in prompt:
         raise ModelDownError("the model is down")
@@ -107,6 +102,19 @@ def reply(history: Sequence[Said], state: Any = None) -> list[str | Call | Thoug
     return _words(f"Answer {len(prompts)}.")
 
 
+def _prompts_and_results(history: Sequence[Said]) -> tuple[list[str], list[str]]:
+    """Return all prompts, each of which is one word, and the results since the last of them."""
+    prompts: list[str] = []
+    results: list[str] = []
+    for said in history:
+        if said.role == "tool":
+            results.append(said.text)
+        elif said.role == "user" and said.text:
+            # Some frameworks join the texts of neighbours.
+            results, prompts = [], prompts + said.text.split()
+    return prompts, results
+
+
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "lookup": [("lookup", {"city": "Oslo"})],
     "weather": [("get_weather", {"city": "Oslo"})],
@@ -120,6 +128,8 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 async def replying(history: Sequence[Said], state: Any = None) -> AsyncIterator[str | Call | Thought]:
     """Say a reply piece by piece, a long one slowly."""
+    if "INTEROP_DEBUG" in os.environ:
+        print(history, state, file=sys.stderr)
     pieces = reply(history, state)
     for piece in pieces:
         await asyncio.sleep(0.05 if len(pieces) > 50 else 0)
