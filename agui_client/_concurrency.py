@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -131,6 +131,27 @@ def _end_private_loops() -> None:
     with suppress(KeyboardInterrupt):
         for thread in threads:
             thread.join(_PATIENCE)
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def spawn(function: Callable[[], Coroutine[Any, Any, None]], context: Context) -> None:
+    """Run a function in a task of the event loop's own, which no block of the caller waits for.
+
+    Args:
+        function: The function; it handles its exceptions itself.
+        context: The context variables of the task.
+    """
+    native: Any = anyio.lowlevel.current_token().native_token
+    if isinstance(native, asyncio.AbstractEventLoop):
+        task = native.create_task(function(), context=context)
+        _tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(_tasks.discard)
+    else:
+        import trio
+
+        trio.lowlevel.spawn_system_task(function, context=context)
 
 
 async def side_by_side(steps: Iterable[Callable[[], Awaitable[object]]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._transport.client import Address
     from agui_client._transport.http_source import HttpSource
+    from agui_client.asgi.in_process import ASGIApp
     from agui_client.options import RunOptions
 
 
@@ -48,6 +50,8 @@ class HttpAgent(AbstractAgent):
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` of your own, or a function that makes one for each
             run. A client belongs to one event loop; give a function when runs happen in several. Redirects are followed
             within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
+        app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
+            is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
         connect_url: The address that sends a thread again, absolute or relative to `url`; see `connect_agent`.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
             than 1.0; the input is turned into a shape that it understands (VER-5).
@@ -70,6 +74,7 @@ class HttpAgent(AbstractAgent):
         timeout: float | Timeouts | None = None,
         retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
+        app: ASGIApp | None = None,
         connect_url: str | None = None,
         max_protocol_version: str | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
@@ -85,6 +90,12 @@ class HttpAgent(AbstractAgent):
 
             version_key(max_protocol_version)
         self._max_protocol_version = max_protocol_version
+        if app is not None:
+            if http_client is not None:
+                raise UsageError("give app= or http_client=, not both")
+            from agui_client.asgi.in_process import app_client
+
+            http_client = partial(app_client, app)
         self._transport = Transport(
             url,
             auth=auth,

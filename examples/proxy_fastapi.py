@@ -5,38 +5,21 @@ remote agent. The events were checked on the way; if the remote agent fails, the
 """
 
 import sys
-from collections.abc import AsyncIterator
 
-from ag_ui.core import RunAgentInput, RunErrorEvent, RunStartedEvent
-from ag_ui.encoder import EventEncoder
+from ag_ui.core import RunAgentInput
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from agui_client import AGUIError, HttpAgent, RunFailedError
+from agui_client import HttpAgent
 from agui_client.testing import demo_agent, serve
 
 app = FastAPI()
-encode = EventEncoder().encode
 
 
 @app.post("/agent")
 async def proxy(input: RunAgentInput) -> StreamingResponse:
-    return StreamingResponse(passed_on(input), media_type="text/event-stream")
-
-
-async def passed_on(input: RunAgentInput) -> AsyncIterator[str]:
-    has_started = False
-    try:
-        async with HttpAgent(app.state.agent_url).stream(input) as run:
-            async for event in run:
-                has_started = has_started or isinstance(event, RunStartedEvent)
-                yield encode(event)
-    except RunFailedError:
-        pass  # the caller has the agent's RUN_ERROR
-    except AGUIError:
-        if not has_started:
-            yield encode(RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id))
-        yield encode(RunErrorEvent(message="the agent cannot be reached", code="upstream"))
+    run = HttpAgent(app.state.agent_url).stream(input)
+    return StreamingResponse(run.sse(), media_type="text/event-stream")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import Event, Message
+    from ag_ui.core import Event, Message, ToolMessage
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._run.tool_calls import StreamedToolCall
     from agui_client._tools.context import ToolExecution
+    from agui_client._tools.toolset import OfferedTool
 
 T = TypeVar("T")
 Start = Callable[["RunLoop"], "Engine"]
@@ -78,6 +79,17 @@ class RunView:
     def tool_executions(self) -> list[ToolExecution]:
         """The tools that are executed here, each as far as it has come."""
         return list(self._engine.executions.values())
+
+    @property
+    def given_results(self) -> list[ToolMessage]:
+        """The results of tool calls that came with the call, and not from a tool."""
+        request = self._engine.request
+        return [] if request is None else request.results
+
+    @property
+    def offered_tools(self) -> Mapping[str, OfferedTool]:
+        """The tools that the latest run offers, by name."""
+        return self._engine.tools.offered
 
     @property
     def thread_id(self) -> str:
@@ -152,6 +164,28 @@ class AgentRun(RunView):
 
     def __anext__(self) -> Awaitable[Event]:
         return self._next()
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether the run's block was entered."""
+        return self._entered is not None
+
+    def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> AsyncGenerator[bytes]:
+        """Iterate the run as the body of an SSE response, in any framework; its block need not be entered.
+
+        A call of several rounds is one run for whoever reads it, with the results of the tools that ran here. An
+        exception ends it with RUN_ERROR, and is logged.
+
+        Args:
+            keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
+            expose_errors: Whether the reader gets the class and the text of exceptions, or only a code.
+
+        Returns:
+            Chunks of whole frames; closing the iterator stops the run.
+        """
+        from agui_client._run.sse import sse_chunks
+
+        return sse_chunks(self, keep_alive, expose_errors=expose_errors)
 
     @property
     def text_stream(self) -> AsyncIterator[str]:

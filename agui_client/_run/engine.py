@@ -94,6 +94,8 @@ class Engine:
         """`time.perf_counter()` when the call was made."""
         self.ended_at: float | None = None
         """`time.perf_counter()` when the latest run ended."""
+        self.request: RunRequest | None = None
+        """The messages, answers and results that came with the call; None for a replay."""
         self.known_ids: frozenset[str] = frozenset()
         """The ids of the messages that existed before the first run."""
         self.scopes: list[RunScope] = []
@@ -118,7 +120,6 @@ class Engine:
         """The exception that the call ended with; None while it goes on, or if it did not fail."""
         self._prompt, self._options, self._loop = prompt, options, loop
         self._stack = AsyncExitStack()
-        self._request: RunRequest | None = None
         self._approved: Mapping[str, tuple[ToolCall, Approve]] = {}
         self._waiter: Waiter | None = None
         self._is_answering = self._is_waiting = self._is_cut = False
@@ -140,15 +141,15 @@ class Engine:
             if self.setup.is_replay:
                 first = composed_input(conversation, options, conversation.messages)
             else:
-                self._request = request_of(conversation, self._prompt, options)
-                first = self._request.input
-            self._tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
-            await stack.enter_async_context(self._tools)
+                self.request = request_of(conversation, self._prompt, options)
+                first = self.request.input
+            self.tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
+            await stack.enter_async_context(self.tools)
             first = await self._with_tools(first)
-            if self._request is not None:
-                self._approved = self._request.check_tools(self._tools.offered)
-                self._request.add_to_conversation()
-                self._request.warn(self.warnings)
+            if self.request is not None:
+                self._approved = self.request.check_tools(self.tools.offered)
+                self.request.add_to_conversation()
+                self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
             self._executor = ToolExecutor(self.setup.approve, self.setup.limits, asker(self.setup.answer), self._record)
             self._limits = RoundLimits(self.setup.limits)
@@ -308,7 +309,7 @@ class Engine:
         self.kept_entries.clear()
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
-        tools = await self._loop.call(self._tools.offer, run_input)
+        tools = await self._loop.call(self.tools.offer, run_input)
         return run_input.model_copy(update={"tools": tools or None})
 
     async def _begin_run(self) -> Source | None:
@@ -388,7 +389,7 @@ class Engine:
 
     def _settle(self, failure: Exception | None) -> None:
         """Take over what a run left; one that never started leaves the conversation as it was."""
-        outcome, conversation, request = self.outcome, self.conversation, self._request
+        outcome, conversation, request = self.outcome, self.conversation, self.request
         if self.setup.is_replay:
             is_whole = self._has_come_to_end and isinstance(failure, RunFailedError | None)
             has_ended = is_whole and outcome.is_terminal
@@ -437,12 +438,12 @@ class Engine:
         has_no_outcome = outcome is None or isinstance(outcome, RunFinishedCancelledOutcome)
         if has_no_outcome or self.setup.is_replay or self.stop.is_set():
             return _Answers()
-        if answer is None and not any(tool.toolset for tool in self._tools.offered.values()):
+        if answer is None and not any(tool.toolset for tool in self.tools.offered.values()):
             return _Answers()
         interrupts = self.outcome.interrupts
         ours, is_waiting = sort_calls(
             pending_calls(self),
-            self._tools.offered,
+            self.tools.offered,
             withheld=self.conversation.withheld_calls(),
             are_named=bool(self.outcome.named_pending),
             warnings=self.warnings,
@@ -513,7 +514,7 @@ class Engine:
             run_id=self.input.run_id,
             messages=tuple(self.conversation.messages),
             state=self.conversation.state,
-            offered=self._tools.offered,
+            offered=self.tools.offered,
         )
 
     def _record(self, execution: ToolExecution) -> None:

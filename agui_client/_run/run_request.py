@@ -162,7 +162,7 @@ class PassedRequest(RunRequest):
         passed.set_state(given.state)
         super().__init__(passed, None, {})
         self._passed, self._before = passed.snapshot(), conversation.snapshot()
-        self._conversation, self.input, self._given_up = conversation, given, []
+        self._conversation, self.input, self._given_up, self.results = conversation, given, [], []
 
     def add_to_conversation(self) -> None:
         """Let the conversation become that of the input."""

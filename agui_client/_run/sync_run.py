@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple,
 import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled
-from agui_client._run.async_run import AnswerText, RunView
+from agui_client._run.async_run import AgentRun, AnswerText, RunView
 from agui_client._run.loop import SYNC_CALLER, RunLoop
 from agui_client._run.result import Snapshot
 from agui_client._transport.source import Source
@@ -92,6 +92,31 @@ class SyncAgentRun(RunView):
         except StopAsyncIteration:
             raise StopIteration from None
         raise RuntimeError(_SUSPENDED)
+
+    def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> Generator[bytes]:
+        """Iterate the run as the body of an SSE response, for Flask, Django and other sync frameworks.
+
+        Args:
+            keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
+            expose_errors: Whether the reader gets the class and the text of exceptions, or only a code.
+
+        Returns:
+            Chunks of whole frames; closing the iterator stops the run.
+
+        Raises:
+            UsageError: The run's block was entered.
+        """
+        if self._entered is not None:
+            raise UsageError("sse() enters the run itself: call it on a new run, outside a block")
+        from anyio.from_thread import start_blocking_portal
+
+        with start_blocking_portal("asyncio") as portal:
+            chunks = AgentRun(self._start).sse(keep_alive=keep_alive, expose_errors=expose_errors)
+            try:
+                while chunk := portal.call(_next_chunk, chunks):
+                    yield chunk
+            finally:
+                portal.call(chunks.aclose)
 
     @property
     def text_stream(self) -> Iterator[str]:
@@ -345,3 +370,7 @@ class _SourceAhead(Source):
             if len(self._batches) >= _MOST_BATCHES:
                 self._space = anyio.Event()
                 await self._space.wait()
+
+
+async def _next_chunk(chunks: AsyncGenerator[bytes]) -> bytes:
+    return await anext(chunks, b"")

@@ -13,7 +13,7 @@ the rest of the kit needs nothing further.
 """
 
 from agui_client.testing import faults
-from agui_client.testing.app import AgentApp, agui_app
+from agui_client.testing.app import ScriptedApp, agui_app
 from agui_client.testing.byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
 from agui_client.testing.demo_agent import demo_agent
 from agui_client.testing.frames import events_of, sse
@@ -34,7 +34,6 @@ from agui_client.testing.server import Server, serve
 from agui_client.testing.steps import Gate, Step
 
 __all__ = [
-    "AgentApp",
     "Answer",
     "ByteServer",
     "Gate",
@@ -42,6 +41,7 @@ __all__ = [
     "Reply",
     "Request",
     "ScriptedAgent",
+    "ScriptedApp",
     "Server",
     "Step",
     "Turn",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import anyio
 import uvicorn
 
-from agui_client.testing.app import AgentApp
-
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from agui_client.testing.app import ASGIApp
+    from agui_client.asgi.in_process import ASGIApp
 
 _STARTUP_SECONDS = 10.0
 _STOP_SECONDS = 1
@@ -29,7 +27,7 @@ class BackgroundServer(uvicorn.Server):
             app,
             http="h11",
             ws="none",
-            lifespan="off" if isinstance(app, AgentApp) else "auto",
+            lifespan="auto",
             # A server in a test leaves the logging of the process as it is.
             log_config=None,
         )

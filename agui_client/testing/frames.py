@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunAgentInput
-from ag_ui.encoder import EventEncoder
 
-from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._run.sse import frame_of
 from agui_client.testing.steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:
-    from agui_client._protocol.events import WireEvent
     from agui_client.testing.steps import Step
 
-_encode = EventEncoder().encode
 _BLOCK = re.compile(rb".*?(?>\r\n|\n|\r){2}|.+", re.DOTALL)
 _DATA = re.compile(rb"(?<![^\r\n])data")
 
@@ -31,8 +27,8 @@ def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -
     """
     scene = Scene(input or RunAgentInput(thread_id="thread-1", run_id="run-1", messages=[]))
     played = [item for step in steps for item in play(step, scene)]
-    frames = "".join(frame(item) for item in played if not isinstance(item, Pause | Gate))
-    return frames.replace("\n", newline).encode()
+    frames = b"".join(frame_of(item) for item in played if not isinstance(item, Pause | Gate))
+    return frames.replace(b"\n", newline.encode())
 
 
 def events_of(body: bytes) -> list[bytes]:
@@ -49,10 +45,3 @@ def events_of(body: bytes) -> list[bytes]:
             events.append(pending)
             pending = b""
     return [*events, pending] if pending else events
-
-
-def frame(event: WireEvent) -> str:
-    """Encode an event as an SSE frame with LF at the end of lines."""
-    if isinstance(event, UnrecognizedEvent):
-        return f"data: {json.dumps(event.data, ensure_ascii=False)}\n\n"
-    return _encode(event)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from anyio.from_thread import start_blocking_portal
 
-from agui_client.testing.app import AgentApp, ASGIApp, Producer
+from agui_client.asgi.in_process import ASGIApp
+from agui_client.testing.app import Producer, ScriptedApp
 
 if TYPE_CHECKING:
     from agui_client.testing._uvicorn import BackgroundServer
@@ -46,8 +47,8 @@ class Server:
         """The exceptions of the agent, in order; the clients saw each as a RUN_ERROR."""
         return self._agent_app().errors
 
-    def _agent_app(self) -> AgentApp:
-        if not isinstance(self._app, AgentApp):
+    def _agent_app(self) -> ScriptedApp:
+        if not isinstance(self._app, ScriptedApp):
             raise TypeError("only an agent's runs are watched: serve the agent or agui_app(agent)")
         return self._app
 
@@ -68,7 +69,7 @@ def serve(served: Producer | ASGIApp, *, host: str = "127.0.0.1", port: int = 0)
         OSError: When the port is taken.
         RuntimeError: When the app's own startup failed.
     """
-    app = AgentApp(served) if isinstance(served, Producer) else served
+    app = ScriptedApp(served) if isinstance(served, Producer) else served
     background = _background_server(app)
     listener = socket.create_server((host, port))
     url = f"http://{host}:{listener.getsockname()[1]}/"

@@ -21,7 +21,7 @@ from h2.events import RequestReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
 from hypercorn.config import Config
 
-from agui_client.testing.app import ASGIApp
+from agui_client.asgi.in_process import ASGIApp
 from support.waiting import LIMIT
 
 # Its types know only apps that are typed with its own events.

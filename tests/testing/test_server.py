@@ -14,8 +14,8 @@ import httpx
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, StateSnapshotEvent
 
+from agui_client.asgi.in_process import Receive, Send
 from agui_client.testing import ScriptedAgent, Server, Step, agui_app, pause, serve, sse, state, text, turn
-from agui_client.testing.app import Receive, Send
 
 INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [], "state": {"n": 1}}
 

@@ -15,8 +15,8 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 
 from agui_client import AgentRun, ConnectError, HttpAgent, IncompleteRunError, RunResult
-from agui_client.testing import AgentApp, Gate, ScriptedAgent, Step, agui_app, pause, sse, text, turn
-from agui_client.testing.app import Receive, Send
+from agui_client.asgi.in_process import Receive, Send
+from agui_client.testing import Gate, ScriptedAgent, ScriptedApp, Step, agui_app, pause, sse, text, turn
 from support.http2 import STREAMS_AT_ONCE, begin, http2_client, serve_http2, serve_raw_http2
 from support.leaks import nothing_left_behind
 from support.waiting import LIMIT, SOON, until
@@ -42,7 +42,7 @@ class Service:
     """The ports that clients came from."""
 
     def __post_init__(self) -> None:
-        self.app: AgentApp = agui_app(ScriptedAgent(self._answer))
+        self.app: ScriptedApp = agui_app(ScriptedAgent(self._answer))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -23,8 +23,8 @@ from agui_client import (
     Timeouts,
     UnexpectedContentTypeError,
 )
+from agui_client.asgi.in_process import Receive, Send
 from agui_client.testing import Reply, ScriptedAgent, agui_app, serve, serve_bytes, sse, state, text, turn
-from agui_client.testing.app import Receive, Send
 from support.bodies import URL, Body, Memory, memory_agent, response
 
 ANSWER = sse(turn(text("Hi.")))

@@ -1,0 +1,215 @@
+"""A run as a server sends it on: one run of its caller, encoded as SSE (SSE-4, SSE-8, TOOL-8, INT-1, USAGE-3).
+
+Of several rounds the caller sees one RUN_STARTED and one RUN_FINISHED, with the ids of the first round. Calls of tools
+that the caller declared stay pending in its run; calls of functions here that want approval become interrupts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, nullcontext, suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+import anyio
+from ag_ui.core import (
+    Interrupt,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    TokenUsage,
+    ToolCallResultEvent,
+    aggregate_token_usage,
+)
+from ag_ui.encoder import EventEncoder
+
+from agui_client._concurrency import spawn
+from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.open_items import quoted
+from agui_client.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, ToolCall
+    from anyio.streams.memory import MemoryObjectSendStream
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._run.async_run import AgentRun
+    from agui_client._tools.toolset import OfferedTool
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
+APPROVAL = "approval:"
+"""The beginning of the ids of interrupts that ask for the approval of a tool call."""
+_FAILED = "The agent failed; the server's log has the reason."
+_AHEAD = 64
+"""The number of events that a run may be ahead of whoever sends them."""
+
+_logger = logging.getLogger("agui_client.sse")
+_encode = EventEncoder().encode
+
+
+def frame_of(event: WireEvent) -> bytes:
+    """Encode an event as an SSE frame (SSE-4)."""
+    if isinstance(event, UnrecognizedEvent):
+        return f"data: {json.dumps(event.data, ensure_ascii=False)}\n\n".encode()
+    return _encode(event).encode()
+
+
+async def sse_chunks(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncGenerator[bytes]:
+    """Run an agent in a task of its own, and iterate the events as chunks of an SSE stream.
+
+    Args:
+        run: The run, entered or not.
+        keep_alive: Seconds of silence after which a comment is sent.
+        expose_errors: Whether the caller gets the text of exceptions.
+
+    Yields:
+        One or more whole frames, or a comment.
+    """
+    sender, receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
+    ended, cancel_scope = anyio.Event(), anyio.CancelScope()
+    latest = time.monotonic()
+
+    async def send_frames() -> None:
+        """Send frames until the run ends or is left."""
+        nonlocal latest
+        try:
+            with cancel_scope, sender:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(send_comments)
+                    async with aclosing(caller_events(run, expose_errors=expose_errors)) as events:
+                        async for event in events:
+                            latest = time.monotonic()
+                            await _send(sender, frame_of(event))
+                    tasks.cancel_scope.cancel()
+        finally:
+            ended.set()
+
+    async def send_comments() -> None:
+        """Send a comment whenever there was no frame for a while."""
+        nonlocal latest
+        while True:
+            await anyio.sleep(latest + keep_alive - time.monotonic())
+            if time.monotonic() - latest >= keep_alive:
+                latest = time.monotonic()
+                await _send(sender, KEEP_ALIVE)
+
+    spawn(send_frames, copy_context())
+    try:
+        while True:
+            chunks = [await receiver.receive()]
+            with suppress(anyio.WouldBlock, anyio.EndOfStream):
+                while True:  # frames that are there already go out together
+                    chunks.append(receiver.receive_nowait())
+            yield b"".join(chunks)
+    except anyio.EndOfStream:
+        return
+    finally:
+        cancel_scope.cancel()
+        receiver.close()
+        with anyio.CancelScope(shield=True):
+            await ended.wait()
+
+
+async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
+    try:
+        sender.send_nowait(frame)
+    except anyio.WouldBlock:
+        await sender.send(frame)
+
+
+async def caller_events(run: AgentRun, *, expose_errors: bool = False) -> AsyncGenerator[Event]:
+    """Iterate a call as one run of its caller, whatever number of rounds it takes.
+
+    Args:
+        run: The run, entered or not.
+        expose_errors: Whether the caller gets the text of exceptions.
+
+    Yields:
+        One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR.
+    """
+    usage: list[TokenUsage] = []
+    last: RunFinishedEvent | RunErrorEvent | None = None
+    thread_id, run_id, has_started = "", "", False
+    try:
+        async with nullcontext() if run.is_entered else run:
+            thread_id, run_id = run.thread_id, run.run_id
+            async for event in run:
+                if not has_started:
+                    has_started = True
+                    yield _started(event, thread_id, run_id)
+                    for result in run.given_results:
+                        yield ToolCallResultEvent(
+                            message_id=result.id, tool_call_id=result.tool_call_id, content=result.content
+                        )
+                if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                    # Not the caller's end if tools have answered, and another round follows.
+                    last = event
+                    usage += event.usage or ()
+                elif not isinstance(event, RunStartedEvent):
+                    yield event
+            last = _ended(run, last)
+    except Exception as error:
+        if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
+            _logger.exception("run %s of thread %s failed", quoted(run_id), quoted(thread_id))
+            text = f"{type(error).__name__}: {error}" if expose_errors else _FAILED
+            last = RunErrorEvent(message=text, code="agent_failed")
+    ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
+    yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
+
+
+def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
+    """Return the caller's RUN_STARTED; results of calls that were approved come before the agent's own."""
+    if isinstance(first, RunStartedEvent):
+        return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
+    return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+def _ended(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent | RunErrorEvent:
+    """Return the caller's terminal event: one that was stopped from here is cancelled, and approvals interrupt it."""
+    if last is None or run.partial.aborted:
+        outcome = RunFinishedCancelledOutcome()
+        return RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id, outcome=outcome)
+    approvals = _approvals(run)
+    if not approvals or isinstance(last, RunErrorEvent):
+        return last
+    asked = last.outcome.interrupts if isinstance(last.outcome, RunFinishedInterruptOutcome) else []
+    return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=[*asked, *approvals])})
+
+
+def digest(call: ToolCall) -> str:
+    """Return a short text that changes with the name and the arguments of a call."""
+    return hashlib.sha256(f"{call.function.name}\n{call.function.arguments}".encode()).hexdigest()[:16]
+
+
+def _approvals(run: AgentRun) -> list[Interrupt]:
+    """Return an interrupt for each pending call of a function here, which waits for approval."""
+    asked = {interrupt.tool_call_id for interrupt in run.partial.interrupts}
+    calls = [call for call in run.partial.pending_tool_calls if call.id not in asked]
+    pending = [(call, run.offered_tools.get(call.function.name)) for call in calls]
+    return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
+
+
+def _approval(call: ToolCall, tool: OfferedTool) -> Interrupt:
+    edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
+    return Interrupt(
+        id=f"{APPROVAL}{call.id}:{digest(call)}",
+        reason="tool_call",
+        message=f"Allow the call of {call.function.name}?",
+        tool_call_id=call.id,
+        response_schema={
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean", "description": "Whether the tool may run."},
+                "editedArgs": edits,
+                "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
+            },
+            "required": ["approved"],
+        },
+    )

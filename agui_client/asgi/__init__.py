@@ -1,0 +1,14 @@
+"""Serving agents over HTTP and SSE, and calling apps in this process; needs no framework and no extra.
+
+    app.mount("/agent", agent_app(agent))                    # FastAPI, Starlette, or served alone by uvicorn
+    StreamingResponse(run.sse(), media_type="text/event-stream")      # any run, in any framework
+    HttpAgent("http://app/", app=app)                        # an app in this process, truly streaming
+
+A served agent runs the whole pipeline, tools and middleware included.
+"""
+
+from agui_client.asgi.in_process import ASGITransport
+from agui_client.asgi.served_run import served_run
+from agui_client.asgi.serving import AgentApp, RequestRefusedError, ServedRequest, agent_app
+
+__all__ = ["ASGITransport", "AgentApp", "RequestRefusedError", "ServedRequest", "agent_app", "served_run"]

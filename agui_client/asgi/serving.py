@@ -1,0 +1,218 @@
+"""An ASGI app that serves an agent: one POST in, the events of one run out as SSE (SSE-1 … SSE-4, SSE-8)."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import anyio
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+
+from agui_client.agent import AbstractAgent
+from agui_client.asgi.in_process import Receive, Send
+from agui_client.asgi.served_run import served_run
+from agui_client.errors import RunInProgressError, UsageError
+
+DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
+_HEADERS = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    # nginx would collect the events otherwise.
+    "x-accel-buffering": "no",
+}
+_logger = logging.getLogger("agui_client.asgi")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """The HTTP request that asked for a run."""
+
+    path: str
+    """The path below the place where the app is mounted, such as "/"."""
+    headers: Mapping[str, str] = field(repr=False)
+    """The headers, with names in lower case; of several with one name the last."""
+    scope: Mapping[str, Any] = field(repr=False)
+    """The ASGI scope, for everything else."""
+
+
+class RequestRefusedError(Exception):
+    """Raised by a function that chooses agents, to refuse a request.
+
+    Args:
+        status: The HTTP status, such as 401.
+        reason: The reason, which the caller gets.
+        headers: Further headers of the response.
+    """
+
+    def __init__(self, status: int, reason: object, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        """The HTTP status."""
+        self.reason = reason
+        """The reason: text, or any JSON value."""
+        self.headers = headers or {}
+        """Further headers of the response."""
+
+
+Chooser: TypeAlias = Callable[[ServedRequest, RunAgentInput], AbstractAgent | Awaitable[AbstractAgent]]
+"""A function, sync or async, that returns the agent for a request."""
+
+
+class AgentApp:
+    """The app that `agent_app` makes.
+
+    Args:
+        agent: The agent, or a function that chooses one for each request.
+        keep_alive: Seconds of silence after which a comment is sent.
+        max_body_bytes: The largest request body that is accepted, in bytes.
+        expose_errors: Whether callers get the text of exceptions.
+    """
+
+    def __init__(
+        self,
+        agent: AbstractAgent | Chooser,
+        *,
+        keep_alive: float = 15.0,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        expose_errors: bool = False,
+    ) -> None:
+        self._agent = agent
+        self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request (the ASGI interface)."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] != "http":
+            raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
+        else:
+            try:
+                request, input = await self._read(scope, receive)
+                await self._respond(request, input, receive, send)
+            except RequestRefusedError as refused:
+                await _refuse(send, refused)
+
+    async def _read(self, scope: Mapping[str, Any], receive: Receive) -> tuple[ServedRequest, RunAgentInput]:
+        """Read the input of a request.
+
+        Raises:
+            RequestRefusedError: There is none.
+        """
+        if scope["method"] != "POST":
+            reason = f"{scope['method']} is not allowed; POST a RunAgentInput"
+            raise RequestRefusedError(405, reason, {"allow": "POST"})
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RequestRefusedError(415, "the content type must be application/json")
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._max_body_bytes:
+                raise RequestRefusedError(413, f"the body has more than {self._max_body_bytes} bytes")
+        try:
+            input = RunAgentInput.model_validate_json(bytes(body), by_alias=True, by_name=False)
+        except ValidationError as invalid:
+            details = invalid.errors(include_url=False, include_input=False, include_context=False)
+            raise RequestRefusedError(400 if details[0]["type"] == "json_invalid" else 422, details) from None
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return ServedRequest(path or "/", headers, scope), input
+
+    async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
+        """Answer a request with the events of a run, until the run ends or the caller leaves."""
+        is_over = False
+        async with self.open(request, input) as chunks, anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            await send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            is_over = True
+            tasks.cancel_scope.cancel()
+        if is_over:
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            self.on_disconnect()
+
+    @asynccontextmanager
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Begin a run, as a block with the chunks of its response; leaving the block ends the run.
+
+        Raises:
+            RequestRefusedError: The run cannot be begun.
+        """
+        agent = self._agent
+        if not isinstance(agent, AbstractAgent):
+            chosen = agent(request, input)
+            agent = await chosen if inspect.isawaitable(chosen) else chosen
+        async with AsyncExitStack() as stack:
+            try:
+                run = await stack.enter_async_context(served_run(agent, input))
+            except RunInProgressError as error:
+                raise RequestRefusedError(409, "a run is going on in this thread") from error
+            except UsageError as error:
+                _logger.warning("refused a request: %s", error)
+                raise RequestRefusedError(
+                    422, str(error) if self._expose_errors else "the run cannot be begun"
+                ) from error
+            chunks = run.sse(keep_alive=self._keep_alive, expose_errors=self._expose_errors)
+            yield await stack.enter_async_context(aclosing(chunks))
+
+    def on_disconnect(self) -> None:
+        """Handle that a caller left a run before its end, and the agent was stopped."""
+
+
+def agent_app(
+    agent: AbstractAgent | Chooser,
+    *,
+    keep_alive: float = 15.0,
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    expose_errors: bool = False,
+) -> AgentApp:
+    """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
+
+    Args:
+        agent: The agent; or a function, sync or async, of the `ServedRequest` and the `RunAgentInput` that returns one,
+            for agents per user or per thread. See `served_run` for which conversation it goes on with.
+        keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
+        max_body_bytes: The largest request body that is accepted, in bytes.
+        expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
+            log has the rest.
+
+    Returns:
+        The app.
+    """
+    return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Answer the server's lifespan messages: the app has nothing to start or to stop."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _refuse(send: Send, refused: RequestRefusedError) -> None:
+    fields = {"content-type": "application/json", **refused.headers}
+    await send({"type": "http.response.start", "status": refused.status, "headers": _raw(fields)})
+    await send({"type": "http.response.body", "body": json.dumps({"detail": refused.reason}).encode()})
+
+
+def _raw(fields: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]

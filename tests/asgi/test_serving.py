@@ -1,0 +1,275 @@
+"""Agents behind `agent_app` and `run.sse()`: one run for the caller, whatever happens inside."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx
+import pytest
+from ag_ui.core import (
+    Event,
+    RunAgentInput,
+    RunFinishedEvent,
+    RunStartedEvent,
+    TokenUsage,
+    Tool,
+)
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from agui_client import (
+    AbstractAgent,
+    Approve,
+    Deny,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    Resolve,
+    RunFailedError,
+    tool,
+)
+from agui_client.asgi import RequestRefusedError, ServedRequest, agent_app
+from agui_client.testing import Gate, ScriptedAgent, demo_agent, interrupt, serve, sse, text, tool_call, turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agui_client import RunResult
+
+pytestmark = pytest.mark.anyio
+_SECONDS = 10.0
+INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": []}
+
+
+@tool
+def look(where: str) -> str:
+    """Look."""
+    return f"sun in {where}"
+
+
+paid: list[int] = []
+
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    """Pay."""
+    paid.append(amount)
+    return f"paid {amount}"
+
+
+def _ask(agent: AbstractAgent) -> HttpAgent:
+    return HttpAgent("http://app/", app=agent_app(agent))
+
+
+async def _events(agent: HttpAgent, prompt: str, **options: Any) -> tuple[list[Event], RunResult]:
+    with anyio.fail_after(_SECONDS):
+        async with agent.stream(prompt, **options) as run:
+            return [event async for event in run], await run.result()
+
+
+async def test_a_call_of_several_rounds_is_one_run_for_the_caller() -> None:
+    usage = [TokenUsage(provider="p", model="m", input_tokens=2)]
+    agent = ScriptedAgent(
+        turn(text("Let me look."), tool_call("look", {"where": "Oslo"}), usage=usage),
+        turn(text("Sunny."), usage=usage),
+        tools=[look],
+    )
+    events, result = await _events(_ask(agent), "How is the weather?", run_id="mine")
+    names = [event.type.value for event in events]
+    assert (names.count("RUN_STARTED"), names.count("RUN_FINISHED"), names.count("TOOL_CALL_RESULT")) == (1, 1, 1)
+    last = events[-1]
+    assert isinstance(last, RunFinishedEvent)
+    assert (last.run_id, [each.input_tokens for each in last.usage or ()]) == ("mine", [4])
+    assert [message.content for message in result.new_messages][-2:] == ["sun in Oslo", "Sunny."]
+    assert result.warnings == []
+
+
+async def test_the_caller_answers_its_own_tools_in_a_later_request() -> None:
+    agent = ScriptedAgent(
+        turn(tool_call("look", {"where": "Oslo"}), tool_call("locate", {})), turn(text("Done.")), tools=[look]
+    )
+    caller = _ask(agent)
+    locate = Tool(name="locate", description="Where the user is.", parameters={"type": "object", "properties": {}})
+    _, result = await _events(caller, "Where am I?", tools=[locate])
+    [call] = result.pending_tool_calls
+    assert call.function.name == "locate"
+    with anyio.fail_after(_SECONDS):
+        result = await caller.run_agent(tool_results={call.id: "Bergen"}, tools=[locate])
+    assert result.text == "Done."
+    assert [each.content for each in agent.inputs[-1].messages if each.role == "tool"] == ["sun in Oslo", "Bergen"]
+    assert [each.name for each in agent.inputs[-1].tools or ()] == ["look", "locate"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (Approve(), "paid 3"),
+        (Approve(arguments={"amount": 4}), "paid 4"),
+        (Deny("too much"), "too much"),
+    ],
+)
+async def test_a_call_that_wants_approval_is_an_interrupt_of_the_caller(answer: Any, outcome: str) -> None:
+    paid.clear()
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    caller = _ask(agent)
+    _, result = await _events(caller, "Pay.")
+    [question] = result.interrupts
+    assert (question.reason, paid) == ("tool_call", [])
+    with anyio.fail_after(_SECONDS):
+        result = await caller.run_agent(resume={question.id: answer})
+    assert (result.text, result.warnings) == ("Done.", [])
+    assert [each.content for each in result.messages if each.role == "tool"] == [outcome]
+    assert paid == ([] if isinstance(answer, Deny) else [int(outcome.removeprefix("paid "))])
+
+
+async def test_an_approval_of_other_arguments_than_those_shown_pays_nobody() -> None:
+    paid.clear()
+    caller = _ask(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay]))
+    _, result = await _events(caller, "Pay.")
+    document = caller.snapshot().model_dump_json().replace('\\"amount\\": 3', '\\"amount\\": 3000')
+    assert "3000" in document
+    caller.restore(type(caller.snapshot()).model_validate_json(document))
+    with anyio.fail_after(_SECONDS):
+        await caller.run_agent(resume={result.interrupts[0].id: Approve()})
+    assert paid == []
+
+
+async def test_interrupts_of_the_agent_go_up_and_answers_come_down() -> None:
+    caller = _ask(demo_agent(pace=0))
+    _, result = await _events(caller, "Book the ferry.")
+    [question] = result.interrupts
+    with anyio.fail_after(_SECONDS):
+        assert "two tickets" in (await caller.run_agent(resume={question.id: Resolve({"approved": True})})).text
+
+
+async def test_an_agent_with_the_callers_thread_goes_on_with_its_own_conversation() -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(outcome=interrupt("Go on?")), turn(text("Three.")), thread_id="t")
+    app = agent_app(lambda request, input: agent)
+    caller = HttpAgent("http://app/", app=app, thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        await caller.run_agent("a")
+        result = await caller.run_agent("b")
+        assert (await caller.run_agent(resume={result.interrupts[0].id: Resolve(1)})).text == "Three."
+    assert [each.content for each in agent.messages] == ["a", "One.", "b", "Three."]
+    # Somebody with less than the whole thread adds to it.
+    fresh = HttpAgent("http://app/", app=app, thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        await fresh.run_agent("c")
+    assert [each.content for each in agent.messages][-3:] == ["Three.", "c", "Three."]
+
+
+async def test_a_function_chooses_agents_and_refuses_requests() -> None:
+    async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        if request.headers.get("authorization") != "Bearer ann":
+            raise RequestRefusedError(401, "who are you?", {"www-authenticate": "Bearer"})
+        return ScriptedAgent(turn(text(f"Hi from {request.path}")))
+
+    app = FastAPI()
+    app.mount("/agents", agent_app(choose))
+    with anyio.fail_after(_SECONDS):
+        agent = HttpAgent("http://app/agents/oslo", app=app, headers={"authorization": "Bearer ann"})
+        assert (await agent.run_agent("hello")).text == "Hi from /oslo"
+        with pytest.raises(HTTPStatusError) as caught:
+            await HttpAgent("http://app/agents/oslo", app=app).run_agent("hello")
+    assert caught.value.status_code == 401
+
+
+async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise ValueError("the password is swordfish")
+
+    with caplog.at_level(logging.ERROR), pytest.raises(RunFailedError) as caught:
+        await _ask(FunctionAgent(broken)).run_agent("hello")
+    assert (caught.value.code, "swordfish" in str(caught.value), "swordfish" in caplog.text) == (
+        "agent_failed",
+        False,
+        True,
+    )
+    with pytest.raises(RunFailedError, match="ValueError: the password is swordfish"):
+        await HttpAgent("http://app/", app=agent_app(FunctionAgent(broken), expose_errors=True)).run_agent("hello")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ({"method": "GET"}, 405),
+        ({"method": "POST", "content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
+        ({"method": "POST", "content": b"{", "headers": {"content-type": "application/json"}}, 400),
+        ({"method": "POST", "json": {"threadId": 1}}, 422),
+        ({"method": "POST", "json": {**INPUT, "state": "x" * 2000}}, 413),
+        (
+            {"method": "POST", "json": {**INPUT, "resume": [{"interruptId": "approval:c:0", "status": "resolved"}]}},
+            422,
+        ),
+    ],
+)
+def test_bad_requests_are_refused_with_a_reason(request_: Any, status: int) -> None:
+    app = agent_app(ScriptedAgent(turn()), max_body_bytes=1000)
+    with serve(app) as server:
+        response = httpx.request(url=server.url, **request_)
+    assert (response.status_code, bool(response.json()["detail"])) == (status, True)
+
+
+def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:
+    gate = Gate()
+    agent = ScriptedAgent(turn(gate))
+    with serve(agent_app(agent, keep_alive=0.05)) as server, httpx.stream("POST", server.url, json=INPUT) as response:
+        assert (response.headers["x-accel-buffering"], response.headers["cache-control"]) == ("no", "no-cache")
+        body = b""
+        for chunk in response.iter_raw():
+            body += chunk
+            if body.count(b": keep-alive\n\n") == 2:
+                gate.open()
+    assert body.replace(b": keep-alive\n\n", b"") == sse(turn(), input=RunAgentInput.model_validate(INPUT))
+
+
+def test_the_agent_is_cancelled_within_a_tenth_of_a_second_when_the_caller_leaves() -> None:
+    left = threading.Event()
+
+    async def slow(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        try:
+            await anyio.sleep(60)
+        finally:
+            left.set()
+
+    with serve(agent_app(FunctionAgent(slow))) as server:
+        with httpx.stream("POST", server.url, json=INPUT) as response:
+            next(response.iter_raw())
+        assert left.wait(0.1)
+
+
+async def test_two_requests_of_one_stored_thread_are_kept_apart() -> None:
+    gate = Gate()
+    agent = ScriptedAgent(turn(gate), thread_id="t")
+    app = agent_app(lambda request, input: agent)
+    with anyio.fail_after(_SECONDS):
+        async with HttpAgent("http://app/", app=app, thread_id="t").stream("a") as run:
+            await anext(run)
+            with pytest.raises(HTTPStatusError) as caught:
+                await HttpAgent("http://app/", app=app, thread_id="t").run_agent("b")
+            gate.open()
+    assert caught.value.status_code == 409
+
+
+async def test_a_run_is_the_body_of_a_response_in_any_framework() -> None:
+    app = FastAPI()
+
+    @app.post("/")
+    async def answer(input: RunAgentInput) -> StreamingResponse:
+        agent = ScriptedAgent(turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")), tools=[look])
+        return StreamingResponse(agent.stream("weather?").sse(), media_type="text/event-stream")
+
+    with anyio.fail_after(_SECONDS):
+        assert (await HttpAgent("http://app/", app=app).run_agent("hello")).text == "Sunny."
+
+
+def test_a_sync_framework_iterates_the_same_body() -> None:
+    agent = ScriptedAgent(turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")), tools=[look])
+    chunks = agent.stream_sync("weather?").sse()
+    assert b"RUN_STARTED" in next(chunks)
+    assert b"".join(chunks).endswith(b"\n\n")
