@@ -301,6 +301,9 @@ def request(ended: Ended) -> None:
         "protocolVersion": "1.0",
         "messages": [],
         "state": {"a": None},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
     }
     assert sent.headers["content-type"] == "application/json"
     assert sent.headers["accept"] == "text/event-stream"
