@@ -25,6 +25,7 @@ from agui_client.errors import (
     StreamTimeoutError,
     TransportError,
     UsageError,
+    printable,
 )
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
         try:
             await call_aside(partial(on_abort, context), "on_abort")
         except Exception:
-            _run_logger.exception("on_abort of run %s failed", context.run_id)
+            _run_logger.exception("on_abort of run %s failed", printable(context.run_id))
     if scope.cancelled_caught:
-        _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", context.run_id, _SECONDS)
+        run_id = printable(context.run_id)
+        _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", run_id, _SECONDS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.hooks import HookContext, Subscriber
 from agui_client._run.observers import RunObserver
+from agui_client.errors import printable
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
@@ -42,8 +43,8 @@ class RunLog(RunObserver):
         }
         _logger.info(
             "run %s of thread %s: %s, %d events in %.3f s",
-            end.run_id,
-            run.input.thread_id,
+            printable(end.run_id),
+            printable(run.input.thread_id),
             ending,
             end.events,
             end.timings.total or 0.0,
