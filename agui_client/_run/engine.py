@@ -177,7 +177,7 @@ class Engine:
         except Exception as error:
             self.error = error
             if error is not expected:
-                _logger.error("while run %s was left: %r", self.input.run_id, error, exc_info=error)
+                _logger.error("while run %s was left: %s", self.input.run_id, error, exc_info=error)
 
     def interrupt(self) -> None:
         """Stop the call and give up what is waited for, from any thread.

@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _CARRIERS = frozenset({"aiohttp", "h2", "h11", "httpcore", "httpx", "pyreqwest"})
 """The libraries that carry requests; some let their exceptions out as they are."""
+_MOMENT = 0.05
+"""Seconds that a call may take before its first run, which then has its whole time."""
 
 
 class Clock(Waiter):
@@ -52,7 +54,8 @@ class Clock(Waiter):
         """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
         self._limits, self._framer, self._address = limits, framer, address
         self._started_at = self._attempted_at = self.since
-        self.until = self._started_at + min(_seconds(limits.total), until - perf_counter())
+        left, total = until - perf_counter(), _seconds(limits.total)
+        self.until = self._started_at + (left if left < total - _MOMENT else total)
 
     @property
     def elapsed(self) -> float:
