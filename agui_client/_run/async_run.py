@@ -121,7 +121,7 @@ class RunView:
         if engine.error is not None:
             raise engine.error
         result = engine.result()
-        if result.aborted and not engine.stop.is_set():
+        if result.aborted and not engine.is_stopped:
             error = UsageError("the block was left before the run ended; `partial` has what had arrived")
             annotate(error, result)
             raise error

@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +27,7 @@ from agui_client._run.result import annotate, build_result, latest_run_id, pendi
 from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
 from agui_client._run.scope import RunScope
 from agui_client._run.subscribers import HookCalls
-from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
+from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
@@ -106,8 +105,8 @@ class Engine:
         """The tools that were executed here, by call id."""
         self.kept_entries: list[ResumeEntry] = []
         """Answers to interrupts that were given here while others wait for the caller."""
-        self.stop = Event()
-        """Set when the caller asks for the end of the call."""
+        self.is_stopped = False
+        """Whether the caller asked for the end of the call."""
         self.is_aborted = False
         """Whether the present run was stopped from here before its end."""
         self.is_aborted_between_runs = False
@@ -186,7 +185,7 @@ class Engine:
         """
         if self.ended:
             return
-        self.stop.set()
+        self.is_stopped = True
         if self._is_answering:
             self.is_aborted_between_runs = True
         elif not self._is_run_over:
@@ -219,7 +218,7 @@ class Engine:
                 try:
                     failure: Exception | None = None
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
-                    while source and not self.stop.is_set() and (batch := await source.read()) is not None:
+                    while source and (batch := await source.read()) is not None:
                         for wire_event in batch:
                             if subscribers.members:
                                 for event in pipeline.prepare(wire_event):
@@ -229,12 +228,14 @@ class Engine:
                                 is_watched = listeners or observers.of_events
                                 for event in pipeline.feed(wire_event, self._publish if is_watched else None):
                                     yield event
-                            if self.stop.is_set():
+                            if self.is_stopped:
                                 break
                             if perf_counter() > turn_at:
                                 await self._loop.call(source.pause)
                                 turn_at = perf_counter() + _TURN_SECONDS
-                    self._has_come_to_end = not self.stop.is_set()
+                        if self.is_stopped:
+                            break
+                    self._has_come_to_end = not self.is_stopped
                     failure = None if self.is_aborted else verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:
                     failure = verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
@@ -242,7 +243,7 @@ class Engine:
                 answers = await self._answer_run()
                 for result in await self._take_in(answers):
                     yield result
-                if not answers.is_complete or self.stop.is_set():
+                if not answers.is_complete or self.is_stopped:
                     break
                 self._new_run(await self._with_tools(next_input(self.input, self.conversation, answers.entries)))
             self._finish(None)
@@ -316,7 +317,7 @@ class Engine:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         setup, conversation, scope = self.setup, self.conversation, self.scope
         await self._call_hooks("on_run_initialized")
-        if self.stop.is_set():
+        if self.is_stopped:
             return None
         if setup.subscribers.members or self._approved:
             self.input = scope.input = with_conversation(self.input, conversation)
@@ -331,8 +332,9 @@ class Engine:
         self._source = source
         run_id = None if setup.is_replay else self.input.run_id
         self.pipeline.begin(self.input.thread_id, run_id, is_conforming=source.conforming)
-        if self.stop.is_set():
+        if self.is_aborted:
             self._give_up()
+            return None
         return source
 
     async def _deliver(self, event: core.Event) -> None:
@@ -428,7 +430,7 @@ class Engine:
 
         async def execute() -> _Answers:
             """Execute the calls."""
-            return _Answers(await self._executor.execute(calls, self._tool_run(), approvals))
+            return _Answers(await self._execute(calls, approvals))
 
         return await self._take_in(await self._until_stopped(execute))
 
@@ -436,7 +438,7 @@ class Engine:
         """Have tools and people answer what a run left, as far as they can."""
         outcome, answer = self.outcome.outcome, self.setup.answer
         has_no_outcome = outcome is None or isinstance(outcome, RunFinishedCancelledOutcome)
-        if has_no_outcome or self.setup.is_replay or self.stop.is_set():
+        if has_no_outcome or self.setup.is_replay or self.is_stopped:
             return _Answers()
         if answer is None and not any(tool.toolset for tool in self.tools.offered.values()):
             return _Answers()
@@ -459,7 +461,7 @@ class Engine:
             entries = await answer_interrupts(answer, interrupts, self.kept_entries.extend)
             if not ours and not entries:
                 return _Answers()
-            messages = await self._executor.execute(ours, self._tool_run())
+            messages = await self._execute(ours)
             is_complete = len(entries) == len(interrupts) and not is_waiting and len(messages) == len(ours)
             return _Answers(messages, entries, is_complete)
 
@@ -491,7 +493,7 @@ class Engine:
     async def _take_in(self, answers: _Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
         self._add_results(answers.messages)
-        if self.stop.is_set() or not answers.is_complete:
+        if self.is_stopped or not answers.is_complete:
             self.conversation.keep_answers(answers.entries)
         events: list[core.Event] = []
         for message in answers.messages:
@@ -508,19 +510,16 @@ class Engine:
         self.conversation.add_results(messages)
         self.conversation.mark(Mark.UNREPORTED, (message.tool_call_id for message in messages))
 
-    def _tool_run(self) -> ToolRun:
-        return ToolRun(
-            thread_id=self.input.thread_id,
-            run_id=self.input.run_id,
-            messages=tuple(self.conversation.messages),
-            state=self.conversation.state,
-            offered=self.tools.offered,
-        )
+    async def _execute(
+        self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve] | None = None
+    ) -> list[ToolMessage]:
+        run_input = with_conversation(self.input, self.conversation)
+        return await self._executor.execute(calls, run_input, self.tools.offered, approvals)
 
     def _record(self, execution: ToolExecution) -> None:
         """Keep how far a tool has come, and that its function was called."""
         self.executions[execution.tool_call_id] = execution
-        if execution.status == "running":
+        if execution.status == "running" and not execution.progress:
             self.conversation.mark(Mark.EXECUTED, [execution.tool_call_id])
         self.setup.observers.call("on_tool_execution", self.scope, execution)
 

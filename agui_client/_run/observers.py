@@ -108,7 +108,7 @@ class RunObserver:
 
         Args:
             run: The run that called the tool.
-            execution: The execution at this moment; the same status may come again with more known about the call.
+            execution: The execution at this moment; the same status comes again with more progress.
         """
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
@@ -120,6 +120,9 @@ class RunObserver:
         """
 
 
+_METHODS = [name for name in vars(RunObserver) if name.startswith("on_")]
+
+
 class Observers:
     """The observers of one call.
 
@@ -128,21 +131,21 @@ class Observers:
     """
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
-        self._members = members
+        self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
+        self._methods["on_end"].reverse()
         self._failed: set[Callable[..., Any]] = set()
-        self.of_events = overriding(members, RunObserver, "on_event")
+        self.of_events = self._methods["on_event"]
         """The `on_event` methods that were overridden."""
 
     def call(self, name: str, run: RunScope, *details: object) -> list[Any]:
-        """Call the method of a name of all observers, and return the values; of `on_end` in reverse, so that they nest.
+        """Call the method of a name of all observers, and return the values; `on_end` in reverse, so that they nest.
 
         Args:
             name: The name of the method.
             run: The run.
             details: The further arguments.
         """
-        methods = overriding(self._members, RunObserver, name)
-        return [self._safely(method, run, *details) for method in (reversed(methods) if name == "on_end" else methods)]
+        return [self._safely(method, run, *details) for method in self._methods[name]]
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""
@@ -169,8 +172,7 @@ class Observers:
 
 def asynchronous_method(observer: RunObserver) -> str | None:
     """Return the name of an observer's method that is async by mistake; None if there is none."""
-    names = (name for name in vars(RunObserver) if name.startswith("on_"))
-    return next((name for name in names if iscoroutinefunction(getattr(observer, name))), None)
+    return next((name for name in _METHODS if iscoroutinefunction(getattr(observer, name))), None)
 
 
 def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:

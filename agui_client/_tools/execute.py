@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Interrupt, Message, ToolCall, ToolMessage
+from ag_ui.core import Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
@@ -34,22 +34,6 @@ _APPROVALS_AT_ONCE = 64
 """The number of approvers, or threads of one, that are called at the same time."""
 _Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
 """The final status, the content of the result, and the error of an execution."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRun:
-    """A run whose tool calls are executed."""
-
-    thread_id: str
-    """The id of the conversation."""
-    run_id: str
-    """The id of the run."""
-    messages: Sequence[Message]
-    """The conversation when the run was over."""
-    state: Any
-    """The state when the run was over."""
-    offered: Mapping[str, OfferedTool]
-    """The tools that were offered in the run, by name."""
 
 
 def sort_calls(
@@ -113,19 +97,24 @@ class ToolExecutor:
         """The limit of tools that run at the same time."""
 
     async def execute(
-        self, calls: Sequence[ToolCall], run: ToolRun, approvals: Mapping[str, Approve] | None = None
+        self,
+        calls: Sequence[ToolCall],
+        run_input: RunAgentInput,
+        offered: Mapping[str, OfferedTool],
+        approvals: Mapping[str, Approve] | None = None,
     ) -> list[ToolMessage]:
         """Execute calls side by side.
 
         Args:
             calls: The calls.
-            run: The run that made them, or that they belong to now.
+            run_input: The run that made them, or that they belong to now, with the present messages and state.
+            offered: The tools that were offered in the run, by name.
             approvals: The approvals that were given already, by the id of the call.
 
         Returns:
             The results in the order of the calls; a call that nobody here may approve has none.
         """
-        tasks = [ToolCallTask(call, run, self, (approvals or {}).get(call.id)) for call in calls]
+        tasks = [ToolCallTask(call, run_input, offered, self, (approvals or {}).get(call.id)) for call in calls]
         await side_by_side([task.run for task in tasks])
         return [task.message for task in tasks if task.message is not None]
 
@@ -135,19 +124,35 @@ class ToolCallTask:
 
     Args:
         call: The call.
-        run: The run that made it.
+        run_input: The run that made it, with the present messages and state.
+        offered: The tools that were offered in the run, by name.
         executor: The executor, for limits, approvals and records.
         approval: An approval that was given already.
     """
 
-    def __init__(self, call: ToolCall, run: ToolRun, executor: ToolExecutor, approval: Approve | None) -> None:
+    def __init__(
+        self,
+        call: ToolCall,
+        run_input: RunAgentInput,
+        offered: Mapping[str, OfferedTool],
+        executor: ToolExecutor,
+        approval: Approve | None,
+    ) -> None:
         self.message: ToolMessage | None = None
         """The result for the agent; None if the call is left to the caller."""
-        self._call, self._run, self._executor, self._approval = call, run, executor, approval
-        self._tool = run.offered.get(call.function.name)
-        description = self._tool.definition.description if self._tool else ""
-        self._execution = ToolExecution(call.id, call.function.name, "waiting", description=description)
+        self._call, self._run_input, self._executor, self._approval = call, run_input, executor, approval
+        name = call.function.name
+        self._tool = offered.get(name) or OfferedTool(Tool(name=name, description=""))
+        self._known = ", ".join(offered) or "none"
         self._began: float | None = None
+        try:
+            # The agent's arguments need not even be whole if an approval has brought all of them.
+            self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
+            arguments = copy.deepcopy(self._bound.arguments)
+        except ToolError as error:
+            self._bound, arguments = error, dict[str, Any]()
+        description = self._tool.definition.description
+        self._execution = ToolExecution(call.id, name, "waiting", arguments, description=description)
         executor.record(self._execution)
 
     async def run(self) -> None:
@@ -166,38 +171,37 @@ class ToolCallTask:
             self._end(*ending)
 
     async def _execute(self) -> _Ending | None:
-        if self._tool is None or self._tool.toolset is None:
-            known = ", ".join(self._run.offered) or "none"
-            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {known}.")
-        given = None if self._approval is None else self._approval.arguments
-        # The agent's arguments need not even be whole if an approval has brought all of them.
-        call = self._bind(self._tool, given)
-        self._change(arguments=copy.deepcopy(call.arguments))
-        decision = self._approval or await self._decide(self._tool, call)
-        if not isinstance(decision, Approve):
-            return None if decision is None else ("denied", decision.reason, "denied")
-        if decision.arguments is not None and decision.arguments is not given:
-            call = self._bind(self._tool, decision.arguments)
-        return await self._call_tool(self._tool, call)
+        call = self._bound
+        if isinstance(call, ToolError):
+            raise call
+        if self._approval is None:
+            decision = await self._decide(call)
+            if not isinstance(decision, Approve):
+                return None if decision is None else ("denied", decision.reason, "denied")
+            if decision.arguments is not None:
+                call = self._bind(decision.arguments)
+        return await self._call_tool(call)
 
-    def _bind(self, tool: OfferedTool, edited: Mapping[str, Any] | None) -> BoundCall:
+    def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
         """Check the agent's arguments, or those of an approval."""
+        if self._tool.toolset is None:
+            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {self._known}.")
         try:
-            return tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
+            return self._tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
         except ToolError as error:
             # Never a violation of the protocol (TOOL-2): the agent gets to know which call it was.
             problem = ":" if edited is None else " was approved with other arguments, but"
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
-    async def _decide(self, tool: OfferedTool, call: BoundCall) -> Approve | Deny | None:
-        request = ApprovalRequest(tool=tool.definition, arguments=call.arguments, **self._circumstances())
+    async def _decide(self, call: BoundCall) -> Approve | Deny | None:
+        request = ApprovalRequest(tool=self._tool.definition, arguments=call.arguments, **self._circumstances())
         async with self._executor.approvals:
-            if not await _needs_approval(tool, call, request):
+            if not await _needs_approval(self._tool, call, request):
                 return Approve()
             return await _decision(self._executor.approve, request, self._executor.limits.approval)
 
-    async def _call_tool(self, tool: OfferedTool, call: BoundCall) -> _Ending:
-        own = tool.owner.timeout(call)
+    async def _call_tool(self, call: BoundCall) -> _Ending:
+        own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
@@ -206,13 +210,14 @@ class ToolCallTask:
             given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
             ctx = ToolContext(on_report=self._report, on_ask=self._executor.ask, loop=LoopThread(), **given)
             with anyio.move_on_after(limit):
-                return "succeeded", await tool.call(call, ctx), None
+                return "succeeded", await self._tool.call(call, ctx), None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
         return "timed out", late, "timeout"
 
     def _circumstances(self) -> dict[str, Any]:
-        ids = {"tool_call_id": self._call.id, "thread_id": self._run.thread_id, "run_id": self._run.run_id}
-        return {**ids, "messages": tuple(self._run.messages), "state": self._run.state}
+        run = self._run_input
+        ids = {"tool_call_id": self._call.id, "thread_id": run.thread_id, "run_id": run.run_id}
+        return {**ids, "messages": tuple(run.messages), "state": run.state}
 
     def _report(self, progress: Any) -> None:
         self._change(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
@@ -222,7 +227,7 @@ class ToolCallTask:
         self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=why)
         seconds = None if self._began is None else time.monotonic() - self._began
         self._change(status=status, message=self.message, seconds=seconds, error=error)
-        ids = {"thread_id": self._run.thread_id, "run_id": self._run.run_id, "tool_call_id": self._call.id}
+        ids = {"thread_id": self._run_input.thread_id, "run_id": self._run_input.run_id, "tool_call_id": self._call.id}
         about = {**ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
         name, call = quoted(self._call.function.name), quoted(self._call.id)
         _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": about})

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from ag_ui.core import FunctionCall, ToolCall
+from ag_ui.core import FunctionCall, RunAgentInput, ToolCall
 
 from agui_client import (
     Approve,
@@ -19,7 +19,7 @@ from agui_client import (
     tool,
 )
 from agui_client._protocol.warnings import WarningLog
-from agui_client._tools.execute import ToolExecutor, ToolRun, sort_calls
+from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import OfferedTool
 from support.tool_calls import offered
@@ -33,8 +33,8 @@ def call(name: str, tool_call_id: str = "", arguments: str = "{}") -> ToolCall:
     return ToolCall(id=tool_call_id or name, type="function", function=function)
 
 
-def run_with(*tools: FunctionTool[..., Any]) -> ToolRun:
-    return ToolRun("t1", "r1", [], None, {each.name: offered(each) for each in tools})
+def run_with(*tools: FunctionTool[..., Any]) -> tuple[RunAgentInput, dict[str, OfferedTool]]:
+    return RunAgentInput(thread_id="t1", run_id="r1", messages=[]), {each.name: offered(each) for each in tools}
 
 
 class Record:
@@ -95,7 +95,7 @@ def pay(amount: int = 1) -> int:
 async def test_the_running_and_the_final_status_are_recorded_in_the_task_that_executes_the_tool() -> None:
     made, tools = Record(), (work, refuse, crash, wait)
     with anyio.fail_after(LIMIT):
-        await made.executor().execute([call(each.name) for each in tools], run_with(*tools))
+        await made.executor().execute([call(each.name) for each in tools], *run_with(*tools))
     assert made.tasks == {each.name: {TASKS[each.name]} for each in tools}
 
 
@@ -109,7 +109,7 @@ async def test_a_cancelled_execution_is_recorded_once_and_in_its_task_too() -> N
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.executor().execute, [call("hold")], run_with(hold))
+        tasks.start_soon(made.executor().execute, [call("hold")], *run_with(hold))
         with anyio.fail_after(LIMIT):
             await has_begun.wait()
         tasks.cancel_scope.cancel()
@@ -122,7 +122,7 @@ async def test_an_execution_says_what_failed_it() -> None:
     made, tools = Record(), (work, refuse, crash, wait, pay)
     calls = [*(call(each.name) for each in tools), call("work", "unfit", "[]"), call("nothing")]
     with anyio.fail_after(LIMIT):
-        messages = await made.executor().execute(calls, run_with(*tools))
+        messages = await made.executor().execute(calls, *run_with(*tools))
     assert {each.id: made.last(each.id) for each in calls} == {
         "work": ("succeeded", None),
         "refuse": ("failed", "ToolError"),
@@ -138,7 +138,7 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    await ToolExecutor(None, ToolLimits(), None, seen.append).execute([call("work")], run_with(work))
+    await ToolExecutor(None, ToolLimits(), None, seen.append).execute([call("work")], *run_with(work))
     assert {each.description for each in seen} == {"Works."}
 
 
@@ -150,9 +150,9 @@ async def test_every_change_is_recorded_in_order() -> None:
         ctx.report(1)
         ctx.report(2)
 
-    await made.executor().execute([call("report")], run_with(report))
+    await made.executor().execute([call("report")], *run_with(report))
     statuses = [status for _, status, _ in made.seen]
-    assert statuses == ["waiting", "waiting", "running", "running", "running", "succeeded"]
+    assert statuses == ["waiting", "running", "running", "running", "succeeded"]
 
 
 @pytest.mark.requirement("SEC-3")
@@ -160,7 +160,7 @@ async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_ar
     made = Record()
     executor = ToolExecutor(None, ToolLimits(), None, made.record)
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
-    messages = await executor.execute(calls, run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
+    messages = await executor.execute(calls, *run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
     assert made.last("c3") == ("waiting", None)
 

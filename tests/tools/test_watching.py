@@ -59,9 +59,8 @@ class Watch(RunObserver):
         self.told: defaultdict[str, list[Told]] = defaultdict(list)
 
     def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
-        """Take note; of a waiting call the arguments come second."""
-        if brief(execution) not in self.told[execution.tool_call_id][-1:]:
-            self.told[execution.tool_call_id].append(brief(execution))
+        """Take note."""
+        self.told[execution.tool_call_id].append(brief(execution))
 
 
 @pytest.mark.parametrize("worker", [work, work_in_thread], ids=["task", "thread"])
