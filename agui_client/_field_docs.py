@@ -7,16 +7,18 @@ import inspect
 from contextlib import suppress
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, TypeVar, cast
-
-T = TypeVar("T")
+from typing import Any, cast
 
 
-def documented(kind: type[T]) -> type[T]:
-    """Decorate a dataclass with slots, so that `help()` shows the docstrings of its fields."""
-    record: Any = kind
-    record.__slots__ = _FieldDocs(record)
-    return kind
+class Record:
+    """The base of a dataclass with slots, whose fields `help()` shows with their docstrings."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        kind: Any = cls
+        if "__slots__" in vars(cls):  # the decorator makes the class a second time, with its slots
+            kind.__slots__ = _FieldDocs(kind)
 
 
 class _FieldDocs(dict[str, str]):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from ag_ui.core import Interrupt, ResumeEntry
 from pydantic import BaseModel, TypeAdapter
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._interrupts.reviews import review
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
@@ -37,9 +37,8 @@ REASON = ("reason", "message")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Resolve:
+class Resolve(Record):
     """Answers an interrupt."""
 
     payload: Any = None
@@ -51,9 +50,8 @@ class Resolve:
         check_metadata(self.metadata)
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Record):
     """Abandons an interrupt: the agent goes on without an answer."""
 
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)

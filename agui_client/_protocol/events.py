@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 from ag_ui.core import Event
 from pydantic import TypeAdapter
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class UnrecognizedEvent:
+class UnrecognizedEvent(Record):
     """An event as JSON, before validation: one that the 1.0 models cannot represent, or that is not validated yet.
 
     Middleware receives it where a producer uses an older, newer or wrong dialect, and may translate it into a typed

@@ -6,7 +6,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client.errors import printable
 
 _logger = logging.getLogger("agui_client")
@@ -16,9 +16,8 @@ _REST_MESSAGE = f"more than {_MAX_KINDS} kinds of warnings; the rest is only cou
 _POSITION = re.compile(r"/\d+(?=/|$)")
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class ProtocolWarning:
+class ProtocolWarning(Record):
     """A deviation from the protocol that the client tolerated and that a developer should know about."""
 
     rule: str

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 
 if TYPE_CHECKING:
     from ag_ui import core
@@ -29,9 +29,8 @@ UNSET: Final = Unset()
 """Stands for "not given" where None is a value."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(Record):
     """A change that a hook asks for. In a hook of an event it takes effect before the event does."""
 
     messages: Sequence[Message] | None = None

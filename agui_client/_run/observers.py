@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._run.hooks import overriding
 
 if TYPE_CHECKING:
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agui_client")
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Record):
     """The end of one run."""
 
     run_id: str

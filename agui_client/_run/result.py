@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
 from pydantic_core import to_json, to_jsonable_python
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._run.logs import without_secrets
 from agui_client._run.observers import RunEnd
 from agui_client._run.output import parse
@@ -31,9 +31,8 @@ T = TypeVar("T")
 _SHOWN = 200
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record):
     """An event, and the conversation with that event in it."""
 
     event: Event
@@ -44,9 +43,8 @@ class Snapshot:
     """The state, the event's change included; any JSON value, to be read only."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(Record):
     """When things happened, in seconds since the run was started; None for what did not happen."""
 
     connect: float | None = None
@@ -59,9 +57,8 @@ class Timings:
     """Until the run ended."""
 
 
-@documented
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult:
+class RunResult(Record):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
 
     Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,

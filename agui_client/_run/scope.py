@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -26,9 +26,8 @@ CURRENT_SCOPE: ContextVar[RunScope | None] = ContextVar("agui_client.run", defau
 """The run that the running code belongs to."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class AgentInfo:
+class AgentInfo(Record):
     """An agent as observers of its runs see it."""
 
     agent_id: str
@@ -41,9 +40,8 @@ class AgentInfo:
     """The address of a remote agent, without user, password and query; None for one in this process."""
 
 
-@documented
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class RunScope:
+class RunScope(Record):
     """One run of a call."""
 
     agent: AgentInfo

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ag_ui.core import Message, Tool
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client.errors import UsageError, sendable
 
@@ -30,9 +30,8 @@ def check_metadata(metadata: object) -> None:
         raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Approve:
+class Approve(Record):
     """Approves a tool call, with its arguments or with edited ones."""
 
     arguments: Mapping[str, Any] | None = None
@@ -46,9 +45,8 @@ class Approve:
             raise UsageError(f"Approve takes the arguments by their names, not {self.arguments!r}")
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Record):
     """Refuses a tool call; the agent gets the reason."""
 
     reason: str = DENIED
@@ -63,9 +61,8 @@ class Deny:
         object.__setattr__(self, "reason", sendable(self.reason))
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(Record):
     """A tool call that waits for approval."""
 
     tool_call_id: str

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from agui_client._concurrency import LoopThread
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client.errors import ToolError, UsageError
 
@@ -31,9 +31,8 @@ ToolStatus = Literal["waiting", "running", "succeeded", "failed", "denied", "tim
 """The stage of a tool's execution; "waiting" is for approval, or for its turn."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class BoundCall:
+class BoundCall(Record):
     """A tool call with arguments that were checked; an approval executes the very object that was shown."""
 
     tool_call_id: str
@@ -46,9 +45,8 @@ class BoundCall:
     """Anything that the toolset wants to find here when the call is executed."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class ToolExecution:
+class ToolExecution(Record):
     """The execution of one tool call, as it was at one moment."""
 
     tool_call_id: str
@@ -71,9 +69,8 @@ class ToolExecution:
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
 
 
-@documented
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ToolContext:
+class ToolContext(Record):
     """The circumstances of a tool call; a function gets them as its first parameter if that is `ctx: ToolContext`."""
 
     tool_call_id: str

@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields
 
 from ag_ui.core import TokenUsage, ToolCall
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client.errors import ToolRoundsExceededError, UsageError
 
 
-@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolLimits:
+class ToolLimits(Record):
     """Limits after which a call stops answering tool calls, and how its tools are run. None sets no limit."""
 
     rounds: int | None = 10

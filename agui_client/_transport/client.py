@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 import httpx
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._transport.clients import Clients, can_exist
 from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.given_client import ClientSource
@@ -37,9 +37,8 @@ AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
 """Any `httpx.Auth`, or (user, password) for HTTP basic."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Record):
     """One POST of a run, and its outcome."""
 
     reason: str

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import anyio
 import httpx
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client._transport.response import SECRET_NAME
 from agui_client.errors import HTTPStatusError, UsageError
 
@@ -35,9 +35,8 @@ HeaderSource: TypeAlias = Headers | Callable[[], Headers | Awaitable[Headers]]
 """Request headers, or a function, sync or async, that returns them anew for each attempt."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class UnauthorizedContext:
+class UnauthorizedContext(Record):
     """A request that was answered 401, for `on_unauthorized`."""
 
     error: HTTPStatusError

@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 
 if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
@@ -31,9 +31,8 @@ SECRET_VALUE = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
 
 
-@documented
 @dataclass(frozen=True, slots=True)
-class ResponseInfo:
+class ResponseInfo(Record):
     """The HTTP response that carried a run."""
 
     status_code: int

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from agui_client import errors
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client.errors import HTTPStatusError
 
 
-@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Record):
     """The number of times a run is posted again, and the waits before.
 
     Waits grow exponentially, with jitter; a server's `Retry-After` takes their place. No wait goes beyond

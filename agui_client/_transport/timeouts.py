@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TypeGuard
 
-from agui_client._field_docs import documented
+from agui_client._field_docs import Record
 from agui_client.errors import UsageError
 
 
-@documented
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class Timeouts(Record):
     """The longest waits of a run, in seconds; None waits for ever.
 
     The defaults are made for agents: short for a server that is not there, and long for one that works, because a run
