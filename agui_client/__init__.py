@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from agui_client._transport.timeouts import Timeouts
     from agui_client.function_agent import FunctionAgent
     from agui_client.langgraph import langgraph_interrupts
-    from agui_client.messages import attach, media_part
+    from agui_client.messages import attach
 
 __all__ = [
     "AGUIError",
@@ -124,7 +124,6 @@ __all__ = [
     "answer_model",
     "attach",
     "langgraph_interrupts",
-    "media_part",
     "tool",
 ]
 
@@ -152,7 +151,6 @@ _LATER = {
     "answer_model": "agui_client._interrupts.models",
     "attach": "agui_client.messages",
     "langgraph_interrupts": "agui_client.langgraph",
-    "media_part": "agui_client.messages",
     "tool": "agui_client._tools.function",
 }
 

@@ -21,7 +21,7 @@ from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import Subscriber
 from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo
-from agui_client._run.subscribers import EventSubscriber, Subscribers, Subscription
+from agui_client._run.subscribers import EventSubscriber, Subscription
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client.conversation import Conversation, ConversationSnapshot, Mark
 from agui_client.errors import UsageError
@@ -143,7 +143,7 @@ class AbstractAgent(ABC):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {self._null_fields!r}")
         self._strict = options.get("strict", False)
         self._middleware: list[Middleware] = []
-        self._subscribers = Subscribers()
+        self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
@@ -363,7 +363,7 @@ class AbstractAgent(ABC):
 
     def abandon_interrupts(self) -> None:
         """Let the next run go on without answers: it cancels every pending interrupt."""
-        self._conversation.abandon_interrupts()
+        self._conversation.is_abandoned = True
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a pydantic document that survives JSON; see `restore`."""
@@ -391,7 +391,7 @@ class AbstractAgent(ABC):
         twin = copy.copy(self)
         twin.tools = _own_list(self.tools)
         twin._middleware, twin._observers = list(self._middleware), list(self._observers)
-        twin._subscribers = Subscribers(self._subscribers.members)
+        twin._subscribers = list(self._subscribers)
         twin._conversation = self._conversation.clone(thread_id)
         return twin
 
@@ -441,7 +441,8 @@ class AbstractAgent(ABC):
         """
         if not isinstance(cast("object", subscriber), Subscriber):
             raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
-        return self._subscribers.add(subscriber)
+        self._subscribers.append(subscriber)
+        return Subscription(self._subscribers, subscriber)
 
     def on(self, event_type: type[BaseEvent]) -> Callable[[FunctionT], FunctionT]:
         """Decorate a function, sync or async, to be called with every event of a type.
@@ -461,7 +462,7 @@ class AbstractAgent(ABC):
 
         def register(function: FunctionT) -> FunctionT:
             """Call the function from the next event on."""
-            self._subscribers.add(EventSubscriber(event_type, function))
+            self._subscribers.append(EventSubscriber(event_type, function))
             return function
 
         return register

@@ -102,7 +102,8 @@ class Conversation:
         self._interrupt: Callable[[], None] | None = None
         self._marks: dict[Mark, dict[str, None]] = {mark: {} for mark in Mark}
         self._kept_answers: list[ResumeEntry] = []
-        self._abandoned = False
+        self.is_abandoned = False
+        """Whether the next run cancels the pending interrupts because they were abandoned."""
         self._shown: dict[str, ToolCall] = {}
         self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
@@ -246,7 +247,7 @@ class Conversation:
             answer = resume.get(interrupt.id) if isinstance(resume, Mapping) else None
             if isinstance(answer, Approve) and interrupt.tool_call_id is not None:
                 self.check_approval(interrupt.tool_call_id, answer)
-        if self._abandoned and resume is None:
+        if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
         return self._kept_answers + cover(self.pending_interrupts, resume)
 
@@ -255,15 +256,6 @@ class Conversation:
         answered = {entry.interrupt_id for entry in entries}
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
         self._kept_answers += entries
-
-    @property
-    def has_abandoned(self) -> bool:
-        """Whether the next run cancels the pending interrupts because they were abandoned."""
-        return self._abandoned
-
-    def abandon_interrupts(self) -> None:
-        """Let the next run cancel the pending interrupts."""
-        self._abandoned = True
 
     def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Replace what is pending by what a run left.
@@ -277,7 +269,7 @@ class Conversation:
         self.unmark(Mark.PENDING)
         self.mark(Mark.PENDING, tool_call_ids)
         self._kept_answers = []
-        self._abandoned = False
+        self.is_abandoned = False
         with_interrupt = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
         self._note_shown([*self._marks[Mark.PENDING], *with_interrupt], warnings)
 
@@ -399,7 +391,7 @@ class Conversation:
             messages=messages,
             state=copy.deepcopy(self.reducer.state),
             pending_interrupts=self.pending_interrupts,
-            abandoned=self._abandoned,
+            abandoned=self.is_abandoned,
             pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
             kept_answers=self._kept_answers,
             incomplete_ids=self.marked(Mark.INCOMPLETE),
@@ -433,7 +425,7 @@ class Conversation:
         self.reducer.set_state(copy.deepcopy(document.state))
         self.pending_interrupts = list(document.pending_interrupts)
         self._kept_answers = list(document.kept_answers)
-        self._abandoned = document.abandoned
+        self.is_abandoned = document.abandoned
         self._marks = {
             Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
             Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),

@@ -73,16 +73,9 @@ class AGUIError(Exception):
     partial: RunResult | None = None
     """The result so far when the run failed; None when there was no run. Its messages stay on the agent."""
 
-    def __reduce__(self) -> tuple[Callable[..., AGUIError], tuple[object, ...]]:
-        return _rebuild, (type(self), self.args, self.__dict__)
-
-
-def _rebuild(cls: type[AGUIError], args: tuple[object, ...], attributes: dict[str, object]) -> AGUIError:
-    """Make an error anew from what pickle or copy kept of it; constructors take more than `args`."""
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+        # Without its constructor, which takes more than `args`.
+        return type(self).__new__, (type(self), *self.args), {**self.__dict__, "args": self.args}
 
 
 class UsageError(AGUIError, RuntimeError):

@@ -152,25 +152,13 @@ def _as_parts(value: object) -> list[Part] | None:
     return parts if parts and len(parts) == len(items) else None
 
 
-def media_part(data: bytes, mime_type: str) -> MediaPart:
-    """Make a content part of bytes, for a prompt or for a tool's result.
-
-    Args:
-        data: The bytes; they travel inside the message.
-        mime_type: Their media type, such as "image/png"; any but image, audio and video becomes a document.
-
-    Returns:
-        The part.
-    """
-    return _media(core.DataSource(value=b64encode(data).decode(), mime_type=mime_type), mime_type)
-
-
 def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) -> MediaPart:
     """Make a content part of a file, for a prompt or for a tool's result.
 
     Args:
         source: The path of a file, which is read now; the URL of one, which the agent fetches; or bytes.
-        mime_type: Its media type, such as "image/png"; guessed from the name or the first bytes if left out.
+        mime_type: Its media type, such as "image/png"; guessed from the name or the first bytes if left out. Any but
+            image, audio and video becomes a document.
 
     Returns:
         An image, audio, video or document part.
@@ -180,14 +168,15 @@ def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) ->
     """
     if isinstance(source, bytes):
         found = (known for start, known in _FIRST_BYTES.items() if source.startswith(start))
-        return media_part(source, mime_type or next(found, None) or _no_type("these bytes"))
+        mime_type = mime_type or next(found, None) or _no_type("these bytes")
+        return _media(core.DataSource(value=b64encode(source).decode(), mime_type=mime_type), mime_type)
     if isinstance(source, str) and "://" in source:
         name = urlsplit(source).path
         mime_type = mime_type or _guessed_type(name) or _no_type(f"the file {name!r} of this URL")
         return _media(core.UrlSource(value=source, mime_type=mime_type), mime_type)
     mime_type = mime_type or _guessed_type(fspath(source)) or _no_type(repr(source))
     try:
-        return media_part(Path(source).expanduser().read_bytes(), mime_type)
+        return attach(Path(source).expanduser().read_bytes(), mime_type)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, a URL, or bytes") from None

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
     from agui_client._run.ending import OnAbort
+    from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.observers import Observers
     from agui_client._run.scope import AgentInfo
-    from agui_client._run.subscribers import Subscribers
     from agui_client._tools.approval import Approver
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
@@ -49,8 +49,8 @@ class CallSetup:
     """The function that is called when a run is left before its end."""
     middleware: Sequence[Middleware]
     """Functions around each run, outermost first."""
-    subscribers: Subscribers
-    """The subscribers, whose hooks are called."""
+    subscribers: Sequence[Subscriber]
+    """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
     null_fields: NullFields

@@ -220,7 +220,7 @@ class Engine:
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
                     while source and (batch := await source.read()) is not None:
                         for wire_event in batch:
-                            if subscribers.members:
+                            if subscribers:
                                 for event in pipeline.prepare(wire_event):
                                     await self._deliver(event)
                                     yield event
@@ -319,7 +319,7 @@ class Engine:
         await self._call_hooks("on_run_initialized")
         if self.is_stopped:
             return None
-        if setup.subscribers.members or self._approved:
+        if setup.subscribers or self._approved:
             self.input = scope.input = with_conversation(self.input, conversation)
         setup.observers.call("on_start", scope)
 
@@ -368,7 +368,7 @@ class Engine:
             await self._loop.call(call_on_abort, setup.on_abort, context)
         self._settle(failure)
         setup.observers.call("on_end", self.scope, run_end(self, failure))
-        if failure is not None and setup.subscribers.members:
+        if failure is not None and setup.subscribers:
             annotate(failure, self.result())
             await self._try(self._call_hooks("on_run_failed", failure), failure)
         failure = await self._try(self._call_hooks("on_run_finalized"), failure)
@@ -386,7 +386,7 @@ class Engine:
         return failure
 
     async def _call_hooks(self, moment: str, *details: object) -> None:
-        if self.setup.subscribers.members:
+        if self.setup.subscribers:
             await self._loop.call(self._hooks.tell, moment, *details)
 
     def _settle(self, failure: Exception | None) -> None:
@@ -500,7 +500,7 @@ class Engine:
             event = ToolCallResultEvent(
                 message_id=message.id, tool_call_id=message.tool_call_id, content=message.content
             )
-            if self.setup.subscribers.members:
+            if self.setup.subscribers:
                 await self._loop.call(self._hooks.deliver, event)
             self.setup.observers.event(self.scope, event, Change.MESSAGES)
             events.append(event)

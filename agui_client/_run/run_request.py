@@ -105,7 +105,7 @@ class RunRequest:
         """Add the messages of the call to the conversation."""
         self._conversation.add_results(self.results)
         self._conversation.add_messages(self.prompts)
-        if self._conversation.has_abandoned:
+        if self._conversation.is_abandoned:
             # The agent goes on from where it asked, and may not know these when it restates the conversation.
             self._conversation.reducer.keep(message.id for message in self.prompts)
 

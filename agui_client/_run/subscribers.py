@@ -14,7 +14,6 @@ from ag_ui import core
 from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import UNSET, HookContext, HookReturn, Mutation, Subscriber, overriding
 from agui_client.conversation import state_as_json
-from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -36,13 +35,13 @@ _ALL_EFFECT_HOOKS = ("on_messages_changed", "on_state_changed", "on_new_message"
 class Subscription:
     """A subscriber's place on an agent; as a context manager it ends with the block."""
 
-    def __init__(self, subscribers: Subscribers, subscriber: Subscriber) -> None:
+    def __init__(self, subscribers: list[Subscriber], subscriber: Subscriber) -> None:
         self._subscribers = subscribers
         self._subscriber = subscriber
 
     def unsubscribe(self) -> None:
         """Stop calling the subscriber's hooks; idempotent."""
-        self._subscribers.remove(self._subscriber)
+        self._subscribers[:] = [other for other in self._subscribers if other is not self._subscriber]
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +63,7 @@ class EventSubscriber(Subscriber):
     def __init__(self, event_type: type[core.BaseEvent], function: Callable[..., Any]) -> None:
         self.event_type = event_type
         self._function = function
-        self._takes_context = _positional_count(function) > 1
+        self._takes_context = _takes_two(function)
 
     def call(self, event: core.BaseEvent, context: HookContext) -> HookReturn:
         """Call the function."""
@@ -72,33 +71,16 @@ class EventSubscriber(Subscriber):
         return returned
 
 
-class Subscribers:
-    """The subscribers of an agent, in the order they came."""
-
-    def __init__(self, members: Sequence[Subscriber] = ()) -> None:
-        self.members = list(members)
-        """The subscribers; the list is replaced, never changed, when one comes or goes."""
-
-    def add(self, subscriber: Subscriber) -> Subscription:
-        """Add a subscriber; its hooks are called from the next event on."""
-        self.members = [*self.members, subscriber]
-        return Subscription(self, subscriber)
-
-    def remove(self, subscriber: Subscriber) -> None:
-        """Remove a subscriber, if it is there."""
-        self.members = [other for other in self.members if other is not subscriber]
-
-
 class HookCalls:
     """Calls the hooks of one run.
 
     Args:
-        subscribers: The subscribers.
+        subscribers: The agent's subscribers, who may come and go during the run.
         context: The run, as hooks see it.
         conversation: The conversation that mutations change.
     """
 
-    def __init__(self, subscribers: Subscribers, context: HookContext, conversation: Conversation) -> None:
+    def __init__(self, subscribers: Sequence[Subscriber], context: HookContext, conversation: Conversation) -> None:
         self._subscribers = subscribers
         self._context = context
         self._conversation = conversation
@@ -143,7 +125,7 @@ class HookCalls:
         self._conversation.notify(self._take_mutated())
 
     def _hooks_at(self, moment: str) -> list[Hook]:
-        if self._members is not self._subscribers.members:
+        if self._members != self._subscribers:
             self._refresh()
         found = self._hooks.get(moment)
         if found is None:
@@ -156,7 +138,7 @@ class HookCalls:
 
     def _hooks_for(self, event: core.Event) -> list[Hook]:
         """Return the hooks of an event, in the order of the subscribers."""
-        if self._members is not self._subscribers.members:
+        if self._members != self._subscribers:
             self._refresh()
         kind = type(event)
         found = self._hooks.get(kind)
@@ -199,7 +181,7 @@ class HookCalls:
 
     def _refresh(self) -> None:
         """Look hooks up anew, at the start and when somebody subscribes or leaves in the middle of the run."""
-        self._members = self._subscribers.members
+        self._members = list(self._subscribers)
         self._hooks.clear()
         self._watches_effects = any(_overriding(self._members, moment) for moment in _ALL_EFFECT_HOOKS)
 
@@ -220,15 +202,9 @@ def _overriding(subscribers: Sequence[Subscriber], name: str) -> list[Hook]:
     return overriding(subscribers, Subscriber, name)
 
 
-def _positional_count(function: Callable[..., Any]) -> int:
+def _takes_two(function: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        inspect.signature(function).bind("the event", "the context")
     except (TypeError, ValueError):
-        return 1
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return 2
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    count = sum(parameter.kind in kinds for parameter in parameters)
-    if not count:
-        raise UsageError("a function given to on() must take the event, and may take the run's context after it")
-    return count
+        return False
+    return True

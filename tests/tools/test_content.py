@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agui_client.messages import content_of, media_part
+from agui_client.messages import attach, content_of
 
 
 class Unit(Enum):
@@ -108,11 +108,10 @@ def test_json_values_come_out_as_they_went_in(value: Any) -> None:
         ("video/mp4", VideoPart),
         ("application/pdf", DocumentPart),
         ("text/plain; charset=utf-8", DocumentPart),
-        ("", DocumentPart),
     ],
 )
 def test_bytes_become_the_part_that_fits_their_type(mime_type: str, kind: type) -> None:
-    part = media_part(b"\x00\xff", mime_type)
+    part = attach(b"\x00\xff", mime_type)
     assert type(part) is kind
     assert isinstance(part.source, DataSource)
     assert (b64decode(part.source.value), part.source.mime_type) == (b"\x00\xff", mime_type)

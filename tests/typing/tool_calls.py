@@ -29,8 +29,8 @@ from agui_client import (
     ToolLimits,
     Toolset,
     answer_model,
+    attach,
     langgraph_interrupts,
-    media_part,
     tool,
 )
 from agui_client.types import Attempt, BoundCall, RunScope, ToolCalls
@@ -138,7 +138,7 @@ def refused() -> None:
 
 
 def giving_bytes(photo: bytes) -> list[object]:
-    part = media_part(photo, "image/png")
+    part = attach(photo, "image/png")
     return [part, isinstance(part, ImagePart | DocumentPart)]
 
 
