@@ -233,6 +233,3 @@ _END_THEIR_LANE = {
     *(EVENT_MODELS[name] for name in ("REASONING_START", "REASONING_END", "STEP_STARTED", "STEP_FINISHED", "CUSTOM")),
     *(EVENT_MODELS[name] for name in ("STATE_SNAPSHOT", "STATE_DELTA", "SUBAGENT_FINISHED", "SUBAGENT_ERROR")),
 }
-
-UNEXPANDED: frozenset[type] = frozenset(EVENT_MODELS.values()) - _KIND_OF_CHUNK.keys()
-"""The events that leave as they come while nothing is being assembled."""

@@ -4,14 +4,13 @@ Containers that were not handed out are changed in place, so that a patch costs 
 first, and only those on the way to a target. A patch that fails is undone, member by member.
 
 A few bytes can ask for much: every `copy` of a value into itself doubles it, deltas can add level after level, and a
-value can be copied and moved again and again. So a patch fails as well if its result is deeper or larger than any event
-could have carried, and if its copies and moves have more to go through than what arrived can ask for.
+value can be copied and moved again and again. So a patch fails as well if it brings a value deeper than any event could
+have carried it, and if its copies and moves have more to go through than what arrived can ask for.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,9 +23,6 @@ from agui_client._protocol.size_limits import DEEPEST_VALUE, LARGEST, LITTLE, co
 # Longer numbers lie outside any array, and int() refuses some of them.
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_COPIES = 10_000
-_WORK_AT_ONCE = LARGEST
-_WORK_PER_OPERATION = 5 * LITTLE
-"""The weight that copies and moves may go through: at first, and more for each operation that arrives."""
 
 
 class PatchFailed(Exception):  # noqa: N818 - a well-formed patch that does not apply is an outcome, not an error (SNAP-5)
@@ -54,33 +50,14 @@ class Document:
         is_private: Whether it and everything inside it belongs to this document, and may be changed in place.
     """
 
-    __slots__ = (
-        "_copies",
-        "_doubted",
-        "_gone",
-        "_is_private",
-        "_is_too_deep",
-        "_room",
-        "_spent",
-        "_undo",
-        "_value",
-        "_work",
-    )
-
     def __init__(self, value: Any, *, is_private: bool = False) -> None:
         self._value = value
         self._is_private = is_private
         # Containers made since the last look by their `id()`, which stays theirs while they are in here.
         self._copies: dict[int, Any] = {}
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-        # The first operation that moved much to a deeper place, and whether that is too deep unless it is moved back.
-        self._doubted: int | None = None
-        self._is_too_deep = False
-        # The weight that may be added; None until the first copy, since nothing else adds more than arrives.
-        self._room: int | None = None
-        # The weight that this patch added, and the values that it took away.
-        self._spent, self._gone = 0, list[Any]()
-        self._work = _WORK_AT_ONCE
+        # The weight that copies and moves may go through; each operation that arrives adds a little to it.
+        self._work = LARGEST
 
     def look(self) -> Any:
         """Return the value as it is now. Read-only: later values share what did not change."""
@@ -98,38 +75,23 @@ class Document:
         Raises:
             PatchFailed: An operation does not apply. Its message names the operation, never a value.
         """
-        self._begin(operations)
-        index, fields = 0, dict[str, Any]()
+        self._undo.clear()
+        self._work = min(self._work + LITTLE * len(operations), LARGEST)
+        if len(self._copies) > _MOST_COPIES:
+            self._copies.clear()
+        index = 0
         try:
-            for index, operation in enumerate(operations):
-                fields = vars(operation)
-                self._apply(index, fields)
-            if self._is_too_deep and self._weighed(self._value) and nests_deeper(self._value, DEEPEST_VALUE):
-                index = self._doubted or 0
-                fields = vars(operations[index])
-                raise RecursionError
+            for index in range(len(operations)):
+                self._apply(vars(operations[index]))
             if is_object_required and not is_object(self._value):
                 raise _MisfitError("the result would not be an object")
         except (LookupError, RecursionError, ValueError) as failure:
             for undo, arguments in reversed(self._undo):
                 undo(*arguments)
             # Without a cause: tracebacks of libraries and of ours may show values.
-            raise _failed(index, fields, failure) from None
-        if self._room is not None:
-            # What goes has come before, so weighing it costs no more than that did; a patch that fails weighs nothing.
-            self._room += sum(weight(value, sys.maxsize) for value in self._gone) - self._spent
+            raise _failed(index, vars(operations[index]), failure) from None
 
-    def _begin(self, operations: Sequence[BaseModel]) -> None:
-        self._undo.clear()
-        self._gone.clear()
-        self._doubted, self._is_too_deep, self._spent = None, False, 0
-        self._work = min(self._work + _WORK_PER_OPERATION * len(operations), _WORK_AT_ONCE)
-        if len(self._copies) > _MOST_COPIES:
-            self._copies.clear()
-        if self._room is None and any(vars(operation)["op"] == "copy" for operation in operations):
-            self._room = LARGEST - weight(self._value, sys.maxsize)
-
-    def _apply(self, index: int, fields: dict[str, Any]) -> None:
+    def _apply(self, fields: dict[str, Any]) -> None:
         """Carry out one operation."""
         path = _parts(fields["path"])
         match fields["op"]:
@@ -138,20 +100,18 @@ class Document:
             case "replace":
                 self._replace(path, self._brought(path, fields["value"]))
             case "remove":
-                self._gone.append(self._remove(path))
+                self._remove(path)
             case "copy":
                 value = self._found(_parts(fields["from_"]))
-                self._require_room(value)
+                self._spend(value)
                 self._add(path, self._brought(path, value))
             case "move":
-                self._move(index, _parts(fields["from_"]), path)
+                self._move(_parts(fields["from_"]), path)
             case _:
                 self._test(path, fields["value"])
 
     def _brought(self, path: list[str], value: Any) -> Any:
         """Return a copy of a value that a patch brings to a place."""
-        if self._room is not None:
-            self._spent += weight(value, sys.maxsize)
         if not isinstance(value, dict | list):
             return value
         own = copied(value, DEEPEST_VALUE - len(path))
@@ -187,7 +147,6 @@ class Document:
         else:
             old, self._value = self._value, value
             self._undo.append((setattr, (self, "_value", old)))
-        self._gone.append(old)
 
     def _remove(self, path: list[str]) -> Any:
         if not path:
@@ -199,18 +158,16 @@ class Document:
         self._undo.append((put_back, (key, value)))
         return value
 
-    def _move(self, index: int, source: list[str], path: list[str]) -> None:
+    def _move(self, source: list[str], path: list[str]) -> None:
         value = self._found(source)
         if source == path:
             return
         if source == path[: len(source)]:
             raise LookupError
         if len(path) > len(source):
-            is_light = self._weighed(value) <= LITTLE
-            is_too_deep = nests_deeper(value, DEEPEST_VALUE - len(path))
-            if self._doubted is None and (is_too_deep or not is_light):
-                self._doubted = index
-            self._is_too_deep = self._is_too_deep or is_too_deep
+            self._spend(value)
+            if nests_deeper(value, DEEPEST_VALUE - len(path)):
+                raise RecursionError
         self._add(path, self._remove(source))
 
     def _test(self, path: list[str], value: Any) -> None:
@@ -221,22 +178,15 @@ class Document:
         if not is_equal:
             raise _MisfitError("the value there is not the tested one")
 
-    def _require_room(self, value: Any) -> None:
-        """Refuse a copy that makes the document too large; a light one is no larger than the operation itself."""
-        room = max((self._room or 0) - self._spent, LITTLE)
-        if self._weighed(value, room) > room:
-            raise _MisfitError("the copies make the value too large")
-
-    def _weighed(self, value: Any, most: int = sys.maxsize) -> int:
-        """Weigh a value that is to be gone through; all but the light ones take from what may be gone through."""
-        found = weight(value, min(most, max(self._work, LITTLE)))
-        if found > LITTLE:
-            self._work -= found
+    def _spend(self, value: Any) -> None:
+        """Take the weight of a value from what copies and moves may go through; a light one is free."""
+        found = weight(value, max(self._work, LITTLE))
+        if found <= LITTLE:
+            return
+        self._work -= found
         if self._work < 0:
             self._work = 0
-            if found <= most:
-                raise _MisfitError("the copies and moves go through too much")
-        return found
+            raise _MisfitError("the copies and moves go through too much")
 
     def _found(self, path: list[str]) -> Any:
         """Return the value at a place."""

@@ -16,9 +16,9 @@ DEEPEST_TEXT = 200
 DEEPEST_VALUE = 195
 """The levels of a patched value, or of one that moves from an event into a message: up to five come to lie above it."""
 LARGEST = 10_000_000
-"""The weight of the largest document that copies in patches may make: about what one event may carry as text."""
+"""The weight that the copies and moves of patches may go through: about what one event may carry as text."""
 LITTLE = 1_000
-"""The weight that is copied without weighing the whole document: an operation has nearly as much itself."""
+"""The weight that each operation adds to it, and the most that is copied or moved for nothing."""
 
 
 def copied(value: Any, levels: int = sys.maxsize) -> Any:

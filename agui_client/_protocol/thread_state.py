@@ -177,20 +177,6 @@ def merge_metadata(changes: dict[str, Any], current: dict[str, Any] | None, meta
 class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
-    __slots__ = (
-        "_head",
-        "_is_in_order",
-        "_last",
-        "_view",
-        "calls",
-        "dirty",
-        "document",
-        "kept",
-        "log",
-        "results",
-        "slots",
-    )
-
     def __init__(self, messages: Iterable[Message], state: Any, log: WarningLog) -> None:
         self.document = Document(state)
         """The state."""

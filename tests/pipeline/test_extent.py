@@ -24,7 +24,7 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.request import prepare_input
-from agui_client._protocol.size_limits import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, nests_deeper, weight
+from agui_client._protocol.size_limits import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, LITTLE, nests_deeper, weight
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
 from agui_client.testing import ScriptedAgent, patch, text, turn
@@ -143,19 +143,11 @@ def test_something_little_may_be_too_deep_where_it_is_moved_to() -> None:
 
 
 @pytest.mark.requirement("SNAP-5")
-def test_of_several_moves_the_first_that_may_have_gone_too_deep_is_named() -> None:
+def test_of_several_moves_the_one_that_went_too_deep_is_named() -> None:
     document: Any = {"a": nested(DEEPEST_VALUE - 2), "b": {}, "c": {}}
     patch = [{"op": "move", "from": "/a", "path": "/b/a"}, {"op": "move", "from": "/b", "path": "/c/b"}]
-    assert refusal(document, *patch).startswith("operation 0 ")
+    assert refusal(document, *patch).startswith("operation 1 ")
     assert patched(document, patch[0]) == {"b": {"a": document["a"]}, "c": {}}
-
-
-@pytest.mark.requirement("SNAP-2")
-def test_a_move_may_go_too_deep_if_the_patch_brings_it_back() -> None:
-    document: Any = {"a": nested(DEEPEST_VALUE - 1), "b": {}}
-    away, back = {"op": "move", "from": "/a", "path": "/b/a"}, {"op": "move", "from": "/b/a", "path": "/a"}
-    assert refusal(document, away).startswith("operation 0 ")
-    assert patched(document, away, back) == document
 
 
 @pytest.mark.requirement("SNAP-5", "STATE-4")
@@ -195,26 +187,21 @@ def test_an_activity_that_is_patched_level_by_level_can_be_saved() -> None:
 @pytest.mark.requirement("SNAP-5")
 def test_copies_that_double_a_value_again_and_again_fail_before_it_is_large() -> None:
     said = refusal({"a": [1]}, *[DOUBLING] * 60)
-    assert said.endswith("(copy '/a' to '/a/-'): the copies make the value too large")
+    assert said.endswith("(copy '/a' to '/a/-'): the copies and moves go through too much")
 
 
 @pytest.mark.requirement("SNAP-5")
-def test_no_number_of_patches_makes_a_value_too_large() -> None:
-    document: Any = {"a": [1]}
-    for _ in range(60):
-        try:
-            document = patched(document, DOUBLING)
-        except PatchFailed:
-            break
-    assert LARGEST / 4 < weight(document, 2 * LARGEST) <= LARGEST
-    refusal(document, DOUBLING)
-    assert patched(document, {"op": "copy", "from": "/a/0", "path": "/b"})["b"] == 1
+def test_patches_that_double_a_value_one_after_the_other_fail_before_it_is_large() -> None:
+    document = Document({"a": [1]})
+    assert "too much" in outcomes(document, [[DOUBLING]], 60)[-1]
+    assert LARGEST / 4 < weight(document.look(), 2 * LARGEST) <= LARGEST + 60 * LITTLE
+    assert outcomes(document, [[{"op": "copy", "from": "/a/0", "path": "/b"}]], 1) == [""]
 
 
 @pytest.mark.requirement("SNAP-5")
 @pytest.mark.parametrize("long", [["x" * 1_000_000], {"x" * 1_000_000: 1}], ids=["text", "name"])
 def test_copies_of_long_texts_count_by_their_length(long: Any) -> None:
-    assert "too large" in refusal({"a": [long]}, *[DOUBLING] * 4)
+    assert "too much" in refusal({"a": [long]}, *[DOUBLING] * 4)
 
 
 @pytest.mark.requirement("SNAP-5")
@@ -222,7 +209,7 @@ def test_what_a_patch_copies_and_takes_away_again_counts_too() -> None:
     document = {"a": list(range(10_000))}
     there = {"op": "copy", "from": "/a", "path": "/b"}
     assert patched(document, *[there] * 50)["b"] == document["a"]
-    assert "too large" in refusal(document, *[there] * 200)
+    assert "too much" in refusal(document, *[there] * 200)
 
 
 @pytest.mark.requirement("SNAP-2")
@@ -234,9 +221,9 @@ def test_many_copies_of_something_little_are_what_they_always_were() -> None:
 
 @pytest.mark.requirement("SNAP-2")
 def test_in_a_document_that_came_large_something_little_can_be_copied() -> None:
-    document = {"text": "x" * LARGEST, "template": [1, 2], "rows": list(range(100))}
+    document = {"text": "x" * LARGEST, "template": [1, 2]}
     assert patched(document, {"op": "copy", "from": "/template", "path": "/a"})["a"] == [1, 2]
-    assert "too large" in refusal(document, {"op": "copy", "from": "/rows", "path": "/a"})
+    assert "too much" in refusal(document, {"op": "copy", "from": "/text", "path": "/a"})
 
 
 @pytest.mark.requirement("SNAP-2")
@@ -288,7 +275,7 @@ def test_one_large_value_is_copied_and_moved_a_few_times_and_not_for_ever(name: 
     assert len(much) > 50
     # What comes later has room again, the sooner the less it goes through.
     little: list[dict[str, Any]] = [{"op": "add", "path": "/later", "value": 1}]
-    assert set(outcomes(document, [little], 400)) == {""}
+    assert set(outcomes(document, [little], 1_000)) == {""}
     assert outcomes(document, [[{"op": "copy", "from": "/a", "path": "/y"}]], 1) == [""]
 
 
@@ -307,17 +294,6 @@ def test_small_parts_of_a_large_document_are_copied_and_moved_as_often_as_one_li
     document = Document({**MUCH, "b": {"c": {"y": []}}})
     assert set(outcomes(document, patches, 4_000)) == {""}
     assert len(document.look()["b"]["c"]["y"]) == 2_000
-
-
-@pytest.mark.requirement("SNAP-2")
-def test_a_large_value_that_was_taken_away_makes_room_for_copies() -> None:
-    document = Document({"a": ["x" * 1_000_000] * 8, "b": ["y" * 1_000_000], "c": []})
-    to_c = [{"op": "copy", "from": "/b", "path": "/c/-"}]
-    assert "too large" in outcomes(document, [to_c], 3)[-1]
-    assert outcomes(document, [[{"op": "remove", "path": "/a"}], to_c], 4) == [""] * 2 + [
-        "operation 0 (remove '/a'): the path fits nothing in the current value",
-        "",
-    ]
 
 
 # --- events
