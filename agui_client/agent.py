@@ -12,14 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, RunAgentInput
 
 from agui_client._protocol.reduce import Change
+from agui_client._run.call_setup import AgentOptions, CallSetup
 from agui_client._run.hooks import Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, Observers, RunObserver, asynchronous_method
+from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo
 from agui_client._run.subscribers import EventSubscriber, Subscription
 from agui_client._tools.tool_limits import ToolLimits
@@ -34,18 +35,13 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, ToolCall
     from reactivex import Observable
 
-    from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.events import WireEvent
-    from agui_client._protocol.pipeline import NullFields
     from agui_client._run.async_run import AgentRun, Start
-    from agui_client._run.call_setup import CallSetup
-    from agui_client._run.ending import OnAbort
     from agui_client._run.engine import Engine
     from agui_client._run.loop import RunLoop
-    from agui_client._run.middleware import Middleware, Run
+    from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
-    from agui_client._tools.approval import Approver
     from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
 
@@ -55,42 +51,6 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abort": "a HookContext"}
 """The options that are functions, with what they take."""
-
-
-class AgentOptions(TypedDict, total=False):
-    """The keywords that the constructor of every agent takes."""
-
-    agent_id: str | None
-    """The id of the agent in the application; a new one if left out."""
-    description: str | None
-    """The purpose of the agent, in a sentence."""
-    thread_id: str | None
-    """The thread to go on with; a new one if left out."""
-    initial_messages: Iterable[MessageLike]
-    """The messages that the conversation begins with."""
-    initial_state: Any
-    """The state that the conversation begins with, any JSON value; models and dataclasses in it are dumped by alias.
-    `{}` if left out."""
-    tools: ToolSource
-    """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
-    elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""
-    approve: Approver | None
-    """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""
-    answer: Answerer | None
-    """Called, sync or async, to answer interrupts; without it interrupts come back on the result."""
-    tool_limits: ToolLimits | None
-    """Limits of the tool rounds, and of how tools are executed."""
-    on_abort: OnAbort | None
-    """Called, sync or async, when a run is left before its end, for servers that have a way to stop one."""
-    middleware: Iterable[Middleware]
-    """Functions around each run, outermost first; see `use`."""
-    observers: Iterable[RunObserver]
-    """Observers of the runs: they can neither change nor fail them."""
-    null_fields: NullFields
-    """"reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a warning, for
-    servers that send them (PROC-17)."""
-    strict: bool
-    """Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise."""
 
 
 class AbstractAgent(ABC):
@@ -108,8 +68,6 @@ class AbstractAgent(ABC):
 
     _needs: tuple[str, ...] = ("agui_client._run.async_run", "agui_client._run.engine")
     """The modules that the runs of this kind of agent need."""
-    _is_remote = False
-    """Whether runs are posted, so that `headers` and `timeout` mean something."""
     _max_protocol_version: str | None = None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
 
@@ -133,15 +91,12 @@ class AbstractAgent(ABC):
         )
         for name, takes in _FUNCTIONS.items():
             _check_function(name, takes, options.get(name))
-        self._approve, self._answer = options.get("approve"), options.get("answer")
-        self._on_abort = options.get("on_abort")
-        self._limits = options.get("tool_limits") or ToolLimits()
-        if not isinstance(cast("object", self._limits), ToolLimits):
-            raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {self._limits!r}")
-        self._null_fields: NullFields = options.get("null_fields", "reject")
-        if self._null_fields not in ("reject", "drop"):
-            raise UsageError(f"null_fields is 'reject' or 'drop', not {self._null_fields!r}")
-        self._strict = options.get("strict", False)
+        limits = cast("object", options.get("tool_limits"))
+        if not isinstance(limits, ToolLimits | None):
+            raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {limits!r}")
+        if (nulls := options.get("null_fields", "reject")) not in ("reject", "drop"):
+            raise UsageError(f"null_fields is 'reject' or 'drop', not {nulls!r}")
+        self._options = options
         self._middleware: list[Middleware] = []
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
@@ -526,7 +481,7 @@ class AbstractAgent(ABC):
 
     def _starting(self, prompt: Prompt, options: RunOptions, *, is_replay: bool = False) -> Start:
         """Return the function that makes the engine of a call when its block is entered."""
-        if not self._is_remote and not options.keys().isdisjoint(("headers", "timeout")):
+        if self._address() is None and not options.keys().isdisjoint(("headers", "timeout")):
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
 
         def start(loop: RunLoop) -> Engine:
@@ -542,28 +497,18 @@ class AbstractAgent(ABC):
         return math.inf
 
     def _setup(self, options: RunOptions, *, is_replay: bool) -> CallSetup:
-        from agui_client._run.call_setup import CallSetup
-
-        run: Run = self.connect if is_replay else self.run
-        observers = [*self._observers, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
         info = AgentInfo(self.agent_id, self.agent_id if self._is_named else None, self.description, self._address())
         return CallSetup(
             agent=info,
             owner=self,
-            run=run,
-            is_remote=self._is_remote,
+            options=self._options,
+            run=self.connect if is_replay else self.run,
             max_protocol_version=self._max_protocol_version,
             conversation=self._conversation,
             tools=self.tools,
-            approve=self._approve,
-            answer=self._answer,
-            limits=self._limits,
-            on_abort=self._on_abort,
             middleware=tuple(self._middleware),
             subscribers=self._subscribers,
-            observers=Observers(observers),
-            null_fields=self._null_fields,
-            strict=self._strict,
+            observers=Observers(self._observers),
             total=self._total(options),
             is_replay=is_replay,
         )

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
+from agui_client._run.call_setup import AgentOptions
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
 from agui_client._transport.given_client import ClientSource
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
-from agui_client.agent import AbstractAgent, AgentOptions, as_run_input
+from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 
@@ -207,7 +208,6 @@ class HttpAgent(AbstractAgent):
         await self.aclose()
 
     _needs = (*AbstractAgent._needs, "agui_client._transport.http_source")
-    _is_remote = True
 
     def _address(self) -> str:
         return self._transport.address

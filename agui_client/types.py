@@ -3,6 +3,7 @@
 from agui_client._interrupts.answers import Answer as Answer
 from agui_client._interrupts.answers import Answerer as Answerer
 from agui_client._interrupts.answers import Resume as Resume
+from agui_client._run.call_setup import AgentOptions as AgentOptions
 from agui_client._run.ending import OnAbort as OnAbort
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next
@@ -23,7 +24,6 @@ from agui_client._transport.credentials import HeaderSource as HeaderSource
 from agui_client._transport.credentials import Refresh as Refresh
 from agui_client._transport.credentials import UnauthorizedContext as UnauthorizedContext
 from agui_client._transport.response import ResponseInfo as ResponseInfo
-from agui_client.agent import AgentOptions as AgentOptions
 from agui_client.messages import MessageLike as MessageLike
 from agui_client.messages import Prompt as Prompt
 from agui_client.options import ConnectOptions as ConnectOptions

@@ -1,11 +1,11 @@
-"""The parts that an agent brings to a call: everything that the engine needs to know of it."""
+"""The keywords of agents, and the parts that an agent brings to a call: all that the engine needs to know of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
@@ -13,12 +13,49 @@ if TYPE_CHECKING:
     from agui_client._run.ending import OnAbort
     from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
-    from agui_client._run.observers import Observers
+    from agui_client._run.observers import Observers, RunObserver
     from agui_client._run.scope import AgentInfo
     from agui_client._tools.approval import Approver
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
     from agui_client.conversation import Conversation
+    from agui_client.messages import MessageLike
+
+
+class AgentOptions(TypedDict, total=False):
+    """The keywords that the constructor of every agent takes."""
+
+    agent_id: str | None
+    """The id of the agent in the application; a new one if left out."""
+    description: str | None
+    """The purpose of the agent, in a sentence."""
+    thread_id: str | None
+    """The thread to go on with; a new one if left out."""
+    initial_messages: Iterable[MessageLike]
+    """The messages that the conversation begins with."""
+    initial_state: Any
+    """The state that the conversation begins with, any JSON value; models and dataclasses in it are dumped by alias.
+    `{}` if left out."""
+    tools: ToolSource
+    """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
+    elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""
+    approve: Approver | None
+    """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""
+    answer: Answerer | None
+    """Called, sync or async, to answer interrupts; without it interrupts come back on the result."""
+    tool_limits: ToolLimits | None
+    """Limits of the tool rounds, and of how tools are executed."""
+    on_abort: OnAbort | None
+    """Called, sync or async, when a run is left before its end, for servers that have a way to stop one."""
+    middleware: Iterable[Middleware]
+    """Functions around each run, outermost first; see `use`."""
+    observers: Iterable[RunObserver]
+    """Observers of the runs: they can neither change nor fail them."""
+    null_fields: NullFields
+    """"reject" a null that stands for a whole optional field, as the protocol says, or "drop" it with a warning, for
+    servers that send them (PROC-17)."""
+    strict: bool
+    """Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,34 +66,22 @@ class CallSetup:
     """The agent, as observers see it."""
     owner: object
     """The agent object."""
+    options: AgentOptions
+    """The keywords that the agent was made with."""
     run: Run
     """The agent's `run`, or `connect` for a replay."""
-    is_remote: bool
-    """Whether runs are posted as JSON, rather than handed to code of this process."""
     max_protocol_version: str | None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
     conversation: Conversation
     """The conversation."""
     tools: ToolSource
     """The agent's tools."""
-    approve: Approver | None
-    """The function that approves tool calls."""
-    answer: Answerer | None
-    """The function that answers interrupts."""
-    limits: ToolLimits
-    """The limits of the tool rounds."""
-    on_abort: OnAbort | None
-    """The function that is called when a run is left before its end."""
     middleware: Sequence[Middleware]
     """Functions around each run, outermost first."""
     subscribers: Sequence[Subscriber]
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
-    null_fields: NullFields
-    """The treatment of a null that stands for a whole optional field."""
-    strict: bool
-    """Whether ids that do not match are fatal."""
     total: float = math.inf
     """The seconds that the call may take; infinite if that is not limited."""
     is_replay: bool = False

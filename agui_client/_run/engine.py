@@ -28,7 +28,7 @@ from agui_client._run.run_request import composed_input, next_input, request_of,
 from agui_client._run.scope import RunScope
 from agui_client._run.subscribers import HookCalls
 from agui_client._tools.execute import ToolExecutor, sort_calls
-from agui_client._tools.tool_limits import RoundLimits
+from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
 from agui_client.conversation import Mark
@@ -150,8 +150,10 @@ class Engine:
                 self.request.add_to_conversation()
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            self._executor = ToolExecutor(self.setup.approve, self.setup.limits, asker(self.setup.answer), self._record)
-            self._limits = RoundLimits(self.setup.limits)
+            agent = self.setup.options
+            limits, ask = agent.get("tool_limits") or ToolLimits(), asker(agent.get("answer"))
+            self._executor = ToolExecutor(agent.get("approve"), limits, ask, self._record)
+            self._limits = RoundLimits(limits)
             self._new_run(with_conversation(first, conversation))
             self._stack = stack.pop_all()
 
@@ -300,7 +302,8 @@ class Engine:
             until=self.started_at + self.setup.total,
             first=self.scopes[0] if self.scopes else None,
         )
-        self.pipeline = Pipeline(reducer, self.warnings, null_fields=setup.null_fields, strict=setup.strict)
+        nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
+        self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         self.outcome = self.pipeline.outcome
         self.scopes.append(self.scope)
         self.outcomes.append(self.outcome)
@@ -325,7 +328,7 @@ class Engine:
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
-            peer, is_copied = setup.max_protocol_version, not setup.is_remote
+            peer, is_copied = setup.max_protocol_version, setup.agent.url is None
             return setup.run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
 
         source = self._loop.source(lambda: RunSource(run, setup.middleware, self.pipeline.compat, scope))
@@ -363,9 +366,10 @@ class Engine:
             failure = await self._try(self._source.aclose(), failure)
         self.is_aborted = self.is_aborted and not self.outcome.is_terminal
         has_begun = self._source is not None and self.scope.may_have_started
-        if setup.on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
+        on_abort = setup.options.get("on_abort")
+        if on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
             context = HookContext(self.input, self.conversation, latest_run_id(self))
-            await self._loop.call(call_on_abort, setup.on_abort, context)
+            await self._loop.call(call_on_abort, on_abort, context)
         self._settle(failure)
         setup.observers.call("on_end", self.scope, run_end(self, failure))
         if failure is not None and setup.subscribers:
@@ -402,10 +406,8 @@ class Engine:
             if self.is_behind or not has_ended:
                 return
         if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
-            what = (
-                "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here "
-            )
-            self.warnings.add("INT-1", f"{what}answers it; give the agent middleware=[langgraph_interrupts]")
+            what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
+            self.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
         if outcome.started is not None:
             conversation.mark_run(outcome, self.pipeline.verifier)
             conversation.settle(
@@ -436,7 +438,7 @@ class Engine:
 
     async def _answer_run(self) -> _Answers:
         """Have tools and people answer what a run left, as far as they can."""
-        outcome, answer = self.outcome.outcome, self.setup.answer
+        outcome, answer = self.outcome.outcome, self.setup.options.get("answer")
         has_no_outcome = outcome is None or isinstance(outcome, RunFinishedCancelledOutcome)
         if has_no_outcome or self.setup.is_replay or self.is_stopped:
             return _Answers()
@@ -484,11 +486,8 @@ class Engine:
         return answers or _Answers()
 
     async def _waited(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers | None:
-        self._waiter = waiter = Waiter()
-        try:
-            return await in_time(waiter, reply(), self.started_at, self.setup.total)
-        finally:
-            self._waiter = None
+        self._waiter = Waiter()
+        return await in_time(self._waiter, reply(), self.started_at, self.setup.total)
 
     async def _take_in(self, answers: _Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""

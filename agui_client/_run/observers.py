@@ -126,10 +126,11 @@ class Observers:
     """The observers of one call.
 
     Args:
-        members: The observers, in order.
+        members: The agent's observers, in order; those of every call come after them.
     """
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
+        members = [*members, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
         self._methods["on_end"].reverse()
         self._failed: set[Callable[..., Any]] = set()
