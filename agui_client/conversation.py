@@ -238,18 +238,23 @@ class Conversation:
 
         Raises:
             InterruptsNotCoveredError: The answers do not cover the pending interrupts.
-            UsageError: The call of an approved interrupt was changed after it was shown.
+            UsageError: The call of a resolved interrupt was changed after it was shown.
         """
-        from agui_client._interrupts.answers import cancel_all, cover
-        from agui_client._tools.approval import Approve
+        from agui_client._interrupts.answers import Cancel, cancel_all, cover
+        from agui_client._tools.approval import Approve, Deny
 
-        for interrupt in self.pending_interrupts:
-            answer = resume.get(interrupt.id) if isinstance(resume, Mapping) else None
-            if isinstance(answer, Approve) and interrupt.tool_call_id is not None:
-                self.check_approval(interrupt.tool_call_id, answer)
         if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
-        return self._kept_answers + cover(self.pending_interrupts, resume)
+        entries = cover(self.pending_interrupts, resume)
+        answers = resume if isinstance(resume, Mapping) else {}
+        calls = {each.id: each.tool_call_id for each in self.pending_interrupts}
+        for entry in entries:
+            answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
+            # Whatever else resolves an interrupt may be a yes in words of the caller's own.
+            may_approve = entry.status == "resolved" and not isinstance(answer, Deny | Cancel)
+            if may_approve and tool_call_id is not None:
+                self.check_approval(tool_call_id, answer if isinstance(answer, Approve) else Approve())
+        return self._kept_answers + entries
 
     def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers to pending interrupts, to be sent with those that are still missing."""
@@ -272,6 +277,14 @@ class Conversation:
         self.is_abandoned = False
         with_interrupt = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
         self._note_shown([*self._marks[Mark.PENDING], *with_interrupt], warnings)
+
+    def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
+        """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
+        before = {each.id: each for each in self.pending_interrupts}
+        for interrupt in interrupts:
+            if interrupt != before.get(interrupt.id, interrupt):
+                what = "which waits for an answer, was changed; show it again before it is answered"
+                warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""

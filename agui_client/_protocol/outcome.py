@@ -128,8 +128,9 @@ class Outcome:
         self.asks_in_custom_events |= event.name == "on_interrupt"
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
-        self.restated_ids.update(message.id for message in event.messages)
-        self.completed_ids |= self.restated_ids
+        restated = {message.id for message in event.messages}
+        self.restated_ids |= restated
+        self.completed_ids |= restated
         for message in event.messages:
             if message.role == "assistant":
                 self.completed_ids.update(call.id for call in message.tool_calls or ())

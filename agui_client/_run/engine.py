@@ -405,6 +405,7 @@ class Engine:
                 self.warnings.add("TRUNC-1", what)
             if self.is_behind or not has_ended:
                 return
+            conversation.note_replayed(outcome.interrupts, self.warnings)
         if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
             what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
             self.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")

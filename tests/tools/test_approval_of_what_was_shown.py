@@ -11,6 +11,7 @@ from ag_ui.core import (
     FunctionCall,
     Message,
     MessagesSnapshotEvent,
+    ResumeEntry,
     RunAgentInput,
     Tool,
     ToolCall,
@@ -20,7 +21,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Approve, ConversationSnapshot, Deny, UsageError, tool
+from agui_client import Approve, Cancel, ConversationSnapshot, Deny, Resolve, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.testing.steps import Step
 from support.tool_rounds import results_sent
@@ -199,8 +200,16 @@ def test_a_prompt_that_goes_on_without_an_answer_takes_the_call_with_it() -> Non
     assert bank.paid == []
 
 
+YES = {"approved": True}
+
+
+@pytest.mark.parametrize(
+    "yes",
+    [{"i1": Approve()}, {"i1": Resolve(YES)}, [ResumeEntry(interrupt_id="i1", status="resolved", payload=YES)]],
+    ids=["Approve", "Resolve", "an entry"],
+)
 @pytest.mark.anyio
-async def test_an_interrupt_about_a_call_that_was_changed_is_not_approved() -> None:
+async def test_an_interrupt_about_a_call_that_was_changed_is_not_approved(yes: Any) -> None:
     asked = interrupt("Pay?", interrupt_id="i1", tool_call_id="c1")
     agent = Replaying(
         turn(PAY, outcome=asked),
@@ -210,6 +219,19 @@ async def test_an_interrupt_about_a_call_that_was_changed_is_not_approved() -> N
     await agent.run_agent("Pay!")
     assert "SEC-3" in [each.rule for each in (await agent.connect_agent()).warnings]
     with pytest.raises(UsageError, match=r"Ada.*Mallory"):
-        await agent.run_agent(resume={"i1": Approve()})
+        await agent.run_agent(resume=yes)
     assert len(agent.inputs) == 2
+    abandoning = agent.clone()
     assert (await agent.run_agent(resume={"i1": Deny()})).text == "Done."
+    assert (await abandoning.run_agent(resume={"i1": Cancel()})).text == "Done."
+
+
+@pytest.mark.parametrize("words", ["Pay 1?", "Pay 1000000?"])
+@pytest.mark.anyio
+async def test_a_replay_that_changes_the_words_of_a_waiting_interrupt_warns_of_it(words: str) -> None:
+    agent = Replaying(
+        turn(outcome=interrupt("Pay 1?", interrupt_id="i1")), turn(outcome=interrupt(words, interrupt_id="i1"))
+    )
+    await agent.run_agent("Pay!")
+    rules = [each.rule for each in (await agent.connect_agent()).warnings]
+    assert ("SEC-3" in rules) == (words != "Pay 1?")
