@@ -21,7 +21,7 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
-    from agui_client._interrupts.answers import Resume
+    from agui_client._interrupts.answers import Answer, Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
     from agui_client._protocol.verify import Verifier
@@ -246,7 +246,7 @@ class Conversation:
         if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
         entries = cover(self.pending_interrupts, resume)
-        answers = resume if isinstance(resume, Mapping) else {}
+        answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
         calls = {each.id: each.tool_call_id for each in self.pending_interrupts}
         for entry in entries:
             answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]

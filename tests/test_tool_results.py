@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ag_ui.core import (
@@ -174,6 +174,15 @@ def test_an_answer_to_no_open_call_is_refused(verb: Verb, tool_call_id: str, why
     assert why in str(error)
     assert agent.messages == before
     assert len(agent.inputs) == 1
+
+
+@every_verb
+def test_results_without_the_ids_of_their_calls_are_refused(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("look")), DONE)
+    verb(agent, "Hi")
+    error = verb(agent, tool_results=cast("Any", ["seen"])).error
+    assert isinstance(error, UsageError)
+    assert "tool_call_id" in str(error)
 
 
 @every_verb

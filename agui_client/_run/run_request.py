@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
@@ -45,6 +45,8 @@ class RunRequest:
 
     def __init__(self, conversation: Conversation, prompt: Prompt, options: RunOptions) -> None:
         results = options.get("tool_results", {})
+        if not isinstance(cast("object", results), Mapping):
+            raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
         entries = conversation.resume_entries(options.get("resume"))
         self._conversation = conversation
         self._answers = results

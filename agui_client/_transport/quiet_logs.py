@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +11,8 @@ from contextvars import ContextVar
 from agui_client._transport.response import address_of
 
 _IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
+_HEADERS = re.compile(r" return_value=|(?<=headers\.failed) exception=")
+"""The words behind which httpcore writes the headers of a response, or the one that is malformed."""
 _PARTS = ("http11", "http2", "proxy", "socks")
 
 
@@ -28,8 +31,7 @@ def _without_secrets(record: logging.LogRecord) -> bool:
     if _IS_OURS.get():
         args = record.args if isinstance(record.args, tuple) else ()
         record.args = tuple(address_of(each) if type(each).__name__ == "URL" else each for each in args)
-        # httpcore writes the headers of a response there.
-        record.msg = str(record.msg).partition(" return_value=")[0]
+        record.msg = _HEADERS.split(str(record.msg), maxsplit=1)[0]
     return not (_IS_OURS.get() and record.name.startswith("hpack"))
 
 

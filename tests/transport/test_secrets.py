@@ -243,6 +243,19 @@ async def test_no_library_below_logs_a_secret(
     assert SECRET not in caplog.text
 
 
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("library", [None, httpx2.AsyncClient], ids=["own", "httpx2"])
+async def test_no_library_below_logs_a_malformed_header(
+    library: Callable[[], httpx.AsyncClient] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    head = Raw(f"HTTP/1.1 200 OK\r\nSet-Cookie: session={SECRET}\0\r\n\r\n".encode())
+    with serve_bytes(Reply([head], status=None)) as server:
+        said = everything_said(await failure_of(agent_at(server.url, http_client=library)))
+    assert "receive_response_headers.failed" in caplog.text
+    assert SECRET not in said + caplog.text
+
+
 async def test_the_log_of_requests_that_are_not_ours_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with serve_bytes(Reply([ANSWER], headers={"X-Seen": "yes"})) as server:
