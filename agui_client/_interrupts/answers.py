@@ -114,12 +114,16 @@ async def answer_interrupts(
     entries: list[ResumeEntry] = []
     for interrupt in interrupts if answer is not None else ():
         what = f"answer to interrupt {quoted(interrupt.id)}"
-        given: Any = await call_function(partial(cast("Answerer", answer), interrupt), what, LEFT_IN_THREAD)
-        if given is not None:
-            entry = cover([interrupt], {interrupt.id: given})
-            keep(entry)
-            entries += entry
+        entry = await _answered(cast("Answerer", answer), interrupt, what)
+        keep(entry)
+        entries += entry
     return entries
+
+
+async def _answered(answer: Answerer, interrupt: Interrupt, what: str) -> list[ResumeEntry]:
+    """Return the one entry that answers an interrupt; none if the answerer leaves it to the caller."""
+    given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
+    return [] if given is None else cover([interrupt], {interrupt.id: given})
 
 
 def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[Any]] | None:
@@ -141,17 +145,16 @@ async def answer_question(answer: Answerer, question: Interrupt) -> Any:
         ToolError: There is no answer, or it does not fit; the message is for the agent.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
-    given: Any = await call_function(partial(answer, question), what, LEFT_IN_THREAD)
-    if given is None:
-        raise ToolError(NOBODY)
     try:
-        [entry] = cover([question], {question.id: given})
+        entries = await _answered(answer, question, what)
     except InterruptsNotCoveredError as error:
         problem = str(error).removeprefix("nothing was sent: ")
         raise ToolError(f"The person's answer could not be used: {problem}.") from error
-    if entry.status == "cancelled":
+    if not entries:
+        raise ToolError(NOBODY)
+    if entries[0].status == "cancelled":
         raise ToolError("The user did not want to answer this tool's question.")
-    return entry.payload
+    return entries[0].payload
 
 
 def is_expired(interrupt: Interrupt) -> bool:

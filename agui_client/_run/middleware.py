@@ -49,11 +49,12 @@ class RunSource(Source):
     def __init__(
         self, run: Run, middleware: Sequence[Middleware], compat: CompatibilityBoundary, scope: RunScope
     ) -> None:
-        self._run = run
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
-        entry: Run = self._innermost if middleware else self._agent
+        entry: Run = partial(self._open, run)
+        if middleware:
+            entry = partial(self._typed_for_middleware, entry)
         for function in reversed(middleware):
             entry = partial(self._around, function, entry)
         token = CURRENT_SCOPE.set(scope)
@@ -107,13 +108,10 @@ class RunSource(Source):
 
     def _around(self, function: Middleware, following: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         # `Next` promises typed events: what the models cannot hold is the exception a middleware asks for by type.
-        return self._register(function(run_input, cast("Next", following)))
+        return self._open(function, run_input, cast("Next", following))
 
-    def _agent(self, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        return self._register(self._run(run_input))
-
-    def _innermost(self, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        return self._register(self._presented(self._agent(run_input)))
+    def _typed_for_middleware(self, agent: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        return self._open(self._presented, agent(run_input))
 
     async def _presented(self, events: AsyncIterator[WireEvent]) -> AsyncGenerator[WireEvent]:
         source = as_source(events)
@@ -125,9 +123,9 @@ class RunSource(Source):
                 else:
                     yield event
 
-    def _register(self, events: AsyncIterator[WireEvent]) -> AsyncIterator[WireEvent]:
-        self._opened.append(events)
-        return events
+    def _open(self, function: Callable[..., AsyncIterator[WireEvent]], *arguments: object) -> AsyncIterator[WireEvent]:
+        self._opened.append(function(*arguments))
+        return self._opened[-1]
 
 
 async def _closing(close: Callable[[], Awaitable[None]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
@@ -50,7 +50,6 @@ class RunRequest:
         entries = conversation.resume_entries(options.get("resume"))
         self._conversation = conversation
         self._answers = results
-        self._approvals = {key: value for key, value in results.items() if isinstance(value, Approve)}
         self.prompts = prompt_messages(prompt)
         """The messages that the prompt adds."""
         unanswered, pending = conversation.check_results(results), conversation.marked(Mark.PENDING)
@@ -62,7 +61,7 @@ class RunRequest:
         self._given_up = [] if not is_going_on else waiting if entries else unanswered
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
         self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
-        answers = {key: value for key, value in results.items() if key not in self._approvals}
+        answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
         self.results = tool_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
@@ -232,14 +231,8 @@ def next_input(before: RunAgentInput, conversation: Conversation, entries: Seque
         conversation: The messages and the state to send.
         entries: The answers to the interrupts of the run before.
     """
-    changes: dict[str, Any] = {
-        "run_id": str(uuid4()),
-        "tools": None,
-        "messages": conversation.messages,
-        "state": conversation.state,
-        "resume": list(entries) or None,
-    }
-    return before.model_copy(update=changes)
+    changes = {"run_id": str(uuid4()), "tools": None, "resume": list(entries) or None}
+    return with_conversation(before, conversation).model_copy(update=changes)
 
 
 def with_conversation(run_input: RunAgentInput, conversation: Conversation) -> RunAgentInput:
