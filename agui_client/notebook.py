@@ -167,7 +167,9 @@ def _check_clicks_arrive() -> None:
     if SYNC_CALLER.get() is threading.main_thread():
         raise CannotWaitError(
             "a click cannot reach a cell that is blocked by run_agent_sync() or stream_sync(); write "
-            "`await agent.run_agent(...)` or `async with agent.stream(...)`, or give widgets=False, which uses input()"
+            "`await agent.run_agent(...)` or `async with agent.stream(...)`, or give widgets=False, which uses "
+            "input(); this call waits in agent.pending_tool_calls, or the question in agent.pending_interrupts: go on "
+            "with `await agent.run_agent(tool_results={id: Approve()})` or `resume={id: ...}`"
         )
 
 

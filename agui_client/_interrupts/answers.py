@@ -6,6 +6,7 @@ schema before it is sent, as far as `json_schema.py` can; the agent checks it ag
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
@@ -26,7 +27,7 @@ from agui_client._tools.approval import DENIED, Approve, Deny, check_metadata
 from agui_client._tools.context import NOBODY
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
-from agui_client.errors import InterruptsNotCoveredError, ToolError
+from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
 # word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
@@ -34,6 +35,7 @@ APPROVED = ("approved", "accepted")
 EDITED = ("editedArgs", "edited_args")
 REASON = ("reason", "message")
 
+_logger = logging.getLogger("agui_client.tools")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
 
 
@@ -123,6 +125,8 @@ async def answer_interrupts(
 async def _answered(answer: Answerer, interrupt: Interrupt, what: str) -> list[ResumeEntry]:
     """Return the one entry that answers an interrupt; none if the answerer leaves it to the caller."""
     given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
+    if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
+        raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
     return [] if given is None else cover([interrupt], {interrupt.id: given})
 
 
@@ -143,12 +147,14 @@ async def answer_question(answer: Answerer, question: Interrupt) -> Any:
 
     Raises:
         ToolError: There is no answer, or it does not fit; the message is for the agent.
+        UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
     try:
         entries = await _answered(answer, question, what)
     except InterruptsNotCoveredError as error:
         problem = str(error).removeprefix("nothing was sent: ")
+        _logger.warning("an %s does not fit: %s", what, problem)
         raise ToolError(f"The person's answer could not be used: {problem}.") from error
     if not entries:
         raise ToolError(NOBODY)

@@ -148,7 +148,7 @@ class Verifier:
         items = self._run.still_open() + self._run.active_subagents()
         left = f", {len(items)} of its items still open ({listed(items)})" if items else ""
         what = f"The stream ended without 'RUN_FINISHED' or 'RUN_ERROR': {self._run_name()} was cut off{left}"
-        return f"{what} and has no outcome; what arrived is kept, and a retry needs a new run id"
+        return f"{what} and has no outcome; what arrived is kept, and run_agent() without a prompt goes on"
 
     def _run_name(self) -> str:
         return "the run" if self._started is None else f"run {quoted(self._started.run_id)}"

@@ -98,12 +98,12 @@ def verdict_on_break(
     return cut
 
 
-async def in_time(waiter: Waiter, step: Awaitable[T], started_at: float, total: float) -> T | None:
+async def in_time(waiter: Waiter, work: Callable[[], Awaitable[T]], started_at: float, total: float) -> T | None:
     """Wait for tools and people, as long as the call may still take.
 
     Args:
         waiter: Waits, and can be ended; it is closed afterwards.
-        step: Their work.
+        work: Begins their work; not called if the time is up already.
         started_at: The `time.perf_counter()` when the call began.
         total: The seconds that the call may take.
 
@@ -113,8 +113,10 @@ async def in_time(waiter: Waiter, step: Awaitable[T], started_at: float, total: 
     Raises:
         RunTimeoutError: The time was up, and the work was cancelled.
     """
+    result, left = None, started_at + total - perf_counter()
     try:
-        result = await waiter.wait(step, started_at + total - perf_counter())
+        if left > 0:
+            result = await waiter.wait(work(), left)
     finally:
         waiter.close()
     if result is None and started_at + total <= perf_counter():

@@ -488,7 +488,7 @@ class Engine:
 
     async def _waited(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers | None:
         self._waiter = Waiter()
-        return await in_time(self._waiter, reply(), self.started_at, self.setup.total)
+        return await in_time(self._waiter, reply, self.started_at, self.setup.total)
 
     async def _take_in(self, answers: _Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""

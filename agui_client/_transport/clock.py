@@ -216,6 +216,8 @@ def _no_connection(error: Exception, limits: Timeouts, address: str, *, is_unsen
     kind = ConnectTimeoutError if isinstance(error, httpx.ConnectTimeout) else ConnectError
     if _is_refused(error):
         return kind(f"no connection to {address}: nothing listens there{_proxies()}; is the agent running?")
+    if "WRONG_VERSION_NUMBER" in str(error):
+        return kind(f"no connection to {address}: the server there does not speak TLS; is its address http://...?")
     if not is_unsent:
         return kind(f"no connection to {address}, or one that broke at once: {_text(error)}")
     if kind is ConnectTimeoutError:

@@ -88,7 +88,7 @@ class HttpSource(Source):
     async def pause(self) -> None:
         """Let the event loop have its turn, and see to it that the run has time left."""
         await super().pause()
-        if not self.is_interrupted and self._body is not None and self._clock.left <= 0:
+        if not self.is_interrupted and self._delivery is not None and self._clock.left <= 0:
             self._clock.give_up()
 
     def interrupt(self) -> bool:

@@ -64,6 +64,8 @@ class Source(ABC, AsyncIterator[WireEvent]):
                 return event
             events = await self.read()
             if events is None:
+                # Whoever iterates a source to its end need not close it.
+                await self.aclose()
                 break
             self._unread = iter(events)
         raise StopAsyncIteration

@@ -40,6 +40,7 @@ from agui_client.testing import (
     turn,
 )
 from support.faults_matrix import CHOSEN, FAULT_CASES, FaultCase
+from support.given_up import NO_RESULT, is_given_up
 from support.replies import Answer, Replies
 from support.verbs import VERBS, Verb, by_verb
 from weaves.naive import Json, Naive
@@ -99,12 +100,26 @@ class Expected:
     executed: list[str] = field(default_factory=list[str])
     said: list[str] = field(default_factory=list[str])
     """The texts of the user, in order, each as often as it was meant."""
+    is_asked: bool = False
+    """Whether the call that goes on began with a prompt."""
+
+    def give_up(self) -> None:
+        """Answer the calls that have no result; that stays only if the run that it is for starts (TOOL-10)."""
+        messages = self.naive.messages
+        called = [call["id"] for each in messages for call in each.get("toolCalls", ())]
+        for call_id in called:
+            if not any(each.get("toolCallId") == call_id for each in messages):
+                result = {"messageId": f"result of {call_id}", "toolCallId": call_id, "content": NO_RESULT}
+                self.naive.take({"type": "TOOL_CALL_RESULT", "role": "tool", **result})
+                self.unheard.append(f"result of {call_id}")
+        self.naive.hold([{**each, "error": NO_RESULT} if is_given_up(each) else each for each in self.naive.messages])
 
     def say(self, message: UserMessage) -> None:
         """Add a prompt; it stays only if the run that it is for starts."""
         self.naive.hold([*self.naive.messages, *as_json([message])])
         self.said.append(str(message.content))
         self.unheard.append(message.id)
+        self.is_asked = True
 
     def hear(self, events: Sequence[Json], *, is_fine: bool) -> None:
         """So many events arrive, and then the run is over, finely or not."""
@@ -112,8 +127,9 @@ class Expected:
             self.naive.take(event)
         if not events and self.unheard:
             self.naive.hold([each for each in self.naive.messages if each["id"] not in self.unheard])
-            self.said.pop()
-        self.unheard = []
+            if self.is_asked:
+                self.said.pop()
+        self.unheard, self.is_asked = [], False
         self.incomplete += open_items(events)
         if is_fine:
             self._answer(events)
@@ -138,7 +154,9 @@ def as_json(messages: Sequence[Message]) -> list[Json]:
 def comparable(messages: Sequence[Json]) -> list[Json]:
     """Messages with the ids of our tools' results, which are minted here, replaced by ones that can be told."""
     return [
-        {**each, "id": f"result of {each['toolCallId']}"} if str(each.get("content")).startswith("looked") else each
+        {**each, "id": f"result of {each['toolCallId']}"}
+        if str(each.get("content")).startswith("looked") or is_given_up(each)
+        else each
         for each in messages
     ]
 
@@ -206,6 +224,7 @@ class Session:
 
     def prompt(self, saying: Saying) -> UserMessage | None:
         """What the next call asks."""
+        self.expected.give_up()
         if saying == "nothing":
             return None
         said = self.expected.said[-1:] if saying == "same" else []

@@ -40,6 +40,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import AbstractAgent, AGUIError, ConnectError, Reducer
+from support.given_up import without_given_up
 
 THREAD = "thread-1"
 Way = Literal["ends", "breaks", "is left"]
@@ -186,7 +187,8 @@ async def lived(woven: list[list[tuple[Make, list[str]]]], ending: str, live_par
             await client.run_agent(prompt, run_id=run_id)
         except AGUIError:
             assert is_last
-        told += [RunStartedEvent(thread_id=THREAD, run_id=run_id, input=asked), *body, end]
+        # With the answers to calls that nobody answered.
+        told += [RunStartedEvent(thread_id=THREAD, run_id=run_id, input=client.asked[-1]), *body, end]
     return Past(told, client, is_whole)
 
 
@@ -262,5 +264,5 @@ async def _assert_sent(client: Server) -> None:
     client.abandon_interrupts()
     client.live = [RunStartedEvent(thread_id=THREAD, run_id="run-9"), _end("run-9", "finishes")]
     await client.run_agent(UserMessage(id="last", content="Go on"), run_id="run-9")
-    assert client.asked[-1].messages[:-1] == held
+    assert without_given_up(client.asked[-1].messages[:-1]) == without_given_up(held)
     assert (client.asked[-1].state or {}) == state

@@ -370,6 +370,7 @@ def test_what_was_begun_is_kept_and_marked(verb: Verb) -> None:
             "user",
             "assistant",
             "assistant",
+            "tool",  # no result: the conversation goes on without one
             "user",
         ]
 

@@ -78,6 +78,8 @@ async def test_connecting_posts_what_is_held_and_asks_nothing() -> None:
         "protocolVersion": "1.0",
         "messages": [{"id": "user-1", "role": "user", "content": "Weather?"}],
         "state": {"a": 1},
+        "tools": [],
+        "context": [],
         "forwardedProps": {"cursor": 7},
     }
 

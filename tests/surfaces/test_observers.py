@@ -316,7 +316,7 @@ async def test_what_a_caller_does_between_two_events_is_no_part_of_the_run() -> 
 
 @every_result_verb
 def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
-    with serve_bytes(Reply([pause(0.2), ODD])) as other, serve_bytes(FRAMES) as server:
+    with serve_bytes(Reply([pause(0.6), ODD])) as other, serve_bytes(FRAMES) as server:
         consulted = HttpAgent(other.url)
 
         async def consult(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
@@ -326,7 +326,7 @@ def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
                 yield event
 
         agent = HttpAgent(server.url, middleware=[consult])
-        result = verb(agent, "Hi", headers={"x-tenant": "acme"}, timeout=Timeouts(first_event=0.1)).result
+        result = verb(agent, "Hi", headers={"x-tenant": "acme"}, timeout=Timeouts(first_event=0.5)).result
     assert result is not None
     assert result.text == "Hello."
     assert [each.address for each in result.attempts] == [other.url, server.url]

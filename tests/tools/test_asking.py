@@ -80,7 +80,6 @@ def test_with_nobody_to_ask_the_agent_is_told_to_ask(verb: Verb, payer: Any) -> 
 ANSWERS: dict[str, tuple[Any, str]] = {
     "none": (None, NOBODY),
     "cancelled": (Cancel(), "The user did not want to answer this tool's question."),
-    "not wrapped": ("savings", "is a str; wrap it: Resolve(answer)"),
     "no account": (Resolve({"balance": 1}), 'responseSchema at $: required is ["name"]'),
     "refused by the model": (Resolve({"name": "unknown"}), "does not fit: Value error, no such account."),
     "a decision": (Approve(), "has no place for a decision"),
@@ -95,6 +94,19 @@ def test_an_answer_that_is_none_fails_the_call_with_a_sentence(payer: Any, given
     [(_, content, error)] = results_sent(agent)[1]
     assert said in content
     assert error == content
+
+
+@both_kinds
+def test_an_answer_that_is_not_wrapped_is_a_mistake_in_the_program_that_the_log_tells(
+    payer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unwrapped(interrupt: Interrupt) -> Any:
+        return "savings"
+
+    agent = ScriptedAgent(CALL, DONE, tools=[payer], answer=unwrapped)
+    agent.run_agent_sync("Pay!")
+    assert "answer= returned a str; it returns Resolve(answer)" in caplog.text
+    assert "internal error" in results_sent(agent)[1][0][1]
 
 
 KINDS: list[tuple[Any, Any, Any]] = [

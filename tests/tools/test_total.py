@@ -82,3 +82,25 @@ def test_a_person_who_thinks_for_long_is_not_waited_for(verb: Verb, server: Serv
     error = verb(agent, "work", timeout=Timeouts(total=0.3)).error
     assert type(error) is RunTimeoutError
     assert [call.function.name for call in agent.pending_tool_calls] == ["work"]
+
+
+def test_a_caller_that_takes_all_the_time_of_a_call_has_no_tool_called_after_it() -> None:
+    called: list[int] = []
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        called.append(n)
+        return "paid"
+
+    with serve(ScriptedAgent(turn(text("a b"), tool_call("pay", {"n": 1})), turn())) as server:
+        agent = HttpAgent(server.url, tools=[pay], timeout=Timeouts(total=0.5))
+        with pytest.raises(RunTimeoutError):
+            _read_slowly(agent)
+    assert called == []
+
+
+def _read_slowly(agent: HttpAgent) -> None:
+    with agent.stream_sync("Hi") as run:
+        for _ in run:
+            time.sleep(0.15)
