@@ -323,10 +323,6 @@ class Conversation:
                 f"{_quoted_call(now)} now; {how}; nothing was sent"
             )
 
-    def is_unreported(self, tool_call_id: str) -> bool:
-        """Whether a call was executed and no run has received its result."""
-        return tool_call_id in self._marks[Mark.UNREPORTED]
-
     def check_results(self, results: Mapping[str, object]) -> list[str]:
         """Check that answers to tool calls fit the conversation (TOOL-10).
 
@@ -347,7 +343,7 @@ class Conversation:
         for tool_call_id in results:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            if tool_call_id in answered and not self.is_unreported(tool_call_id):
+            if tool_call_id in answered and tool_call_id not in self._marks[Mark.UNREPORTED]:
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )

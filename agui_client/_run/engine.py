@@ -119,7 +119,7 @@ class Engine:
         """The exception that the call ended with; None while it goes on, or if it did not fail."""
         self._prompt, self._options, self._loop = prompt, options, loop
         self._stack = AsyncExitStack()
-        self._approved: Mapping[str, tuple[ToolCall, Approve]] = {}
+        self._approved: Mapping[str, Approve] = {}
         self._waiter: Waiter | None = None
         self._is_answering = self._is_waiting = self._is_cut = False
         self._result: RunResult | None = None
@@ -428,12 +428,12 @@ class Engine:
         """Execute the calls that were approved with this call; return events of their results."""
         if not self._approved:
             return []
-        calls = [call for call, _ in self._approved.values()]
-        approvals = {tool_call_id: approval for tool_call_id, (_, approval) in self._approved.items()}
+        found = map(self.conversation.reducer.tool_call, self._approved)
+        calls = [call for call in found if call is not None]
 
         async def execute() -> _Answers:
             """Execute the calls."""
-            return _Answers(await self._execute(calls, approvals))
+            return _Answers(await self._execute(calls, self._approved))
 
         return await self._take_in(await self._until_stopped(execute))
 

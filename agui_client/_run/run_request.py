@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._protocol.open_items import listed, quoted
-from agui_client._tools.approval import Approve
+from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
-from agui_client._tools.results import tool_messages
 from agui_client.conversation import Conversation, Mark
 from agui_client.errors import ToolError, UsageError
-from agui_client.messages import prompt_messages
+from agui_client.messages import content_of, prompt_messages
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
@@ -62,7 +61,7 @@ class RunRequest:
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
         self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        self.results = tool_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
+        self.results = _result_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
         """The input of the first run, its tools left out."""
@@ -72,24 +71,24 @@ class RunRequest:
         """The messages that the call adds before its first run."""
         return [*self.results, *self.prompts]
 
-    def check_tools(self, offered: Mapping[str, OfferedTool]) -> dict[str, tuple[ToolCall, Approve]]:
+    def check_tools(self, offered: Mapping[str, OfferedTool]) -> dict[str, Approve]:
         """Check answers to tool calls against the tools that are offered.
 
         Args:
             offered: The tools of the first run, by name.
 
         Returns:
-            The approved calls to execute before the first run, with their approvals, by call id.
+            The approvals of the calls to execute before the first run, by call id.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
         """
-        approved: dict[str, tuple[ToolCall, Approve]] = {}
+        approved: dict[str, Approve] = {}
         for tool_call_id, answer in self._answers.items():
             call = self._conversation.reducer.tool_call(tool_call_id)
             assert call is not None
             tool = offered.get(call.function.name)
-            if self._conversation.is_unreported(tool_call_id):
+            if tool_call_id in self._conversation.marked(Mark.UNREPORTED):
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if answer != Approve():
                     raise UsageError(
@@ -97,7 +96,7 @@ class RunRequest:
                     )
             elif isinstance(answer, Approve):
                 self._check_approval(call, answer, tool)
-                approved[tool_call_id] = call, answer
+                approved[tool_call_id] = answer
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
         return approved
@@ -179,6 +178,23 @@ def request_of(conversation: Conversation, prompt: Prompt, options: RunOptions) 
     if isinstance(prompt, RunAgentInput):
         return PassedRequest(conversation, prompt, options)
     return RunRequest(conversation, prompt, options)
+
+
+def _result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
+    """Make the tool messages that carry results of tool calls (TOOL-10).
+
+    Raises:
+        UsageError: A result has no JSON form.
+    """
+    messages: list[ToolMessage] = []
+    for tool_call_id, value in results.items():
+        failure = value.message if isinstance(value, ToolError) else value.reason if isinstance(value, Deny) else None
+        try:
+            content = content_of(value) if failure is None else failure
+        except ValueError as error:
+            raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
+        messages.append(ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content, error=failure))
+    return messages
 
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
