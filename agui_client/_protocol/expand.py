@@ -45,7 +45,7 @@ class Expander:
             EventOrderError: A chunk that opens nothing and continues nothing (CHUNK-2), could continue several streams
                 (CHUNK-5), or disagrees with the item it continues (CHUNK-6, SUB-3).
         """
-        kind = _KIND_OF_CHUNK.get(type(event))
+        kind = KIND_OF_CHUNK.get(type(event))
         if kind is not None:
             # Nearly every chunk continues its lane with nothing but a delta.
             fields = event.__dict__
@@ -218,12 +218,13 @@ _TEXT = _Kind("text message", "TEXT_MESSAGE", "CONTENT", ("message_id",), ("role
 _TOOL_CALL_FIELDS = ("tool_call_id", "tool_call_name"), ("tool_call_name", "parent_message_id")
 _TOOL_CALL = _Kind("tool call", "TOOL_CALL", "ARGS", *_TOOL_CALL_FIELDS)
 _REASONING = _Kind("reasoning message", "REASONING_MESSAGE", "CONTENT", ("message_id",), (), role="reasoning")
-_KIND_OF_CHUNK: dict[type, _Kind] = {
+KIND_OF_CHUNK: dict[type, _Kind] = {
     core.TextMessageChunkEvent: _TEXT,
     core.ToolCallChunkEvent: _TOOL_CALL,
     core.ReasoningMessageChunkEvent: _REASONING,
 }
-_KINDS = tuple(_KIND_OF_CHUNK.values())
+"""The kind of item that each chunk stands for; every other event leaves as it came while nothing is assembled."""
+_KINDS = tuple(KIND_OF_CHUNK.values())
 _KIND_OF_EXPLICIT = {model: kind for kind in _KINDS for model, _ in kind.parts.values()}
 _KIND_OF_EXPLICIT[core.ToolCallResultEvent] = _TOOL_CALL
 

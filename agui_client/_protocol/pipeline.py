@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
-from agui_client._protocol.expand import Expander
+from agui_client._protocol.expand import KIND_OF_CHUNK, Expander
 from agui_client._protocol.outcome import Outcome
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.reductions import REDUCTIONS
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.verify import Verifier
 
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 NullFields = Literal["reject", "drop"]
 """The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
-
-# Looking up the member of an enum costs a tenth of what an event may.
-_NO_CHANGE = Change.NONE
 
 
 class Pipeline:
@@ -58,10 +54,7 @@ class Pipeline:
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
         self._verify, self._note, self._reduce = self.verifier.feed, self.outcome.handlers, reducer.feed
-        self._thread = reducer.thread
-        # A replay is merged by a reducer of its own.
-        self._has_plain_reducer = type(reducer) is Reducer
-        self._is_conforming = self._is_direct = False
+        self._is_conforming = False
 
     def begin(self, thread_id: str, run_id: str | None, *, is_conforming: bool) -> None:
         """Expect the events of a run.
@@ -73,7 +66,6 @@ class Pipeline:
         """
         self.verifier.begin(thread_id, run_id)
         self._is_conforming = is_conforming
-        self._is_direct = is_conforming and self._has_plain_reducer
 
     def feed(self, event: WireEvent, watch: Callable[[Event, Change], object] | None = None) -> Iterable[Event]:
         """Take one event through all stages.
@@ -90,19 +82,25 @@ class Pipeline:
             EventOrderError: It may not come now.
         """
         kind = type(event)
-        # The common event, decoded as conforming and not a chunk: its stages are called without a detour.
-        if (check := self.verifier.checks.get(kind)) is None or self._lanes or not self._is_direct:
-            return self._each(event, watch)
-        self._warnings.event_index = self.count
-        self.count += 1
-        check(event)
+        if self._is_conforming and kind is not UnrecognizedEvent:
+            # As `prepare` does, without two calls for an event that leaves as it came.
+            self._warnings.event_index = self.count
+            self.count += 1
+            event = cast("Event", event)
+            prepared = self._expand(event) if kind in KIND_OF_CHUNK or self._lanes else (event,)
+        else:
+            prepared = self.prepare(event)
+        if len(prepared) != 1:
+            return self._each(prepared, watch)
+        (only,) = prepared
+        kind = type(only)
+        (self.verifier.checks.get(kind) or self._verify)(only)
         if (note := self._note.get(kind)) is not None:
-            note(event)
-        reduce = REDUCTIONS.get(kind)
-        change = _NO_CHANGE if reduce is None else reduce(self._thread, event)
+            note(only)
+        change = self._reduce(only)
         if watch is not None:
-            watch(cast("Event", event), change)
-        return (cast("Event", event),)
+            watch(only, change)
+        return prepared
 
     def prepare(self, event: WireEvent) -> Sequence[Event]:
         """Translate, validate and expand one event; each event returned must then be admitted, and applied.
@@ -132,8 +130,8 @@ class Pipeline:
         """Reduce an event to messages and state; return the parts that it changed."""
         return self._reduce(event)
 
-    def _each(self, event: WireEvent, watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
-        for ready in self.prepare(event):
+    def _each(self, prepared: Sequence[Event], watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
+        for ready in prepared:
             self.admit(ready)
             change = self.apply(ready)
             if watch is not None:
