@@ -8,15 +8,19 @@ import logging
 import sys
 import tempfile
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 
-from .environments import made, running
+from .environments import made, running, say
 from .frameworks import FRAMEWORKS, Framework, NotOffered, ServerBug
-from .stories import NOISY, STORIES, Server, tell
+from .stories import LIMIT, NOISY, STORIES, Server, tell
+
+HANGS = LIMIT + 20
 
 
 @dataclass
@@ -46,6 +50,27 @@ def _warned() -> Generator[list[str]]:
             seen += [str(each.message) for each in caught]
 
 
+def _within(seconds: float, work: Callable[[], None]) -> None:
+    """Do work in a thread that is left behind when it hangs, so that no story can stop the program."""
+    ended: Queue[Exception | None] = Queue()
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        error = ended.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"the story hangs: even its cancellation did not end it in {seconds} s") from None
+    if error is not None:
+        raise error
+
+
 def _told(name: str, server: Server) -> Told:
     if name not in (server.framework.stories or STORIES):
         return Told(" ")
@@ -54,7 +79,7 @@ def _told(name: str, server: Server) -> Told:
         return Told("-", verdict.why)
     with _warned() as seen:
         try:
-            asyncio.run(tell(name, server))
+            _within(HANGS, lambda: asyncio.run(tell(name, server)))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             if isinstance(verdict, ServerBug):
@@ -68,14 +93,15 @@ def _told(name: str, server: Server) -> Told:
 def _tested(
     environment: str, frameworks: Sequence[Framework], names: Sequence[str], root: Path
 ) -> dict[str, list[Told]]:
-    print(f"{environment}: making its environment", file=sys.stderr, flush=True)
     try:
         with running(environment, made(environment, root)) as (url, printed):
+            say(f"{environment}: telling {len(names)} stories to {len(frameworks)} servers")
             told = {framework.name: [_told(name, Server(framework, url)) for name in names] for framework in frameworks}
             if any(each.mark == "FAIL" for row in told.values() for each in row):
                 print(printed.read_text(errors="replace")[-40000:], file=sys.stderr)
             return told
     except RuntimeError as error:
+        say(str(error))
         failures = [Told("FAIL", str(error)), *([Told("FAIL")] * (len(names) - 1))]
         return {framework.name: failures for framework in frameworks}
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 
 HERE = Path(__file__).parent
 _INSTALLING = 1200
@@ -37,32 +39,47 @@ def made(name: str, root: Path) -> Path:
     """Return the environment of a framework, which is made if it is not there or its requirements have changed.
 
     Args:
-        name: The name of its requirements file; one that lists npm's packages is for node.
+        name: The name of its requirements file: `NAME.txt` is for pip, `NAME.json` a package.json for npm.
         root: The directory of all environments.
 
     Raises:
         RuntimeError: The packages cannot be installed.
     """
-    environment, wanted = root / name, (HERE / "requirements" / f"{name}.txt").read_text()
-    mark = environment / "requirements.txt"
+    environment, requirements = root / name, _requirements(name)
+    wanted = requirements.read_text()
+    mark = environment / "installed"
     if mark.exists() and mark.read_text() == wanted:
         return environment
     shutil.rmtree(environment, ignore_errors=True)
     environment.mkdir(parents=True)
+    say(f"{name}: installing {requirements.name} into {environment}, which can take some minutes")
+    begun = time.monotonic()
     if is_for_node(name):
-        packages = [line for line in wanted.splitlines() if line and not line.startswith("#")]
-        _run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages], environment)
+        shutil.copy(requirements, environment / "package.json")
+        _install(name, ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"], environment)
     else:
-        _run([sys.executable, "-m", "venv", str(environment)], root)
-        install = ["-m", "pip", "install", "-q", "-r", str(HERE / "requirements" / f"{name}.txt")]
-        _run([str(environment / "bin" / "python"), *install], root)
+        _install(name, [sys.executable, "-m", "venv", str(environment)], root)
+        _install(
+            name, [str(environment / "bin" / "python"), "-m", "pip", "install", "-q", "-r", str(requirements)], root
+        )
     mark.write_text(wanted)
+    say(f"{name}: installed in {time.monotonic() - begun:.0f} s")
     return environment
 
 
 def is_for_node(name: str) -> bool:
     """Whether a framework's server is a node program."""
-    return (HERE / "servers" / f"{name}_server.mjs").exists()
+    return _requirements(name).suffix == ".json"
+
+
+def say(line: str) -> None:
+    """Tell how far the program is."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _requirements(name: str) -> Path:
+    package = HERE / "requirements" / f"{name}.json"
+    return package if package.exists() else package.with_suffix(".txt")
 
 
 @contextmanager
@@ -74,37 +91,33 @@ def running(name: str, environment: Path) -> Generator[tuple[str, Path]]:
     Raises:
         RuntimeError: The server does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="agui-interop-") as home:
-        printed = Path(home) / "server.log"
+    with tempfile.TemporaryDirectory(prefix="agui-interop-") as home, (Path(home) / "server.log").open("wb") as log:
         variables = {key: os.environ[key] for key in _KEPT if key in os.environ}
-        with printed.open("wb") as log:
-            process = subprocess.Popen(
-                _command(name, environment),
-                cwd=home,
-                env={
-                    "INTEROP_DEBUG": "1",
-                    **variables,
-                    **_SILENT,
-                    "HOME": home,
-                    "NODE_PATH": str(environment / "node_modules"),
-                },
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        deadline = Timer(_STARTING, process.kill)
-        deadline.start()
-        try:
+        with subprocess.Popen(
+            _command(name, environment),
+            cwd=home,
+            env={"INTEROP_DEBUG": "1", **variables, **_SILENT, "HOME": home},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        ) as process:
             assert process.stdout is not None
-            port = next((line for line in process.stdout if line.startswith(b"PORT ")), None)
-            deadline.cancel()
-            if port is None:
-                raise RuntimeError(f"{name} does not start: {printed.read_text(errors='replace')[-2000:]}")
-            yield f"http://127.0.0.1:{int(port.split()[1])}", printed
-        finally:
-            deadline.cancel()
-            process.kill()
-            process.communicate()
+            deadline = Timer(_STARTING, process.kill)
+            deadline.start()
+            # A server that prints would block if nobody read the pipe.
+            reader = Thread(target=shutil.copyfileobj, args=(process.stdout, log), daemon=True)
+            try:
+                port = next((line for line in process.stdout if line.startswith(b"PORT ")), None)
+                deadline.cancel()
+                if port is None:
+                    raise RuntimeError(f"{name} does not start: {Path(log.name).read_text(errors='replace')[-2000:]}")
+                reader.start()
+                yield f"http://127.0.0.1:{int(port.split()[1])}", Path(log.name)
+            finally:
+                deadline.cancel()
+                process.kill()
+                if reader.is_alive():
+                    reader.join(5)
 
 
 def _command(name: str, environment: Path) -> list[str]:
@@ -116,7 +129,15 @@ def _command(name: str, environment: Path) -> list[str]:
     return ["node", str(environment / f"{name}_server.mjs")]
 
 
-def _run(command: list[str], directory: Path) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=_INSTALLING, check=False)
+def _install(name: str, command: list[str], directory: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=_INSTALLING, check=False)
+    except FileNotFoundError:
+        raise RuntimeError(f"{name} cannot be installed: there is no {command[0]} on PATH") from None
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{name} cannot be installed: its packages took more than {_INSTALLING} s") from None
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} fails: {(done.stdout + done.stderr)[-2000:]}")
+        said = re.sub(r" \(from versions: .*\)", "", done.stderr)
+        lines = [line for line in said.splitlines() if line.lower().startswith(("error", "npm error"))]
+        why = "\n".join(lines[:8]) or (done.stdout + said)[-2000:]
+        raise RuntimeError(f"{name} cannot be installed, see requirements/{_requirements(name).name}: {why}")

@@ -26,7 +26,15 @@ class ServerBug:
 
 Verdict: TypeAlias = NotOffered | ServerBug
 _ASKING = ("asked", "approved", "approved_elsewhere", "denied", "approved_edited", "cancelled", "abandoned")
-_NO_CONNECT = NotOffered("the adapter has no route that sends a thread again")
+_REFUSED_SILENTLY = ServerBug(
+    "when an application goes away in mid-answer, the runtime goes on with the run, and refuses the thread's next run "
+    'by "HTTP/1.1 200 OK, content-type: text/event-stream" and no byte: neither RUN_STARTED nor RUN_ERROR (TRUNC-1); '
+    '"Thread already running" is only in its log, and stays so after its own POST .../stop/THREAD answered 200'
+)
+
+
+def _no_connect(routes: str) -> NotOffered:
+    return NotOffered(f"nothing sends a thread again; all its routes: {routes}")
 
 
 _STARTED_TWICE = ServerBug(
@@ -58,8 +66,16 @@ class Framework:
 
 
 _ALL = [
-    Framework("pydantic-ai", "pydantic_ai", verdicts={"reconnect": _NO_CONNECT}),
-    Framework("langgraph", "langgraph", verdicts={"reconnect": _NO_CONNECT}),
+    Framework(
+        "pydantic-ai",
+        "pydantic_ai",
+        verdicts={"reconnect": _no_connect("AGUIAdapter.dispatch_request, one run (pydantic_ai/ui/ag_ui/_adapter.py)")},
+    ),
+    Framework(
+        "langgraph",
+        "langgraph",
+        verdicts={"reconnect": _no_connect("POST PATH, GET PATH/health (ag_ui_langgraph/endpoint.py)")},
+    ),
     Framework(
         "langgraph-older",
         "langgraph",
@@ -76,12 +92,16 @@ _ALL = [
         stories=("hello", *_ASKING),
     ),
     Framework("langchain-review-each", "langgraph", path="/review-each", stories=("hello", *_ASKING)),
-    Framework("strands", "strands", verdicts={"reconnect": _NO_CONNECT}),
+    Framework(
+        "strands",
+        "strands",
+        verdicts={"reconnect": _no_connect("POST PATH, GET PING (ag_ui_strands/endpoint.py)")},
+    ),
     Framework(
         "microsoft",
         "microsoft",
         verdicts={
-            "reconnect": _NO_CONNECT,
+            "reconnect": NotOffered("not without snapshot_store; see microsoft-kept"),
             "state_up": NotOffered("without state_schema the state is not told to the model; see microsoft-state"),
             "two_tools": _STARTED_TWICE,
         },
@@ -94,11 +114,18 @@ _ALL = [
         verdicts=dict.fromkeys(("approved", "approved_elsewhere", "denied", "approved_edited"), _STATE_BETWEEN),
     ),
     Framework(
+        "microsoft-kept",
+        "microsoft",
+        path="/kept",
+        connect="/kept?again",
+        stories=("hello", "turns", "server_tool", "tool_here", "reconnect", *_ASKING),
+    ),
+    Framework(
         "agno",
         "agno",
         path="/agui",
         verdicts={
-            "reconnect": _NO_CONNECT,
+            "reconnect": _no_connect("POST /agui, GET /status (agno/os/interfaces/agui/router.py)"),
             "reasoning": NotOffered(
                 "the adapter has events for agno's own reasoning steps, none for a model's thoughts"
             ),
@@ -112,14 +139,39 @@ _ALL = [
         "llamaindex",
         path="/run",
         verdicts={
-            "reconnect": _NO_CONNECT,
+            "reconnect": _no_connect("POST /run (llama_index/protocols/ag_ui/router.py)"),
             "reasoning": NotOffered("the adapter has no events for reasoning"),
             **dict.fromkeys(_ASKING, NotOffered("the adapter has no interrupts and no approval")),
         },
     ),
-    Framework("adk", "adk", verdicts={"reconnect": _NO_CONNECT}),
-    Framework("ag2", "ag2", verdicts={"reconnect": _NO_CONNECT}),
-    # Its other stories are not told yet: a flow that asks by @human_feedback needs a program of its own.
-    Framework("crewai", "crewai", stories=("hello", "turns", "server_tool", "tool_here")),
+    Framework(
+        "adk",
+        "adk",
+        verdicts={
+            "reconnect": _no_connect(
+                "POST PATH, GET capabilities, POST /agents/state, which is JSON and no event (ag_ui_adk/endpoint.py)"
+            )
+        },
+    ),
+    Framework("ag2", "ag2", verdicts={"reconnect": _no_connect("POST, GET of capabilities (ag2/ag_ui/asgi.py)")}),
+    Framework(
+        "mastra",
+        "mastra",
+        verdicts={"reconnect": _no_connect("MastraAgent has run() and no connect() (@ag-ui/mastra); see copilotkit")},
+    ),
+    Framework(
+        "copilotkit",
+        "mastra",
+        path="/copilotkit/agent/talk/run",
+        connect="/copilotkit/agent/talk/connect",
+        verdicts={"abort": _REFUSED_SILENTLY},
+    ),
+    Framework(
+        "crewai",
+        "crewai",
+        verdicts={
+            "reconnect": _no_connect("POST PATH (ag_ui_crewai/endpoint.py)"),
+        },
+    ),
 ]
 FRAMEWORKS = {framework.name: framework for framework in _ALL}

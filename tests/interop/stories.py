@@ -30,7 +30,8 @@ from agui_client import (
 
 from .frameworks import FRAMEWORKS, Framework
 
-_LIMIT = 60
+LIMIT = 60
+"""The seconds that a story may take."""
 WEATHER = Tool(
     name="get_weather",
     description="The weather in a city.",
@@ -86,7 +87,7 @@ def story(function: Story) -> Story:
 
 async def tell(name: str, server: Server) -> None:
     """Carry a story out, in bounded time."""
-    await asyncio.wait_for(STORIES[name](server), _LIMIT)
+    await asyncio.wait_for(STORIES[name](server), LIMIT)
 
 
 def expect(text: str | None, *parts: str) -> None:
@@ -323,7 +324,7 @@ async def elsewhere(server: Server, agent: HttpAgent) -> str:
         saved = Path(directory) / "conversation.json"
         saved.write_text(agent.snapshot().model_dump_json())
         command = [sys.executable, "-m", "tests.interop.stories", server.framework.name, server.url, str(saved)]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=_LIMIT)
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr[-1500:]
     return str(json.loads(done.stdout))
 

@@ -16,7 +16,12 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
-from agent_framework_ag_ui import AgentFrameworkAgent, add_agent_framework_fastapi_endpoint, state_update
+from agent_framework_ag_ui import (
+    AgentFrameworkAgent,
+    InMemoryAGUIThreadSnapshotStore,
+    add_agent_framework_fastapi_endpoint,
+    state_update,
+)
 from fastapi import FastAPI
 
 STATE = "Application state supplied by the AG-UI client"
@@ -86,6 +91,10 @@ talk = Agent(client=Client(), name="talk", tools=[lookup, transfer, move_to])
 for path, schema in (("/", None), ("/state", {"city": {"type": "string"}})):
     served = AgentFrameworkAgent(agent=talk, state_schema=schema, require_confirmation=False)
     add_agent_framework_fastapi_endpoint(app, served, path, single_user=True)
+kept = AgentFrameworkAgent(agent=talk, require_confirmation=False)
+add_agent_framework_fastapi_endpoint(
+    app, kept, "/kept", snapshot_store=InMemoryAGUIThreadSnapshotStore(), single_user=True
+)
 
 if __name__ == "__main__":
     script.serve(app)
