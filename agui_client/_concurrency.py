@@ -83,6 +83,7 @@ class PrivateLoop(threading.Thread):
         self._function, self._on_end = function, on_end
         self._context = copy_context()
         self._cancel: Callable[[], None] | None = None
+        self._is_over = threading.Event()
 
     def run(self) -> None:
         """Run the loop, in the thread."""
@@ -93,6 +94,7 @@ class PrivateLoop(threading.Thread):
             is_wanted = self.is_cancelled and isinstance(raised, asyncio.CancelledError)
             error = None if is_wanted else raised
         self._context.run(self._on_end, error)
+        self._is_over.set()
 
     def cancel(self) -> None:
         """Cancel the function, from any thread, also before it began; if it is cancelled already, once more."""
@@ -103,8 +105,8 @@ class PrivateLoop(threading.Thread):
     def cancel_and_wait(self) -> None:
         """Cancel the function, and wait for its end as long as a person does who wants the program to end."""
         self.cancel()
-        if self.is_alive():
-            self.join(_PATIENCE)
+        # Before Python 3.13, a thread whose join() an exception has interrupted counts as over, and is not.
+        self._is_over.wait(_PATIENCE)
 
     async def _main(self) -> None:
         become_asyncio()

@@ -121,7 +121,8 @@ class Engine:
         self._stack = AsyncExitStack()
         self._approved: Mapping[str, Approve] = {}
         self._waiter: Waiter | None = None
-        self._is_answering = self._is_waiting = self._is_cut = False
+        self._source: Source | None = None
+        self._is_answering = self._is_waiting = self._is_cut = self._is_run_over = False
         self._result: RunResult | None = None
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
 
@@ -191,7 +192,7 @@ class Engine:
         if self._is_answering:
             self.is_aborted_between_runs = True
         elif not self._is_run_over:
-            self.is_aborted = not self.outcome.is_terminal
+            self.is_aborted = not (self.outcomes and self.outcome.is_terminal)
         self._give_up()
 
     def _give_up(self) -> None:
@@ -308,7 +309,7 @@ class Engine:
         self.scopes.append(self.scope)
         self.outcomes.append(self.outcome)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
-        self._source: Source | None = None
+        self._source = None
         self._has_come_to_end = self._is_run_over = self._is_answering = False
         self.kept_entries.clear()
 
@@ -426,7 +427,7 @@ class Engine:
 
     async def _execute_approved(self) -> list[core.Event]:
         """Execute the calls that were approved with this call; return events of their results."""
-        if not self._approved:
+        if not self._approved or self.is_stopped:
             return []
         found = map(self.conversation.reducer.tool_call, self._approved)
         calls = [call for call in found if call is not None]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+import anyio
 import pytest
 from ag_ui.core import (
     TextMessageContentEvent,
 )
 
-from agui_client import HttpAgent, SyncAgentRun
+from agui_client import FunctionToolset, HttpAgent, SyncAgentRun
 from agui_client.testing import (
     ByteServer,
     Reply,
@@ -187,3 +190,20 @@ def test_cancelling_after_the_end_does_nothing() -> None:
     run.cancel()
     assert not run.result().aborted
     assert run.result() is result
+
+
+def test_ctrl_c_while_a_toolset_closes_waits_for_the_rest_of_it() -> None:
+    class Closing(FunctionToolset):
+        async def __aexit__(self, *exc_info: object) -> None:
+            await anyio.sleep(0.05)  # until the caller's thread waits
+            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(0.05)
+
+    agent = ScriptedAgent(turn(text("Hi")), tools=Closing([]))
+    with pytest.raises(KeyboardInterrupt):
+        agent.run_agent_sync("Hi")
+    assert not agent.is_running

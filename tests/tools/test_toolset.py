@@ -165,6 +165,24 @@ def test_the_first_cause_in_a_group_is_named() -> None:
         ScriptedAgent(DONE, tools=[weather]).run_agent_sync("Hi")
 
 
+@every_result_verb
+@pytest.mark.parametrize("moment", ["open weather", "tools"])
+def test_a_call_is_aborted_while_its_toolset_is_opened(verb: Verb, moment: str) -> None:
+    class Slow(Weather):
+        def _note(self, what: str) -> None:
+            super()._note(what)
+            if self.notes[-1] == moment:
+                agent.abort_run()
+
+    weather = Slow()
+    agent = ScriptedAgent(DONE, tools=weather)
+    ending = verb(agent, "Hi")
+    assert ending.result is not None
+    assert ending.result.aborted
+    assert weather.notes[-1] == "close weather"
+    assert (agent.inputs, agent.messages, agent.is_running) == ([], [], False)
+
+
 @every_verb
 def test_a_toolset_that_cannot_list_its_tools_ends_the_call(verb: Verb) -> None:
     weather = Weather()
