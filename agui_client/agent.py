@@ -274,6 +274,7 @@ class AbstractAgent(ABC):
 
     @state.setter
     def state(self, state: object) -> None:
+        """Replace the state."""
         self.set_state(state)
 
     @property

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 PROMPT = "Plan my Saturday in Oslo, and book the ferry."
 """The prompt of `agui demo`."""
 SCRIPTED = "It is a script without a model: whatever it is asked, it plans a Saturday in Oslo."
-"""What the demo agent is."""
+"""The sentence that says that the agent is a script."""
 PROGRAM = f"""\
 from agui_client import HttpAgent, Resolve
 agent = HttpAgent("http://localhost:8000/")
 result = agent.run_agent_sync("{PROMPT}")
 answers = {{asked.id: Resolve({{"approved": True}}) for asked in result.interrupts}}
 print(result.text, agent.run_agent_sync(resume=answers).text)"""
-"""What the demo does, as a program."""
+"""The demo as a program."""
 
 
 def serve_demo(port: int) -> int:

@@ -183,7 +183,7 @@ class AgentRun(RunView):
         Returns:
             Chunks of whole frames; closing the iterator stops the run.
         """
-        from agui_client._run.sse import sse_chunks
+        from agui_client._run.caller_stream import sse_chunks
 
         return sse_chunks(self, keep_alive, expose_errors=expose_errors)
 

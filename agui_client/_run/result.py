@@ -12,7 +12,7 @@ from pydantic_core import to_json, to_jsonable_python
 from agui_client._field_docs import Record
 from agui_client._run.logs import without_secrets
 from agui_client._run.observers import RunEnd
-from agui_client._run.output import parse
+from agui_client._run.parsing import parse
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
 

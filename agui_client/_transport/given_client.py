@@ -85,6 +85,7 @@ class _Stream(httpx.AsyncByteStream):
                 yield chunk
 
     async def aclose(self) -> None:
+        """Close the response."""
         with _httpx_errors():
             await self._stream.aclose()
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._protocol.events import WireEvent
-from agui_client._run.sse import frame_of
+from agui_client._run.caller_stream import frame_of
 from agui_client.asgi.serving import AgentApp, ServedRequest
 from agui_client.function_agent import FunctionAgent
 from agui_client.testing.closing import closing
