@@ -113,6 +113,8 @@ _ALL = [
         stories=("hello", "state_up", "state_down", *_ASKING),
         verdicts=dict.fromkeys(("approved", "approved_elsewhere", "denied", "approved_edited"), _STATE_BETWEEN),
     ),
+    # With a snapshot_store, the run address answers a request without messages by the thread. The query tells this
+    # address from the agent's own, where connecting is refused; an agent that has messages would start a run.
     Framework(
         "microsoft-kept",
         "microsoft",
@@ -171,7 +173,9 @@ _ALL = [
         "crewai",
         verdicts={
             "reconnect": _no_connect("POST PATH (ag_ui_crewai/endpoint.py)"),
+            **dict.fromkeys(_ASKING, NotOffered("a flow asks by @human_feedback; see crewai-review")),
         },
     ),
+    Framework("crewai-review", "crewai", path="/review", stories=("hello", *_ASKING)),
 ]
 FRAMEWORKS = {framework.name: framework for framework in _ALL}

@@ -1,4 +1,7 @@
-"""CrewAI: a flow with a scripted model behind litellm, served by ag-ui-crewai."""
+"""CrewAI: flows with a scripted model behind litellm, served by ag-ui-crewai.
+
+The flow of `/review` asks a person by `@human_feedback` before money is sent.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ import script
 from ag_ui_crewai import (
     CopilotKitState,
     add_crewai_flow_fastapi_endpoint,
+    agui_feedback_provider,
     copilotkit_stream,
 )
-from crewai.flow.flow import Flow, start
+from crewai.flow.flow import Flow, listen, router, start
+from crewai.flow.human_feedback import human_feedback
 from fastapi import FastAPI
-from litellm.types.utils import GenericStreamingChunk
+from litellm.types.utils import Delta, GenericStreamingChunk, ModelResponseStream, StreamingChoices
 
 
 def history(messages: Any) -> list[script.Said]:
@@ -44,7 +49,8 @@ class Model(litellm.CustomLLM):
                     tool_use = {"id": call_id, "type": "function", "function": function, "index": index}
                     index += 1
                     reason = "tool_calls"
-                case script.Thought():
+                case script.Thought(thought):
+                    yield ModelResponseStream(choices=[StreamingChoices(delta=Delta(reasoning_content=thought))])
                     continue
                 case text:
                     pass
@@ -59,13 +65,14 @@ litellm.custom_provider_map = [{"provider": "scripted", "custom_handler": Model(
 
 class State(CopilotKitState):
     city: str | None = None
+    asked: Any = None
 
 
-class Talk(Flow[State]):
+class Talking(Flow[State]):
     """Asks the model, and carries out the tools of the server."""
 
-    @start()
-    async def chat(self) -> None:
+    async def talk(self) -> Any:
+        """Talk until the model says nothing more; returns the call that a person has to approve."""
         while True:
             response = await copilotkit_stream(
                 await litellm.acompletion(
@@ -77,6 +84,9 @@ class Talk(Flow[State]):
             )
             message = response.choices[0]["message"]
             self.state.messages.append(message if isinstance(message, dict) else message.model_dump())
+            asking = [call for call in message.get("tool_calls") or [] if call["function"]["name"] == "transfer"]
+            if asking:
+                return asking[0]
             calls = [
                 call for call in message.get("tool_calls") or [] if call["function"]["name"] in ("lookup", "move_to")
             ]
@@ -87,11 +97,44 @@ class Talk(Flow[State]):
                 result = script.lookup(city) if call["function"]["name"] == "lookup" else f"moved to {city}"
                 self.state.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
             if not calls:
-                return
+                return None
+
+
+class Talk(Talking):
+    @start()
+    async def chat(self) -> None:
+        await self.talk()
+
+
+class Review(Talking):
+    @start()
+    async def chat(self) -> Any:
+        return await self.talk()
+
+    @router(chat)
+    def asks(self, call: Any) -> str:
+        self.state.asked = call
+        return "asks_a_person" if call else "done"
+
+    @listen("asks_a_person")
+    @human_feedback(message="Send the money?", provider=agui_feedback_provider)
+    def ask(self) -> Any:
+        return self.state.asked
+
+    @listen(ask)
+    async def send(self, result: Any) -> None:
+        arguments = json.loads(self.state.asked["function"]["arguments"])
+        answer = json.loads(result.feedback or "{}")
+        answer = answer if isinstance(answer, dict) else {"approved": answer is True}
+        sent = script.transfer(**{**arguments, **(answer.get("editedArgs") or {})})
+        told = sent if answer.get("approved") is True else "nothing was sent"
+        self.state.messages.append({"role": "tool", "tool_call_id": self.state.asked["id"], "content": told})
+        await self.talk()
 
 
 app = FastAPI()
 add_crewai_flow_fastapi_endpoint(app, Talk(), "/")
+add_crewai_flow_fastapi_endpoint(app, Review(), "/review", emit_interrupt_outcome=True)
 
 if __name__ == "__main__":
     script.serve(app)
