@@ -245,34 +245,24 @@ def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
 def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Change:
     """Create or replace an activity message; only its metadata accumulates (ACT-2, ACT-3)."""
     slot = thread.slots.get(event.message_id)
+    if slot is not None and event.replace is False:
+        # Content, type and owner stay as they are (ACT-4).
+        if isinstance(slot.message, core.ActivityMessage):
+            return thread.merge(slot, event)
+        return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
+    content = copied(event.content)
+    message = core.ActivityMessage(id=event.message_id, activity_type=event.activity_type, content=content)
     if slot is None:
-        thread.append(adopt(_activity(event, None), event))
+        thread.append(adopt(message, event))
         return MESSAGES
-    if event.replace is False:
-        return _keep(thread, slot, event)
     stored = thread.message(slot)
     if not isinstance(stored, core.ActivityMessage):
         # The pages are silent about an id of another kind of message; the reference replaces that one, too.
         thread.warn("ACT-3", event, f"replaces {stored.role} message {quoted(event.message_id)}")
-    metadata = stored.metadata if isinstance(stored, core.ActivityMessage) else None
-    thread.replace(slot, adopt(_activity(event, metadata), event))
+    elif stored.metadata is not None:
+        message.metadata = stored.metadata
+    thread.replace(slot, adopt(message, event))
     return MESSAGES
-
-
-def _activity(event: core.ActivitySnapshotEvent, metadata: dict[str, Any] | None) -> core.ActivityMessage:
-    message = core.ActivityMessage(
-        id=event.message_id, activity_type=event.activity_type, content=copied(event.content)
-    )
-    if metadata is not None:
-        message.metadata = metadata
-    return message
-
-
-def _keep(thread: Thread, slot: MessageSlot, event: core.ActivitySnapshotEvent) -> Change:
-    """Leave content, type and owner as they are: the snapshot asks not to replace them (ACT-4)."""
-    if isinstance(slot.message, core.ActivityMessage):
-        return thread.merge(slot, event)
-    return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
 
 
 def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:

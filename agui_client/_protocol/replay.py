@@ -139,7 +139,8 @@ def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Messag
     for message in local:
         if message.id in sent_again:
             before = message.id
-            larger[before] = _larger(message, sent_again[before])
+            # Of equal ones the replayed one.
+            larger[before] = max(sent_again[before], message, key=_size)
         else:
             followers.setdefault(before, []).append(message)
     merged = list(followers.get(None, ()))
@@ -147,10 +148,6 @@ def _merge(local: Sequence[Message], replayed: Sequence[Message]) -> list[Messag
         merged.append(larger.get(message_id, message))
         merged += followers.get(message_id, ())
     return merged
-
-
-def _larger(local: Message, replayed: Message) -> Message:
-    return local if _size(local) > _size(replayed) else replayed
 
 
 def _size(message: Message) -> int:

@@ -34,7 +34,6 @@ class Change(IntFlag):
 
 # Looking a member of an enum up costs a fifth of what a text delta may.
 NONE, MESSAGES = Change.NONE, Change.MESSAGES
-_LONG = 10_000
 
 
 def adopt(message: Message, event: Any) -> Message:
@@ -52,7 +51,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class CallSlot:
     """One tool call, with the message that made it."""
 
-    __slots__ = ("_size_in_part", "arguments", "begins_anew", "call", "changed", "changes", "owner", "position", "size")
+    __slots__ = ("arguments", "begins_anew", "call", "changed", "changes", "owner", "position", "size")
 
     def __init__(self, call: ToolCall, owner: MessageSlot) -> None:
         self.call = call
@@ -65,7 +64,6 @@ class CallSlot:
         """The number of characters in them, known without joining them."""
         self.begins_anew = False
         """Whether the next arguments replace these, which were whole when the call started again."""
-        self._size_in_part = 0
         self.changes: dict[str, Any] = {}
         """New values of other fields, since the last look."""
         self.changed = False
@@ -73,13 +71,10 @@ class CallSlot:
 
     def start_again(self) -> None:
         """Let further arguments begin anew if these are whole, and go on from them otherwise."""
-        # Long ones that were no whole object are read again when there are twice as many.
-        if self.size < 2 * self._size_in_part:
-            return
         try:
             self.begins_anew = is_object(from_json(self.build().function.arguments))
         except ValueError:
-            self._size_in_part = self.size if self.size > _LONG else 0
+            self.begins_anew = False
 
     def append(self, delta: str) -> None:
         """Append to the arguments, or begin them anew."""
@@ -128,12 +123,6 @@ class MessageSlot:
         if message.role == "assistant" and message.tool_calls:
             for call in message.tool_calls:
                 self.calls.append(CallSlot(call, self))
-
-    def put(self, message: Message) -> None:
-        """Store a message in the place of the present one."""
-        following, last_result = self.next, self.last_result
-        MessageSlot.__init__(self, message, self.index)
-        self.next, self.last_result = following, last_result
 
     def open_text(self) -> list[str] | None:
         """Return the pieces of the text; None for tool and activity messages, which cannot be streamed to."""
@@ -228,19 +217,19 @@ class Thread:
         self.slots.setdefault(message.id, slot)
         if message.role == "tool":
             self.results.setdefault(message.tool_call_id, slot)
-        self._register(slot)
+        for call in slot.calls:
+            self.calls.setdefault(call.call.id, call)
         return slot
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id."""
-        had_calls = bool(slot.calls)
+        had_calls, following = bool(slot.calls), slot.next
         self.dirty.discard(slot)
-        slot.put(message)
+        MessageSlot.__init__(slot, message, slot.index)
+        slot.next = following
         self._view[slot.index] = message
         if had_calls:  # Another message may have a call of the same id, which is found from now on.
-            self.calls.clear()
-            for each in self._walk():
-                self._register(each)
+            self.calls = {call.call.id: call for each in reversed([*self._walk()]) for call in reversed(each.calls)}
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
         """Give a message another id."""
@@ -249,10 +238,6 @@ class Thread:
         self.dirty.add(slot)
         self.slots[message_id] = slot
         self.message(slot)
-
-    def _register(self, slot: MessageSlot) -> None:
-        for call in slot.calls:
-            self.calls.setdefault(call.call.id, call)
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._head.next

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, Event, RunErrorEvent, RunFinishedEvent, RunStartedEvent
@@ -31,6 +32,7 @@ class Verifier:
 
     def __init__(self, warnings: WarningLog, *, strict: bool = False) -> None:
         self._warnings, self._strict = warnings, strict
+        self._fault = partial(order_error, warnings)
         self._thread_id: str | None = None
         self._run_id: str | None = None
         self._phase: Literal["new", "open", "finished", "failed"] = "new"
@@ -152,9 +154,6 @@ class Verifier:
 
     def _run_name(self) -> str:
         return "the run" if self._started is None else f"run {quoted(self._started.run_id)}"
-
-    def _fault(self, rule: str, event: BaseEvent, sentence: str) -> EventOrderError:
-        return order_error(self._warnings, rule, event, sentence)
 
 
 def version_key(version: str) -> tuple[int, ...]:
