@@ -108,7 +108,8 @@ class Document:
             case "move":
                 self._move(_parts(fields["from_"]), path)
             case _:
-                self._test(path, fields["value"])
+                if not is_same_json(self._found(path), fields["value"]):
+                    raise _MisfitError("the value there is not the tested one")
 
     def _brought(self, path: list[str], value: Any) -> Any:
         """Return a copy of a value that a patch brings to a place."""
@@ -169,14 +170,6 @@ class Document:
             if nests_deeper(value, DEEPEST_VALUE - len(path)):
                 raise RecursionError
         self._add(path, self._remove(source))
-
-    def _test(self, path: list[str], value: Any) -> None:
-        try:
-            is_equal = is_same_json(self._found(path), value)
-        except LookupError:
-            is_equal = False
-        if not is_equal:
-            raise _MisfitError("the value there is not the tested one")
 
     def _spend(self, value: Any) -> None:
         """Take the weight of a value from what copies and moves may go through; a light one is free."""

@@ -39,7 +39,6 @@ class Verifier:
         self._started: RunStartedEvent | None = None
         self._has_expected_run = False
         self._reported = ""
-        self._abandoned: list[str] = []
         self._earlier: list[str] = []
         self._run = OpenRun(warnings)
         self._turns: _Checks = {RunStartedEvent: self._run_started, RunErrorEvent: self._run_error}
@@ -87,7 +86,7 @@ class Verifier:
     @property
     def left_open(self) -> list[str]:
         """The ids of the messages and tool calls that the latest run has not closed; RUN_ERROR closes none."""
-        return [*self._abandoned, *self._run.open_ids()]
+        return self._run.open_ids()
 
     @property
     def left_open_before(self) -> list[str]:
@@ -100,8 +99,7 @@ class Verifier:
             raise self._fault("LIFE-2", event, f"{sentence}; the producer has to finish it first")
         self._phase, self._started = "open", event
         self._has_expected_run = self._has_expected_run or event.run_id == self._run_id
-        self._earlier += self._abandoned
-        self._abandoned = []
+        self._earlier += self._run.open_ids()
         self._run = OpenRun(self._warnings)
         self.checks = {**self._run.checks, **self._turns, RunFinishedEvent: self._run_finished}
         self._expect(event, "thread", event.thread_id, self._thread_id)
@@ -119,11 +117,9 @@ class Verifier:
             self._expect(event, "thread", event.thread_id, self._started.thread_id)
 
     def _run_error(self, event: RunErrorEvent) -> None:
-        """End everything that is open, for which no END will come (LIFE-6, SUB-9)."""
+        """Let nothing follow but another run: no END will come for what is open (LIFE-6, SUB-9)."""
         self._phase, self.checks = "failed", {RunStartedEvent: self._run_started}
         self._reported = event.message
-        self._abandoned = self._run.open_ids()
-        self._run = OpenRun(self._warnings)
 
     def _out_of_place(self, event: BaseEvent) -> EventOrderError:
         if self._phase == "new":
