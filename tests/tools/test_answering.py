@@ -27,6 +27,7 @@ from agui_client import (
     InterruptsNotCoveredError,
     Resolve,
     RunFailedError,
+    UsageError,
     answer_model,
     tool,
 )
@@ -215,7 +216,7 @@ def test_nothing_is_kept_of_an_earlier_interruption(verb: Verb) -> None:
 
 
 INVALID: dict[str, tuple[Any, str]] = {
-    "no answer": ("yes", "is a str; wrap it"),
+    "no answer": ("yes", "answer= returned a str; it returns Resolve(answer)"),
     "a payload that does not fit": (Resolve({"approved": "yes"}), "does not fit its responseSchema at $.approved"),
     "a yes without its object": (Resolve(True), "does not fit its responseSchema at $"),
 }
@@ -227,7 +228,7 @@ INVALID: dict[str, tuple[Any, str]] = {
 def test_an_answer_that_does_not_fit_ends_the_call_and_the_question_stays(verb: Verb, answer: Any, why: str) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), DONE, answer=lambda asked: answer)
     error = verb(agent, "Hi").error
-    assert isinstance(error, InterruptsNotCoveredError)
+    assert isinstance(error, UsageError)
     assert why in str(error)
     assert error.partial is not None
     assert [each.id for each in error.partial.interrupts] == ["i1"]
