@@ -8,6 +8,7 @@ others, it costs a pass over all of them. Models are never changed, only succeed
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import IntFlag
 from typing import Any, TypeVar
 
@@ -48,10 +49,23 @@ def adopt(message: Message, event: Any) -> Message:
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
+_LONG = 10_000
+
+
 class CallSlot:
     """One tool call, with the message that made it."""
 
-    __slots__ = ("arguments", "begins_anew", "call", "changed", "changes", "owner", "position", "size")
+    __slots__ = (
+        "_read_again_at",
+        "arguments",
+        "begins_anew",
+        "call",
+        "changed",
+        "changes",
+        "owner",
+        "position",
+        "size",
+    )
 
     def __init__(self, call: ToolCall, owner: MessageSlot) -> None:
         self.call = call
@@ -64,6 +78,7 @@ class CallSlot:
         """The number of characters in them, known without joining them."""
         self.begins_anew = False
         """Whether the next arguments replace these, which were whole when the call started again."""
+        self._read_again_at = 0
         self.changes: dict[str, Any] = {}
         """New values of other fields, since the last look."""
         self.changed = False
@@ -71,15 +86,17 @@ class CallSlot:
 
     def start_again(self) -> None:
         """Let further arguments begin anew if these are whole, and go on from them otherwise."""
-        try:
+        # A server may restart a call any number of times: long arguments are read again when there are twice as many.
+        if self.begins_anew or self.size < self._read_again_at:
+            return
+        with suppress(ValueError):
             self.begins_anew = is_object(from_json(self.build().function.arguments))
-        except ValueError:
-            self.begins_anew = False
+        self._read_again_at = 2 * self.size if self.size > _LONG else 0
 
     def append(self, delta: str) -> None:
         """Append to the arguments, or begin them anew."""
         if self.begins_anew and delta:
-            self.arguments, self.size, self.begins_anew = [], 0, False
+            self.arguments, self.size, self.begins_anew, self._read_again_at = [], 0, False, 0
         self.arguments.append(delta)
         self.size += len(delta)
         self.changed = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from ag_ui.core import (
     ActivityMessage,
@@ -34,6 +36,7 @@ from support.reduction import (
     warned,
     wire,
 )
+from support.waiting import LIMIT
 
 
 class TestTextMessages:
@@ -205,6 +208,15 @@ class TestToolCalls:
         assert reducer.tool_call("c1") == search("c1", '{"q": "b"}')
         assert reducer.arguments_size("c1") == len('{"q": "b"}')
         assert warned(reducer) == []
+
+    @pytest.mark.parametrize(
+        "arguments", ['{"q": "' + "x" * 1_000_000, "[" + "1," * 500_000, '{"q": "%s"}' % ("x" * 10**6)]
+    )
+    def test_a_call_that_starts_again_and_again_does_not_read_its_arguments_each_time(self, arguments: str) -> None:
+        began = perf_counter()
+        reducer = reduced(call("c1", "m1"), args("c1", arguments), *(call("c1", "m1") for _ in range(3000)))
+        assert perf_counter() - began < LIMIT
+        assert reducer.messages == [AssistantMessage(id="m1", tool_calls=[search("c1", arguments)])]
 
     @pytest.mark.requirement("TOOL-4")
     def test_a_call_that_starts_again_without_arguments_keeps_those_it_had(self) -> None:
