@@ -82,7 +82,7 @@ def _told(name: str, server: Server) -> Told:
             _within(HANGS, lambda: asyncio.run(tell(name, server)))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            if isinstance(verdict, ServerBug):
+            if isinstance(verdict, ServerBug) and verdict.error in why:
                 return Told("bug", verdict.proof)
             return Told("FAIL", why, seen)
     if isinstance(verdict, ServerBug):

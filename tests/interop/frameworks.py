@@ -22,14 +22,18 @@ class ServerBug:
 
     proof: str
     """The bytes it sends, and the rule they break."""
+    error: str
+    """A part of the error that the story ends with; any other failure is not this bug."""
 
 
 Verdict: TypeAlias = NotOffered | ServerBug
 _ASKING = ("asked", "approved", "approved_elsewhere", "denied", "approved_edited", "cancelled", "abandoned")
 _REFUSED_SILENTLY = ServerBug(
-    "when an application goes away in mid-answer, the runtime goes on with the run, and refuses the thread's next run "
-    'by "HTTP/1.1 200 OK, content-type: text/event-stream" and no byte: neither RUN_STARTED nor RUN_ERROR (TRUNC-1); '
-    '"Thread already running" is only in its log, and stays so after its own POST .../stop/THREAD answered 200'
+    "when an application goes away in mid-answer, the runtime goes on with the run, and until that ends by itself (its "
+    'own POST .../stop/THREAD, answered "stopped":true, changes nothing) refuses each next run of the thread by "200 '
+    'OK, content-type: text/event-stream" and no byte, neither RUN_STARTED nor RUN_ERROR (TRUNC-1); "Thread already '
+    'running" is only in its log',
+    "the stream ended without any event",
 )
 
 
@@ -39,11 +43,13 @@ def _no_connect(routes: str) -> NotOffered:
 
 _STARTED_TWICE = ServerBug(
     "TOOL_CALL_START of both calls comes a second time while both are open: START a, ARGS a, START b, ARGS b, START a, "
-    "START b, END a, END b, END a, END b (TOOL-1)"
+    "START b, END a, END b, END a, END b (TOOL-1)",
+    "which is already open",
 )
 _STATE_BETWEEN = ServerBug(
-    "with state_schema, a resumed run gives the model [assistant with the call, user message with the state, result]: "
-    "a provider answers 400, and the run ends with RUN_ERROR, code RefusedError"
+    "with state_schema, a run resumed by an approval gives the model [assistant with the call, system message with the "
+    "state, result]: a provider answers 400, and the run ends with RUN_ERROR, code RefusedError",
+    "(code RefusedError)",
 )
 
 
@@ -111,7 +117,7 @@ _ALL = [
         "microsoft",
         path="/state",
         stories=("hello", "state_up", "state_down", *_ASKING),
-        verdicts=dict.fromkeys(("approved", "approved_elsewhere", "denied", "approved_edited"), _STATE_BETWEEN),
+        verdicts=dict.fromkeys(("approved", "approved_elsewhere", "approved_edited"), _STATE_BETWEEN),
     ),
     # With a snapshot_store, the run address answers a request without messages by the thread. The query tells this
     # address from the agent's own, where connecting is refused; an agent that has messages would start a run.
