@@ -23,8 +23,24 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
-_HEAVY = ("ipywidgets", "opentelemetry", "prompt_toolkit", "reactivex", "rich", "typer", "uvicorn")
-_NAMESPACES = ("agui_client", "agui_client.asgi", "agui_client.notebook", "agui_client.terminal", "agui_client.testing")
+_HEAVY = (
+    "ipywidgets",
+    "mcp",
+    "opentelemetry",
+    "prompt_toolkit",
+    "reactivex",
+    "rich",
+    "typer",
+    "uvicorn",
+)
+_NAMESPACES = (
+    "agui_client",
+    "agui_client.asgi",
+    "agui_client.mcp",
+    "agui_client.notebook",
+    "agui_client.terminal",
+    "agui_client.testing",
+)
 _ROOMS = (
     ("errors",),
     ("_concurrency", "_field_docs"),
@@ -38,7 +54,7 @@ _ROOMS = (
     ("asgi.in_process",),
     ("_run",),
     ("agent",),
-    ("http_agent", "function_agent", "asgi", "langgraph", "otel", "notebook", "_widgets"),
+    ("http_agent", "function_agent", "asgi", "langgraph", "mcp", "otel", "notebook", "_widgets"),
     ("types",),
     ("agui_client",),
     ("testing",),
@@ -46,8 +62,16 @@ _ROOMS = (
 )
 """The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
 # Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's,
-# httpx's own transport is httpcore's, and anyio's tasks are trio's where it runs on trio.
-_PART_OF = {"trio": {"anyio"}, "httpcore": {"httpx"}, "jsonpointer": {"jsonpatch"}, "pydantic_core": {"pydantic"}}
+# httpx's own transport is httpcore's, anyio's tasks are trio's where it runs on trio, and the MCP SDK takes a client of
+# httpx2 and its models are in a package of their own.
+_PART_OF = {
+    "httpcore": {"httpx"},
+    "httpx2": {"mcp"},
+    "jsonpointer": {"jsonpatch"},
+    "mcp_types": {"mcp"},
+    "pydantic_core": {"pydantic"},
+    "trio": {"anyio"},
+}
 
 
 @dataclass(frozen=True)
@@ -220,6 +244,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
 @pytest.mark.parametrize(
     ("importers", "libraries"),
     [
+        (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
         (("agui_client._transport", "agui_client.asgi.in_process"), ("httpcore", "httpx", "httpx_sse")),
         (("agui_client._run.observable",), ("reactivex",)),
@@ -254,8 +279,8 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
-    if _is_or_is_in(one.module, "agui_client.otel"):
-        return "otel"
+    if (feature := one.module.rpartition(".")[2]) in {"mcp", "otel"}:
+        return feature
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 
 

@@ -24,7 +24,7 @@ from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import DENIED, Approve, Deny, check_metadata
-from agui_client._tools.context import NOBODY
+from agui_client._tools.context import NOBODY, DeclinedError
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
@@ -116,18 +116,19 @@ async def answer_interrupts(
     entries: list[ResumeEntry] = []
     for interrupt in interrupts if answer is not None else ():
         what = f"answer to interrupt {quoted(interrupt.id)}"
-        entry = await _answered(cast("Answerer", answer), interrupt, what)
+        given = await _given(cast("Answerer", answer), interrupt, what)
+        entry = [] if given is None else cover([interrupt], {interrupt.id: given})
         keep(entry)
         entries += entry
     return entries
 
 
-async def _answered(answer: Answerer, interrupt: Interrupt, what: str) -> list[ResumeEntry]:
-    """Return the one entry that answers an interrupt; none if the answerer leaves it to the caller."""
+async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | None:
+    """Call the answerer; None leaves the interrupt to the caller."""
     given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
     if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
         raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
-    return [] if given is None else cover([interrupt], {interrupt.id: given})
+    return given
 
 
 def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[Any]] | None:
@@ -147,20 +148,24 @@ async def answer_question(answer: Answerer, question: Interrupt) -> Any:
 
     Raises:
         ToolError: There is no answer, or it does not fit; the message is for the agent.
+        DeclinedError: The person cancelled the question, or denied it where its schema has no words for that.
         UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
+    given = await _given(answer, question, what)
+    if given is None:
+        raise ToolError(NOBODY)
+    if isinstance(given, Cancel):
+        raise DeclinedError("cancel")
     try:
-        entries = await _answered(answer, question, what)
+        [entry] = cover([question], {question.id: given})
     except InterruptsNotCoveredError as error:
+        if isinstance(given, Deny):
+            raise DeclinedError("decline") from error
         problem = str(error).removeprefix("nothing was sent: ")
         _logger.warning("an %s does not fit: %s", what, problem)
         raise ToolError(f"The person's answer could not be used: {problem}.") from error
-    if not entries:
-        raise ToolError(NOBODY)
-    if entries[0].status == "cancelled":
-        raise ToolError("The user did not want to answer this tool's question.")
-    return entries[0].payload
+    return entry.payload
 
 
 def is_expired(interrupt: Interrupt) -> bool:

@@ -24,6 +24,20 @@ AnswerT = TypeVar("AnswerT")
 NOBODY = "Nobody is here to answer this tool's question; ask the user in your reply."
 """The agent's message for a tool that asked a person, and there is none."""
 
+
+class DeclinedError(ToolError):
+    """A person did not want to answer a tool's question.
+
+    Args:
+        action: The way of it: a denial, or no decision at all.
+    """
+
+    def __init__(self, action: Literal["decline", "cancel"]) -> None:
+        super().__init__("The user did not want to answer this tool's question.")
+        self.action: Literal["decline", "cancel"] = action
+        """The way of it, in the words of the MCP."""
+
+
 MOST_REPORTS = 100
 """The number of progress reports that are kept of one execution."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, TypeAlias, cast
 
@@ -77,6 +78,10 @@ class Toolset(ABC):
         """Return the time that a call may take, in seconds; None for the call's `ToolLimits.timeout`."""
         return None
 
+    def qualified(self, tool: Tool) -> Tool:
+        """Return a tool whose name another tool of the run has, too, under a longer name: unchanged by default."""
+        return tool
+
     def bind(self, tool: Tool, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
         """Check the arguments of a call by the tool's JSON Schema, and complete them by its defaults (SEC-2).
 
@@ -137,6 +142,10 @@ class OfferedTool:
     """The definition that the agent was offered."""
     toolset: Toolset | None = None
     """The toolset that the tool belongs to; None for a tool that is answered elsewhere."""
+
+    def qualified(self) -> OfferedTool:
+        """Return the tool under the longer name that its toolset has for it, if any."""
+        return self if self.toolset is None else replace(self, definition=self.toolset.qualified(self.definition))
 
     def bind(self, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
         """Check the arguments of a call.
@@ -243,13 +252,15 @@ class CallTools:
             raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
         own: list[FunctionTool[..., Any]] = [each for each in items if isinstance(each, FunctionTool)]
         functions = FunctionToolset(own)
+        listed = [tool for item in items for tool in await self._offered(item, functions, run_input)]
+        names = Counter(tool.definition.name for tool in listed)
         found: dict[str, OfferedTool] = {}
-        for item in items:
-            for tool in await self._offered(item, functions, run_input):
-                if tool.definition.name in found:
-                    name = tool.definition.name
-                    raise UsageError(f"two tools are named {name!r}; an agent could not distinguish them")
-                found[tool.definition.name] = tool
+        for tool in listed:
+            offered = tool.qualified() if names[tool.definition.name] > 1 else tool
+            name = offered.definition.name
+            if name in found:
+                raise UsageError(f"two tools are named {name!r}; an agent could not distinguish them")
+            found[name] = offered
         self.offered = found
         return [tool.definition for tool in found.values()]
 

@@ -11,7 +11,7 @@ import pytest
 from ag_ui.core import Interrupt
 from pydantic import BaseModel, field_validator
 
-from agui_client import Approve, Cancel, Resolve, ToolContext, ToolError, tool
+from agui_client import Approve, Cancel, Deny, Resolve, ToolContext, ToolError, tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import results_sent
 from support.verbs import Verb, every_verb
@@ -80,6 +80,7 @@ def test_with_nobody_to_ask_the_agent_is_told_to_ask(verb: Verb, payer: Any) -> 
 ANSWERS: dict[str, tuple[Any, str]] = {
     "none": (None, NOBODY),
     "cancelled": (Cancel(), "The user did not want to answer this tool's question."),
+    "denied": (Deny(), "The user did not want to answer this tool's question."),
     "no account": (Resolve({"balance": 1}), 'responseSchema at $: required is ["name"]'),
     "refused by the model": (Resolve({"name": "unknown"}), "does not fit: Value error, no such account."),
     "a decision": (Approve(), "has no place for a decision"),

@@ -456,3 +456,40 @@ def test_content_parts_of_a_toolset_stay_parts() -> None:
 def test_a_toolset_error_is_one_of_the_packages() -> None:
     assert issubclass(ToolsetError, AGUIError)
     assert not issubclass(ToolsetError, UsageError)
+
+
+class Named(Weather):
+    """A service with a longer name for its tool."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self._place = place
+
+    def qualified(self, tool: Tool) -> Tool:
+        return tool.model_copy(update={"name": f"{self._place}__{tool.name}"})
+
+
+@tool
+def weather(city: str) -> str:
+    """Look out of the window."""
+    return f"rain in {city}"
+
+
+@every_result_verb
+def test_tools_of_one_name_are_offered_under_longer_names_where_their_toolsets_have_some(verb: Verb) -> None:
+    north, south = Named("north"), Named("south")
+    call = turn(tool_call("south__weather", {"city": "Oslo"}), tool_call("weather", {"city": "Bergen"}))
+    agent = ScriptedAgent(call, DONE, tools=[north, weather, south])
+    assert verb(agent, "Hi").error is None
+    assert tools_sent(agent.inputs[0]) == ["north__weather", "weather", "south__weather"]
+    [[oslo, bergen]] = results_sent(agent)[1:]
+    assert oslo[2] is None
+    assert bergen[1:] == ("rain in Bergen", None)
+    assert not [note for note in north.notes if "call" in str(note)]
+    assert [note for note in south.notes if "call" in str(note)]
+
+
+def test_a_tool_alone_keeps_its_name() -> None:
+    agent = ScriptedAgent(DONE, tools=[Named("north")])
+    agent.run_agent_sync("Hi")
+    assert tools_sent(agent.inputs[0]) == ["weather"]

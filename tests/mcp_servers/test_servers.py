@@ -1,0 +1,553 @@
+"""Tools of real MCP servers in processes of their own, over stdio and HTTP, of the present protocol and an older."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import psutil
+import pytest
+from ag_ui.core import ImagePart, Interrupt
+
+pytest.importorskip("mcp", reason="needs the MCP SDK: pip install 'agui-client[mcp]'")
+
+from agui_client import (
+    ApprovalRequest,
+    Approve,
+    Cancel,
+    Deny,
+    Resolve,
+    RunResult,
+    ToolLimits,
+    ToolsetError,
+    UsageError,
+    tool,
+)
+from agui_client.mcp import StdioServerParameters, mcp_server
+from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
+from agui_client.types import Answer
+from support.leaks import nothing_left_behind, nothing_left_behind_sync
+from support.mcp_house import PIXEL, make_older_server, make_server
+from support.tool_rounds import results_in, tools_sent
+from support.verbs import Verb, every_result_verb
+from support.waiting import until, until_sync
+
+# The SDK reads a stream of events up to the answer, and leaves the generators to the event loop; trio warns of that.
+OF_OTHERS = frozenset({"mcp", "httpx2", "httpcore2", "AnyIO worker thread", "asyncio_"})
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(mcp|httpx2|httpcore2)[.]:ResourceWarning")
+
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""For tests of processes, which cost a second each, and of what no event loop has a part in."""
+HOUSE = str(Path(__file__).parents[1] / "support" / "mcp_house.py")
+SECONDS = 20.0
+"""The time that a server and its libraries have to start on a busy machine."""
+
+
+def over_stdio(*options: str) -> StdioServerParameters:
+    return StdioServerParameters(command=sys.executable, args=[HOUSE, "stdio", *options])
+
+
+@contextmanager
+def over_http() -> Generator[str]:
+    """Serve in a process of its own; the URL."""
+    with subprocess.Popen(
+        [sys.executable, HOUSE, "http"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        finally:
+            process.kill()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collect() -> Iterator[None]:
+    """Collect what others leave before the tests of another module, which take warnings for errors."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="module")
+def urls() -> Iterator[dict[str, str]]:
+    """Servers in threads, which start sooner than processes."""
+    present, older = make_server().streamable_http_app(), make_older_server().streamable_http_app()
+    with serve(present) as served, serve(older) as served_older:
+        yield {"http": f"{served.url}mcp", "http-older": f"{served_older.url}mcp"}
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, urls: dict[str, str]) -> Any:
+    kind: str = request.param
+    if kind == "stdio":
+        return over_stdio()
+    return urls[kind] if kind in urls else make_server()
+
+
+def calling(*calls: tuple[str, dict[str, Any]], tools: Any, **options: Any) -> ScriptedAgent:
+    """An agent that makes one call a run."""
+    turns = [turn(tool_call(name, arguments)) for name, arguments in calls]
+    return ScriptedAgent(*turns, turn(text("Done.")), tools=tools, **options)
+
+
+def results(result: RunResult | None) -> list[tuple[Any, str | None]]:
+    assert result is not None
+    return [(content, error) for _, content, error in results_in(result.new_messages)]
+
+
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("add", {"a": 1}),
+    ("measure", {"city": "Oslo"}),
+    ("draw", {}),
+    ("show_everything", {}),
+    ("fail", {}),
+    ("count", {"to": 3}),
+    ("reserve", {"day": "Monday"}),
+    ("add", {"a": "one"}),
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("server", "anyio_backend"), [("stdio", "asyncio"), ("http", "asyncio"), ("http", "trio")], indirect=["server"]
+)
+async def test_tools_of_a_server_are_offered_and_called_and_all_kinds_of_results_arrive(server: Any) -> None:
+    questions: list[Interrupt] = []
+
+    def answer(question: Interrupt) -> Resolve:
+        questions.append(question)
+        return Resolve({"seats": 4})
+
+    agent = calling(*CALLS, tools=[mcp_server(server)], answer=answer)
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            result = await agent.run_agent("Hi")
+    assert tools_sent(agent.inputs[0])[:3] == ["add", "measure", "draw"]
+    offered = agent.inputs[0].tools or []
+    assert offered[0].parameters is not None
+    assert offered[0].parameters["required"] == ["a"]
+    added, measured, drawn, everything, failed, counted, reserved, refused = results(result)
+    assert (added, reserved) == (("2", None), ("4 seats on Monday", None))
+    assert measured == ('{"city":"Oslo","celsius":18}', None)
+    assert counted == ('{"result":"done"}', None)
+    assert failed == ("The oven is off.", "The oven is off.")
+    assert "a: " in str(refused[1])
+    sentence, picture = drawn[0]
+    assert sentence.text == "A pixel:"
+    assert isinstance(picture, ImagePart)
+    assert base64.b64decode(picture.source.value) == PIXEL
+    assert [part.type for part in everything[0]] == ["audio", "text", "text", "document"]
+    assert [part.text for part in everything[0][1:3]] == ["report: file:///report.txt", "A note."]
+    [counting] = [each for each in result.tool_executions if each.name == "count"]
+    assert counting.progress == tuple({"progress": n, "total": 3, "message": f"{n}"} for n in (1, 2, 3))
+    [question] = questions
+    assert (question.message, question.tool_call_id) == ("How many seats on Monday?", "call-7")
+
+
+@every_result_verb
+def test_a_server_is_called_by_every_verb_in_one_event_loop_after_the_other(verb: Verb, urls: dict[str, str]) -> None:
+    tools = mcp_server(urls["http"])
+    for number in (1, 2):
+        agent = calling(("add", {"a": number}), tools=tools)
+        assert results(verb(agent, "Hi").result) == [(str(number + 1), None)]
+
+
+def test_a_program_ends_with_a_call_without_await() -> None:
+    with nothing_left_behind_sync():
+        [(pid, _)] = results(calling(("get_pid", {}), tools=mcp_server(over_stdio())).run_agent_sync("Hi"))
+        until_sync(lambda: not psutil.pid_exists(int(pid)))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Resolve({"seats": 2}), "2 seats on Monday"),
+        (Cancel(), "cancel"),
+        (Deny(), "decline"),
+        (Resolve({"seats": "two"}), "could not be used"),
+        (None, "Nobody is here to answer"),
+    ],
+    ids=["answered", "cancelled", "denied", "misfit", "left"],
+)
+@pytest.mark.parametrize("kind", ["object", "http-older"])
+async def test_an_answer_to_a_question_of_a_server_arrives_there(
+    kind: str, answer: Answer | None, expected: str, urls: dict[str, str]
+) -> None:
+    server = urls.get(kind) or make_server()
+
+    def answered(question: Interrupt) -> Answer | None:
+        return answer
+
+    agent = calling(("reserve", {"day": "Monday"}), tools=mcp_server(server), answer=answered)
+    with anyio.fail_after(SECONDS):
+        [(content, error)] = results(await agent.run_agent("Hi"))
+    assert expected.lower() in content.lower()
+    assert (error is None) == (expected == "2 seats on Monday")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("server", ["http", "http-older"], indirect=True)
+async def test_a_question_that_nobody_answers_fails_the_call_with_a_sentence(server: Any) -> None:
+    with anyio.fail_after(SECONDS):
+        result = await calling(("reserve", {"day": "Monday"}), tools=mcp_server(server)).run_agent("Hi")
+    [(content, error)] = results(result)
+    assert "ask the user in your reply. The question was: How many seats on Monday?" in content
+    assert error == content
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.parametrize(("answer", "action"), [(Approve(), "accept"), (Deny(), "decline"), (Cancel(), "cancel")])
+async def test_a_form_without_fields_is_a_yes_or_no(answer: Answer, action: str, urls: dict[str, str]) -> None:
+    def answered(question: Interrupt) -> Answer:
+        return answer
+
+    agent = calling(("confirm", {}), tools=mcp_server(urls["http-older"]), answer=answered)
+    with anyio.fail_after(SECONDS):
+        assert results(await agent.run_agent("Hi")) == [(f'{{"result":"{action}"}}', None)]
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.parametrize(
+    ("answer", "action"),
+    [(Approve(), "accept"), (Resolve(payload=False), "decline"), (Cancel(), "cancel")],
+)
+async def test_a_page_to_open_is_a_question_with_its_address(answer: Answer, action: str, urls: dict[str, str]) -> None:
+    questions: list[Interrupt] = []
+
+    def answered(question: Interrupt) -> Answer:
+        questions.append(question)
+        return answer
+
+    agent = calling(("open_page", {}), tools=mcp_server(urls["http-older"]), answer=answered)
+    with anyio.fail_after(SECONDS):
+        assert results(await agent.run_agent("Hi")) == [(f'{{"result":"{action}"}}', None)]
+    assert [each.message for each in questions] == ["Please sign in.\nhttps://house.example/login"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "anyio_backend"), [("stdio", "asyncio"), ("http", "asyncio"), ("http", "trio")])
+async def test_a_question_goes_to_the_person_whose_call_it_is_about(kind: str, urls: dict[str, str]) -> None:
+    # Over stdio, the older protocol does not say which call a question is about: two people cannot be told apart.
+    tools = mcp_server(urls["http-older"] if kind == "http" else over_stdio("--older"))
+    both = anyio.Event()
+    asked: dict[str, list[str | None]] = {"Ann": [], "Bob": []}
+    ends: dict[str, list[tuple[Any, str | None]]] = {}
+
+    async def run(person: str, seats: int) -> None:
+        async def answer(question: Interrupt) -> Resolve:
+            asked[person].append(question.message)
+            if all(asked.values()):
+                both.set()
+            await both.wait()
+            return Resolve({"seats": seats})
+
+        agent = calling(("reserve", {"day": person}), tools=tools, answer=answer)
+        ends[person] = results(await agent.run_agent("Hi"))
+
+    with anyio.fail_after(SECONDS):
+        async with tools, anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "Ann", 1)
+            if kind == "stdio":
+                await until(lambda: asked["Ann"])
+                await run("Bob", 2)
+                both.set()
+            else:
+                tasks.start_soon(run, "Bob", 2)
+    assert ends["Ann"] == [("1 seats on Ann", None)]
+    if kind == "http":
+        assert ends["Bob"] == [("2 seats on Bob", None)]
+        assert asked == {"Ann": ["How many seats on Ann?"], "Bob": ["How many seats on Bob?"]}
+    else:
+        assert "not clear which of the calls" in str(ends["Bob"][0][1])
+        assert asked == {"Ann": ["How many seats on Ann?"], "Bob": []}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_program_that_dies_in_mid_call_is_a_failed_call_and_is_started_again() -> None:
+    tools = mcp_server(over_stdio())
+    agent = calling(("get_pid", {}), ("die", {}), ("get_pid", {}), tools=tools)
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            first, died, second = results(await agent.run_agent("Hi"))
+    assert died[1] == "The tool server house went away; the effect of the call is unknown."
+    assert first[0] != second[0]
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_remote_server_that_dies_in_mid_call_fails_that_call_and_those_after_it() -> None:
+    with over_http() as url:
+        agent = calling(("die", {}), ("add", {"a": 1}), tools=mcp_server(url))
+        with anyio.fail_after(SECONDS):
+            async with nothing_left_behind(apart_from=OF_OTHERS):
+                died, gone = results(await agent.run_agent("Hi"))
+    assert died[1] == "The tool server house went away; the effect of the call is unknown."
+    assert gone[1] == "The tool server house cannot be reached."
+
+
+@pytest.fixture(params=[make_server, make_older_server], ids=["present", "older"])
+def two_apps(request: pytest.FixtureRequest) -> list[Any]:
+    """One server twice, made outside of the event loop of the test, which is not its own."""
+    return [request.param().streamable_http_app() for _ in range(2)]
+
+
+@pytest.mark.anyio
+async def test_a_remote_server_may_go_and_come_back_while_a_connection_is_kept(two_apps: list[Any]) -> None:
+    before, after = two_apps
+    with serve(before) as first:
+        port = urlsplit(first.url).port or 0
+        tools = mcp_server(f"{first.url}mcp")
+        with anyio.fail_after(SECONDS):
+            await tools.__aenter__()
+            assert results(await calling(("add", {"a": 1}), tools=tools).run_agent("Hi")) == [("2", None)]
+    with serve(after, port=port), anyio.fail_after(SECONDS):
+        assert results(await calling(("add", {"a": 1}), tools=tools).run_agent("Hi")) == [("2", None)]
+        await tools.__aexit__(None, None, None)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_cannot_be_reached_ends_the_call_before_anything_is_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    for server in (f"http://127.0.0.1:{port}/mcp", StdioServerParameters(command="/no/such/program")):
+        agent = calling(("add", {"a": 1}), tools=mcp_server(server))
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            with anyio.fail_after(SECONDS), pytest.raises(ToolsetError, match="could not list its tools"):
+                await agent.run_agent("Hi")
+        assert agent.inputs == []
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_call_that_is_left_ends_with_its_server() -> None:
+    tools = mcp_server(over_stdio())
+    agent = calling(("get_pid", {}), ("wait", {}), tools=tools)
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            async with agent.stream("Hi") as run:
+                async for _ in run:
+                    if len(agent.inputs) == 2:
+                        break
+            [(_, pid, _)] = results_in(agent.messages)
+            await until(lambda: not psutil.pid_exists(int(pid)))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("server", ["http", "http-older", "object"], indirect=True)
+async def test_a_tool_that_takes_too_long_is_given_up_and_the_server_stays(server: Any) -> None:
+    limits = ToolLimits(timeout=0.2)
+    agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(server), tool_limits=limits)
+    with anyio.fail_after(SECONDS):
+        late, added = results(await agent.run_agent("Hi"))
+    assert "longer than 0.2 seconds" in str(late[1])
+    assert added == ("2", None)
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")
+async def test_sampling_is_denied(urls: dict[str, str]) -> None:
+    agent = calling(("dream", {}), tools=mcp_server(urls["http-older"]))
+    with anyio.fail_after(SECONDS):
+        [(_, error)] = results(await agent.run_agent("Hi"))
+    assert error == "The tool server house refused the call: Sampling not supported"
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_tools_are_included_and_excluded_by_the_names_of_the_server() -> None:
+    agent = calling(("add", {"a": 1}), tools=mcp_server(make_server(), include=["add", "draw"], exclude=["draw"]))
+    assert results(await agent.run_agent("Hi")) == [("2", None)]
+    assert tools_sent(agent.inputs[0]) == ["add"]
+
+
+@tool
+def add(a: int) -> str:
+    """Add elsewhere."""
+    return "elsewhere"
+
+
+@pytest.mark.anyio
+@on_asyncio
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_tool_whose_name_is_taken_is_offered_with_the_name_of_its_server(is_first: bool) -> None:
+    garden = mcp_server(make_server("garden"), include=["add"])
+    shed = mcp_server(make_server("garden"), name="my shed", include=["add", "draw"])
+    tools = [add, garden, shed] if is_first else [garden, shed, add]
+    agent = calling(("add", {"a": 1}), ("mcp__garden__add", {"a": 1}), tools=tools)
+    assert results(await agent.run_agent("Hi")) == [("elsewhere", None), ("2", None)]
+    names = tools_sent(agent.inputs[0])
+    [odd] = set(names) - {"add", "draw", "mcp__garden__add"}
+    assert odd.startswith("mcp__my_shed__add_")
+    assert results(await calling((odd, {"a": 2}), tools=tools).run_agent("Hi")) == [("3", None)]
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_two_servers_of_one_name_need_another() -> None:
+    tools = [mcp_server(make_server(), include=["add"]), mcp_server(make_server(), include=["add"])]
+    with pytest.raises(UsageError, match="mcp__house__add"):
+        await calling(("add", {}), tools=tools).run_agent("Hi")
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_name_that_models_would_not_accept_is_cut() -> None:
+    name = "a_tool_with_an_odd_name_that_is_far_too_long_for_the_pr_a7b45b24"
+    agent = calling((name, {}), tools=mcp_server(make_server()))
+    assert results(await agent.run_agent("Hi")) == [("odd", None)]
+    assert all(len(each) <= 64 for each in tools_sent(agent.inputs[0]))
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_calls_wait_for_approval_by_the_rule_that_was_given() -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.name)
+        return False
+
+    def is_drawing(request: ApprovalRequest) -> bool:
+        return request.name == "draw"
+
+    tools = mcp_server(make_server(), approval=is_drawing)
+    agent = calling(("add", {"a": 1}), ("draw", {}), tools=tools, approve=approve)
+    added, drawn = results(await agent.run_agent("Hi"))
+    assert (added, asked) == (("2", None), ["draw"])
+    assert drawn[1] is not None
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_an_own_function_answers_the_questions_of_a_server() -> None:
+    from mcp_types import ElicitRequestParams, ElicitResult
+
+    async def elicit(ctx: Any, params: ElicitRequestParams) -> ElicitResult:
+        await anyio.lowlevel.checkpoint()
+        return ElicitResult(action="accept", content={"seats": len(ctx.tool_call_id)})
+
+    agent = calling(("reserve", {"day": "Monday"}), tools=mcp_server(make_server(), elicit=elicit))
+    assert results(await agent.run_agent("Hi")) == [("6 seats on Monday", None)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["http", "http-older"])
+async def test_headers_reach_the_server_and_no_log_and_no_representation(
+    kind: str, urls: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    tools = mcp_server(urls[kind], headers={"Authorization": "Bearer s3cret"})
+    agent = calling(("get_authorization", {}), tools=tools)
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            assert results(await agent.run_agent("Hi")) == [("Bearer s3cret", None)]
+    assert "s3cret" not in repr((tools, agent))
+    # The SDK logs results when it is asked to, and no request's headers.
+    logged = [record.getMessage() for record in caplog.records if "s3cret" in record.getMessage()]
+    assert [line for line in logged if "uthorization" in line.replace("get_authorization", "")] == []
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_password_in_an_address_reaches_the_server_and_no_log(
+    urls: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    tools = mcp_server(urls["http"].replace("http://", "http://ann:s3cret%21@"))
+    with anyio.fail_after(SECONDS):
+        [(sent, _)] = results(await calling(("get_authorization", {}), tools=tools).run_agent("Hi"))
+    assert base64.b64decode(sent.removeprefix("Basic ")) == b"ann:s3cret!"
+    assert "s3cret" not in caplog.text + repr(tools)
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_refused_credential_is_an_error_without_it() -> None:
+    address = "http://ann:s3cret@127.0.0.1:{port}/mcp?key=s3cret"
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    agent = calling(("add", {"a": 1}), tools=mcp_server(address.format(port=port)))
+    with anyio.fail_after(SECONDS), pytest.raises(ToolsetError) as caught:
+        await agent.run_agent("Hi")
+    assert "s3cret" not in f"{caught.value!r}{caught.value.__cause__!r}"
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_many_calls_at_once_share_one_server() -> None:
+    tools = mcp_server(over_stdio())
+    many = turn(*[tool_call("add", {"a": number}) for number in range(5)])
+    agents = [ScriptedAgent(many, turn(text("Done.")), tools=tools) for _ in range(2)]
+    sums: list[list[tuple[Any, str | None]]] = []
+
+    async def run(agent: ScriptedAgent) -> None:
+        sums.append(results(await agent.run_agent("Hi")))
+
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS), tools, anyio.create_task_group() as tasks:
+            for agent in agents:
+                tasks.start_soon(run, agent)
+            await until(lambda: len(sums) == 2)
+            assert len(servers_of_this_process()) == 1
+    assert sums == [[(str(number + 1), None) for number in range(5)]] * 2
+    assert servers_of_this_process() == []
+
+
+def servers_of_this_process() -> list[psutil.Process]:
+    """The servers that were started here and still run."""
+    children = psutil.Process().children()
+    return [each for each in children if each.is_running() and each.status() != psutil.STATUS_ZOMBIE and is_house(each)]
+
+
+def is_house(process: psutil.Process) -> bool:
+    try:
+        return "stdio" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@on_asyncio
+async def test_a_frozen_server_is_ended_with_its_last_call() -> None:
+    tools = mcp_server(over_stdio())
+    with anyio.fail_after(SECONDS):
+        async with tools:
+            [(pid, _)] = results(await calling(("get_pid", {}), tools=tools).run_agent("Hi"))
+            os.kill(int(pid), signal.SIGSTOP)
+    until_sync(lambda: not psutil.pid_exists(int(pid)))
+
+
+@pytest.mark.anyio
+@pytest.mark.skipif(
+    find_spec("mcp_server_time") is None, reason="needs a server of others: pip install mcp-server-time"
+)
+@on_asyncio
+async def test_a_server_that_others_wrote_is_called() -> None:
+    command = StdioServerParameters(command=sys.executable, args=["-m", "mcp_server_time", "--local-timezone=UTC"])
+    zones = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    wrong = {"timezone": "Nowhere/Here"}
+    agent = calling(("convert_time", zones), ("get_current_time", wrong), tools=mcp_server(command, name="time"))
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            converted, failed = results(await agent.run_agent("When is it?"))
+    assert tools_sent(agent.inputs[0]) == ["get_current_time", "convert_time"]
+    assert "21:00" in converted[0]
+    assert converted[1] is None
+    assert "Nowhere/Here" in str(failed[1])
