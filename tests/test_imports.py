@@ -28,6 +28,7 @@ _HEAVY = (
     "mcp",
     "opentelemetry",
     "prompt_toolkit",
+    "pydantic_ai",
     "reactivex",
     "rich",
     "typer",
@@ -54,7 +55,7 @@ _ROOMS = (
     ("asgi.in_process",),
     ("_run",),
     ("agent",),
-    ("http_agent", "function_agent", "asgi", "langgraph", "mcp", "otel", "notebook", "_widgets"),
+    ("http_agent", "function_agent", "asgi", "langgraph", "llm", "mcp", "otel", "notebook", "_widgets"),
     ("types",),
     ("agui_client",),
     ("testing",),
@@ -244,6 +245,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
 @pytest.mark.parametrize(
     ("importers", "libraries"),
     [
+        (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
         (("agui_client._transport", "agui_client.asgi.in_process"), ("httpcore", "httpx", "httpx_sse")),
@@ -279,7 +281,7 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
-    if (feature := one.module.rpartition(".")[2]) in {"mcp", "otel"}:
+    if (feature := one.module.rpartition(".")[2]) in {"llm", "mcp", "otel"}:
         return feature
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 

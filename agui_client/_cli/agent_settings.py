@@ -22,8 +22,10 @@ from agui_client.messages import attach
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.call_setup import AgentOptions
     from agui_client._tools.approval import Approver
     from agui_client._tools.toolset import ToolSource
+    from agui_client.agent import AbstractAgent
     from agui_client.messages import MediaPart
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -42,33 +44,45 @@ class AgentSettings:
     """The state to start from, any JSON value; None for none."""
     thread_id: str | None
     timeout: float | None
+    model: str | None = None
+    """The language model that runs in this process, instead of an agent at the URL."""
 
     @property
     def shown_url(self) -> str:
-        """The address without its password and query, which may be secret."""
+        """The address without its password and query, which may be secret; or the name of the model."""
+        if self.model is not None:
+            return self.model
         parts = urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     def make_agent(
         self, *, tools: ToolSource = (), approve: Approver | None = None, answer: Answerer | None = None
-    ) -> HttpAgent:
+    ) -> AbstractAgent:
         """Make the agent.
 
         Args:
             tools: The tools that the agent may call.
             approve: The function that approves calls.
             answer: The function that answers interrupts.
+
+        Raises:
+            click.UsageError: A model was named, and what it needs is not installed.
         """
-        return HttpAgent(
-            self.url,
-            headers=self.headers,
-            timeout=self.timeout,
-            thread_id=self.thread_id,
-            initial_state=self.state,
-            tools=tools,
-            approve=approve,
-            answer=answer,
-        )
+        options: AgentOptions = {
+            "thread_id": self.thread_id,
+            "initial_state": self.state,
+            "tools": tools,
+            "approve": approve,
+            "answer": answer,
+        }
+        if self.model is None:
+            return HttpAgent(self.url, headers=self.headers, timeout=self.timeout, **options)
+        try:
+            from agui_client.llm import LLMAgent
+        except ImportError as error:
+            raise click.UsageError(str(error)) from error
+        settings = {"extra_headers": dict(self.headers), "timeout": self.timeout}
+        return LLMAgent(self.model, model_settings={key: each for key, each in settings.items() if each}, **options)
 
 
 @dataclass(frozen=True, slots=True)

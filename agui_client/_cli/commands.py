@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from ag_ui.core import PROTOCOL_VERSION
+from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
@@ -93,8 +94,13 @@ def events(**given: Any) -> int:
     metavar="MODULE:NAME",
     help="A @tool, a list of tools, or a function of a RunAgentInput that chooses; also FILE.py:NAME; may be repeated.",
 )
-def chat(places: tuple[str, ...], url: str | None, **given: Any) -> int:
-    """Talk with the agent at URL or AGUI_URL, or else with the demo agent.
+@click.option(
+    "--model",
+    metavar="PROVIDER:NAME",
+    help="Talk with a language model instead, such as ollama:llama3.2 or openai:gpt-5; needs the extra `llm`.",
+)
+def chat(places: tuple[str, ...], url: str | None, model: str | None, **given: Any) -> int:
+    """Talk with the agent at URL or AGUI_URL, or with a language model, or else with the demo agent.
 
     The agent may call the tools of --tools; you are asked before a tool that wants approval is called. /help lists
     the commands of the chat. If stdin is no terminal, each line is a prompt, and the first that fails ends the chat.
@@ -104,6 +110,10 @@ def chat(places: tuple[str, ...], url: str | None, **given: Any) -> int:
     from agui_client._cli.tool_loading import load_tools
 
     tools = load_tools(places)
+    if model is not None:
+        if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE and url is not None:
+            raise click.UsageError("give a URL or --model, not both")
+        return drive(lambda: chat_with(read_agent_settings(url="", model=model, **given), tools))
     if url is None:
         return drive(lambda: chat_with_demo(lambda served: read_agent_settings(url=served, **given), tools))
     settings = read_agent_settings(url=url, **given)

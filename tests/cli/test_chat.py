@@ -6,6 +6,7 @@ import errno
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Generator
@@ -30,6 +31,7 @@ from agui_client.testing import (
     tool_call,
     turn,
 )
+from support.model_server import model_server
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
 OnTerminal = Callable[..., Any]
@@ -644,3 +646,38 @@ def test_without_a_url_the_demo_agent_answers(on_terminal: OnTerminal) -> None:
     terminal.await_sight("two tickets for the 12:10 ferry", PROMPT)
     terminal.send("\x04")
     assert terminal.finish() == 0
+
+
+def test_a_language_model_in_this_process_is_talked_with_and_calls_tools(
+    agui: Agui, tools: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai.models.ollama", reason="needs pydantic-ai: pip install 'agui-client[llm]'")
+    with model_server() as model:
+        monkeypatch.setenv("OLLAMA_BASE_URL", model.url)
+        options = ("-H", "X-Team: a", "--timeout", "5", "--tools", f"{tools}:get_weather")
+        done = agui("chat", "--model", "ollama:llama3.2", *options, stdin="Weather?\n")
+    assert (done.returncode, done.stdout) == (0, "18 degrees.\n")
+    assert "18 degrees in Oslo" in json.dumps(model.requests[-1][1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--model", "openai:gpt-5"), 2, "OPENAI_API_KEY"),
+        (("--model", "nothing"), 2, "'nothing' cannot be used"),
+        (("http://127.0.0.1:1/", "--model", "openai:gpt-5"), 2, "a URL or --model, not both"),
+        (("--model", "ollama:llama3.2"), 1, "ollama serve"),
+    ],
+)
+def test_a_language_model_that_cannot_be_used_is_an_error_that_says_why(
+    agui: Agui, arguments: tuple[str, ...], code: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai.models.ollama", reason="needs pydantic-ai: pip install 'agui-client[llm]'")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("OLLAMA_BASE_URL", f"http://127.0.0.1:{port}/v1")
+    done = agui("chat", *arguments, stdin="Hi\n")
+    assert done.returncode == code
+    assert told in done.stderr
