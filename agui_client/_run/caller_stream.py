@@ -46,6 +46,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
 APPROVAL = "approval:"
 """The beginning of the ids of interrupts that ask for the approval of a tool call."""
+PASSED_ON = "passed-on:"
+"""The beginning of the ids of an agent's own interrupts that begin like one of these, as those of a served agent do."""
 _FAILED = "The agent failed; the server's log has the reason."
 _AHEAD = 64
 """The number of events that a run may be ahead of whoever sends them."""
@@ -176,11 +178,20 @@ def _ended(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunF
     if last is None or run.partial.aborted:
         outcome = RunFinishedCancelledOutcome()
         return RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id, outcome=outcome)
-    approvals = _approvals(run)
-    if not approvals or isinstance(last, RunErrorEvent):
+    if isinstance(last, RunErrorEvent):
         return last
     asked = last.outcome.interrupts if isinstance(last.outcome, RunFinishedInterruptOutcome) else []
-    return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=[*asked, *approvals])})
+    interrupts = [*map(_passed_on, asked), *_approvals(run)]
+    if not interrupts:
+        return last
+    return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})
+
+
+def _passed_on(interrupt: Interrupt) -> Interrupt:
+    """Return an interrupt of the agent under an id that is not taken for one of this module's."""
+    if not interrupt.id.startswith((APPROVAL, PASSED_ON)):
+        return interrupt
+    return interrupt.model_copy(update={"id": PASSED_ON + interrupt.id})
 
 
 def digest(call: ToolCall) -> str:

@@ -202,6 +202,7 @@ class _Lifespan:
         spawn(self._run, Context())
         await self._has_started.wait()
         if self._refusal:
+            await self.stop()
             raise RuntimeError(f"the app refused to start: {self._refusal}")
 
     async def stop(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.caller_stream import APPROVAL, digest
+from agui_client._run.caller_stream import APPROVAL, PASSED_ON, digest
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.toolset import Toolset
 from agui_client.conversation import ConversationSnapshot
@@ -39,7 +39,11 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
         The run, not entered yet.
     """
     approvals = {entry.interrupt_id: entry for entry in input.resume or () if entry.interrupt_id.startswith(APPROVAL)}
-    entries = [entry for entry in input.resume or () if entry.interrupt_id not in approvals]
+    entries = [
+        entry.model_copy(update={"interrupt_id": entry.interrupt_id.removeprefix(PASSED_ON)})
+        for entry in input.resume or ()
+        if entry.interrupt_id not in approvals
+    ]
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),

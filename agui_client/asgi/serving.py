@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -132,10 +132,11 @@ class AgentApp:
         is_over = False
         async with self.open(request, input) as chunks, anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
-            await send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
-            async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            is_over = True
+            with suppress(OSError):  # servers may say so that the caller has left
+                await send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
+                async for chunk in chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                is_over = True
             tasks.cancel_scope.cancel()
         if is_over:
             await send({"type": "http.response.body", "body": b""})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from agui_client import (
     RunFailedError,
     tool,
 )
-from agui_client.asgi import RequestRefusedError, ServedRequest, agent_app
+from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app
 from agui_client.testing import Gate, ScriptedAgent, demo_agent, interrupt, serve, sse, text, tool_call, turn
 
 if TYPE_CHECKING:
@@ -135,6 +136,42 @@ async def test_an_approval_of_other_arguments_than_those_shown_pays_nobody() -> 
     with anyio.fail_after(_SECONDS):
         await caller.run_agent(resume={result.interrupts[0].id: Approve()})
     assert paid == []
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_an_approval_reaches_the_agent_that_asked_through_other_served_agents(depth: int) -> None:
+    paid.clear()
+    caller = _ask(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay]))
+    for _ in range(depth):
+        caller = _ask(caller)
+    _, result = await _events(caller, "Pay.")
+    [question] = result.interrupts
+    with anyio.fail_after(_SECONDS):
+        result = await caller.run_agent(resume={question.id: Approve()})
+    assert (result.text, paid, result.warnings) == ("Done.", [3], [])
+
+
+async def test_a_server_that_cannot_send_any_more_says_that_the_caller_left() -> None:
+    left: list[str] = []
+
+    class Watched(AgentApp):
+        def on_disconnect(self) -> None:
+            left.append("left")
+
+    async def receive() -> Any:
+        if "asked" in left:
+            await anyio.sleep_forever()
+        left.append("asked")
+        return {"type": "http.request", "body": json.dumps(INPUT).encode()}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError("gone")
+
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    with anyio.fail_after(_SECONDS):
+        await Watched(ScriptedAgent(turn(text("Hi"))))(scope, receive, send)
+    assert left == ["asked", "left"]
 
 
 async def test_interrupts_of_the_agent_go_up_and_answers_come_down() -> None:
