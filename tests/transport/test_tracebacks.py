@@ -54,7 +54,10 @@ def test_a_server_that_is_down_is_said_first_and_briefly(way: Callable[[HttpAgen
 
 
 @pytest.mark.parametrize("verb", ["await agent.run_agent('Hi')", "agent.run_agent_sync('Hi')"])
-def test_in_ipython_only_the_cell_is_shown(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_ipython_only_the_cell_is_shown(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns of one that it does not run in
     shell: Any = InteractiveShell.instance()
     try:
         shell.run_cell(f"from agui_client import HttpAgent\nagent = HttpAgent({gone()!r}, retry=0)\n{verb}\n")
