@@ -1,4 +1,4 @@
-"""README's snippets run as they stand, one after the other, against the demo agent."""
+"""The snippets of README and of each page in docs run as they stand, one after the other, against the demo agent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import pytest
 
 from agui_client.testing import demo_agent, serve
 
-README = Path(__file__).parents[2] / "README.md"
-SNIPPETS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[2]
+SNIPPETS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [
+    page for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))) if SNIPPETS.search(page.read_text("utf-8"))
+]
 
 
 def ask(question: str | None) -> bool:
@@ -22,25 +25,28 @@ def ask(question: str | None) -> bool:
 
 
 GIVEN: dict[str, Any] = {"ask": ask, "png": b"\x89PNG"}
-"""What README leaves to the reader."""
+"""Names that the pages leave to the reader."""
 
 
 def run(snippet: str, namespace: dict[str, Any]) -> None:
-    code = compile(snippet, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(snippet, "snippet", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if code.co_flags & inspect.CO_COROUTINE:
         asyncio.run(eval(code, namespace))
     else:
         exec(code, namespace)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_snippet_runs(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("tower.png").write_bytes(GIVEN["png"])
+    snippets = SNIPPETS.findall(page.read_text(encoding="utf-8"))
     with serve(demo_agent(pace=0)) as server:
         namespace = dict(GIVEN)
-        for snippet in SNIPPETS:
+        for snippet in snippets:
             run(snippet.replace("http://localhost:8000/", server.url), namespace)
-    assert "18 degrees and clear" in capsys.readouterr().out
-    assert len(SNIPPETS) > 10
+    if page.stem == "README":
+        assert "18 degrees and clear" in capsys.readouterr().out
+        assert len(snippets) > 10

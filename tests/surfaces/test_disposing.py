@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import anyio
@@ -39,14 +40,14 @@ def disposing_from_outside(agent: AbstractAgent) -> None:
 
 def disposing_in_on_next(agent: AbstractAgent) -> None:
     watcher = Watcher()
-    subscriptions: list[DisposableBase] = []
+    subscription: Future[DisposableBase] = Future()
 
     def dispose(event: Event) -> None:
         watcher.next(event)
         if isinstance(event, TextMessageContentEvent):
-            subscriptions[0].dispose()
+            subscription.result(LIMIT).dispose()
 
-    subscriptions.append(agent.observe("Hi").subscribe(dispose))
+    subscription.set_result(agent.observe("Hi").subscribe(dispose))
     until_sync(lambda: len(watcher.values) == 3)
 
 
