@@ -121,6 +121,57 @@ def chat(places: tuple[str, ...], url: str | None, model: str | None, **given: A
 
 
 @agui.command()
+@click.argument("place", metavar="[MODULE:AGENT]", required=False)
+@click.option(
+    "--model",
+    metavar="PROVIDER:NAME",
+    help="Serve a language model instead, such as ollama:llama3.2 or openai:gpt-5; needs the extra `llm`.",
+)
+@click.option(
+    "--tools",
+    "places",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="A tool for the model of --model, or a list of them; also FILE.py:NAME; may be repeated.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--keep-alive",
+    type=click.FloatRange(min=0, min_open=True),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Silence after which a comment keeps the connection open.",
+)
+@click.option("--expose-errors", is_flag=True, help="Send the text of exceptions to callers; otherwise only log it.")
+@click.option("--reload", "is_reloading", is_flag=True, help="Load the agent again when a Python file changes.")
+def serve(
+    place: str | None,
+    model: str | None,
+    places: tuple[str, ...],
+    host: str,
+    port: int,
+    is_reloading: bool,
+    **settings: Any,
+) -> int:
+    """Serve the agent MODULE:AGENT, also FILE.py:AGENT, over HTTP until Ctrl-C.
+
+    AGENT is an agent, a function that makes one, a function (request, input) that chooses one, or an async generator
+    function of a RunAgentInput.
+    """
+    # Loaded here: `agui run` needs no uvicorn.
+    from agui_client._cli.serving import ServeSettings, serve_agent
+
+    if (place is None) == (model is None):
+        raise click.UsageError("give MODULE:AGENT or --model" + (", not both" if place else ""))
+    if places and model is None:
+        raise click.UsageError("--tools is for --model; an agent of yours has tools of its own")
+    agent = ServeSettings(place=place, model=model, tools=places, **settings)
+    return drive(lambda: serve_agent(agent, host, port, is_reloading=is_reloading))
+
+
+@agui.command()
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -17,6 +17,7 @@ from agui_client._cli.live_view import LiveView
 from agui_client._cli.plain_view import PlainView
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._interrupts.answers import Resolve
+from agui_client.asgi import agent_app
 from agui_client.http_agent import HttpAgent
 from agui_client.testing import Server, demo_agent, serve
 
@@ -78,7 +79,7 @@ def demo_server(port: int) -> Generator[Server]:
     """
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(serve(demo_agent(), port=port))
+            server = stack.enter_context(serve(agent_app(demo_agent()), port=port))
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise click.UsageError(f"cannot serve on port {port}: {reason}; name another with --port") from error

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -15,13 +11,12 @@ import click
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._cli.exit_codes import reason_of
+from agui_client._cli.loading import load_object
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import CallTools, Toolset
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from agui_client._tools.toolset import ToolLike, ToolSource
 
 
@@ -38,7 +33,7 @@ def load_tools(places: Sequence[str]) -> ToolSource:
     Raises:
         click.UsageError: A name does not exist, cannot be loaded, or is no tool.
     """
-    sources = [_load(place) for place in places]
+    sources = [_source(load_object(place, "--tools"), place) for place in places]
 
     def choose(run_input: RunAgentInput) -> Sequence[Any]:
         """List the tools of one run."""
@@ -53,18 +48,6 @@ def load_tools(places: Sequence[str]) -> ToolSource:
         return tools
     except UsageError as error:
         raise click.UsageError(f"--tools: {error}") from error
-
-
-def _load(place: str) -> ToolSource:
-    where, colon, name = place.rpartition(":")
-    if not (where and colon and name):
-        raise click.UsageError(f"--tools {place}: write MODULE:NAME or FILE.py:NAME")
-    found: Any = _module(where, place)
-    for step in name.split("."):
-        if not hasattr(found, step):
-            raise click.UsageError(f"--tools {place}: there is no {name} in {where}")
-        found = getattr(found, step)
-    return _source(found, place)
 
 
 def _source(found: object, place: str) -> ToolSource:
@@ -114,33 +97,3 @@ def _is_run_input(annotation: object) -> bool:
     """Return whether an annotation means RunAgentInput: the class, or its name where annotations are not evaluated."""
     named = annotation.rpartition(".")[2] if isinstance(annotation, str) else ""
     return annotation is RunAgentInput or named == RunAgentInput.__name__
-
-
-def _module(where: str, place: str) -> ModuleType:
-    """Import a module or file; its folder is put on `sys.path`, as Python does for a script."""
-    is_file = where.endswith(".py")
-    path = Path(where)
-    if is_file and not path.is_file():
-        raise click.UsageError(f"--tools {place}: there is no file {where}")
-    folder = str(path.resolve().parent if is_file else Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        return _run_file(path) if is_file else importlib.import_module(where)
-    except (Exception, SystemExit) as error:
-        raise click.UsageError(f"--tools {place}: {reason_of(error)}") from error
-
-
-def _run_file(path: Path) -> ModuleType:
-    # The whole path is the name, so that it clashes with no other module.
-    name = str(path.resolve())
-    if (loaded := sys.modules.get(name)) is not None:
-        return loaded
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    # Type hints and dataclasses look their module up in sys.modules.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module

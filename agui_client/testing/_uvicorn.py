@@ -42,6 +42,8 @@ class BackgroundServer(uvicorn.Server):
         try:
             await self.serve(sockets=[listener])
         except SystemExit as refused:
+            if self.started:  # a signal that uvicorn passes on when it has stopped
+                raise
             # uvicorn exits when the app's lifespan fails; from a task that would end the event loop.
             raise RuntimeError("the app refused to start; its log says why") from refused
 

@@ -1,0 +1,201 @@
+"""`agui serve`: an agent of the user's program, or a language model, on a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import click
+import uvicorn
+from uvicorn.supervisors import ChangeReload
+
+from agui_client._cli.agent_settings import AgentSettings
+from agui_client._cli.exit_codes import ExitCode, complain, drive, reason_of
+from agui_client._cli.loading import folder_of, load_object
+from agui_client._cli.tool_loading import load_tools
+from agui_client.agent import AbstractAgent
+from agui_client.asgi import AgentApp, agent_app
+from agui_client.function_agent import FunctionAgent
+from agui_client.testing._uvicorn import BackgroundServer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_KINDS = "an agent, a function that makes one or chooses one for each request, or an app of agent_app(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """An agent to serve, as the command line describes it; another process can make it anew."""
+
+    place: str | None
+    """The agent, as MODULE:NAME or FILE.py:NAME."""
+    model: str | None
+    """The language model to serve instead."""
+    tools: tuple[str, ...]
+    """The places of the model's tools."""
+    keep_alive: float
+    """Seconds of silence after which a comment is sent."""
+    expose_errors: bool
+    """Whether callers get the text of exceptions."""
+
+    def load(self) -> object:
+        """Load the object that the place names, or make an agent of the model.
+
+        Raises:
+            click.UsageError: There is no such object, or the model cannot be used.
+            UsageError: The model is unknown, or its key is missing.
+        """
+        if self.place is not None:
+            return load_object(self.place)
+        return AgentSettings("", {}, None, None, None, self.model).make_agent(tools=load_tools(self.tools))
+
+    async def make_app(self, loaded: object) -> AgentApp:
+        """Make the app that serves what was loaded, in the event loop that the app is served by.
+
+        Args:
+            loaded: The result of `load`.
+
+        Raises:
+            click.UsageError: It is no agent, or the agent cannot be made.
+        """
+        given: Any = await _made(loaded, self.place or "")
+        if isinstance(given, AgentApp):
+            return given
+        return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors)
+
+
+def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: bool) -> int:
+    """Serve an agent until Ctrl-C, which counts as success.
+
+    Args:
+        settings: The agent.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        is_reloading: Whether the agent is loaded anew when a Python file changes.
+
+    Returns:
+        The exit code.
+    """
+    with _listening(host, port) as listener:
+        where = f"[{host}]" if ":" in host else host
+        url = f"http://{where}:{listener.getsockname()[1]}/"
+        announcement = f"{settings.place or settings.model} answers at {url} until Ctrl-C"
+        if not is_reloading:
+            return _serve_on(listener, settings, announcement)
+        click.echo(f"{announcement}, and is loaded again when a Python file changes")
+        folders = {folder_of(place) for place in (settings.place, *settings.tools) if place is not None}
+        config = uvicorn.Config("", reload=True, reload_dirs=[*map(str, folders)], log_config=None)
+        ChangeReload(config, partial(_serve_in_child, settings), [listener]).run()
+    return ExitCode.SUCCESS
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Listen on a port.
+
+    Raises:
+        click.UsageError: The address is not there, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else "there is no such host"
+        hint = "name others with --host and --port"
+        raise click.UsageError(f"cannot serve on {host}, port {port}: {reason}; {hint}") from error
+
+
+def _serve_in_child(settings: ServeSettings, sockets: list[socket.socket] | None) -> None:
+    """Serve in the process that a reload ends; errors are written, and the next change is waited for."""
+    assert sockets
+    try:
+        drive(lambda: _serve_on(sockets[0], settings))
+    except click.ClickException as wrong:
+        complain(wrong.format_message())
+
+
+def _serve_on(listener: socket.socket, settings: ServeSettings, announcement: str = "") -> int:
+    _show_logs()
+    loaded = settings.load()
+
+    async def serve() -> None:
+        """Make the app, and serve it until a signal."""
+        app = await settings.make_app(loaded)
+        if announcement:
+            click.echo(announcement)
+        await _ForegroundServer(app).serve_on(listener, task_status=anyio.TASK_STATUS_IGNORED)
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve())
+    return ExitCode.SUCCESS
+
+
+class _ForegroundServer(BackgroundServer):
+    """A server that ends at once with Ctrl-C: callers are disconnected, and their runs cancelled."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and take note of the event loop for signals."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal; a second one ends a program whose event loop is blocked."""
+        if self.should_exit:
+            raise KeyboardInterrupt
+        super().handle_exit(sig, frame)
+        self._loop.call_soon_threadsafe(self.stop)
+
+
+def _show_logs() -> None:
+    """Write the package's log to stderr: a line for each run, and the tracebacks of failures."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("agui_client")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.INFO)
+
+
+async def _made(found: object, place: str) -> object:
+    """Return the agent, app or chooser that a name of the program means.
+
+    Raises:
+        click.UsageError: It means none.
+    """
+    if isinstance(found, AbstractAgent | AgentApp):
+        return found
+    if inspect.isasyncgenfunction(found):
+        return FunctionAgent(found)
+    if callable(found) and (number := _required(found)) in (0, 2):
+        return found if number == 2 else await _called(found, place)
+    raise click.UsageError(f"{place}: this is a {type(found).__name__}; name {_KINDS}")
+
+
+async def _called(make: Callable[..., Any], place: str) -> object:
+    try:
+        made = make()
+        made = await made if inspect.isawaitable(made) else made
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(f"{place}: making the agent failed: {reason_of(error)}") from error
+    if not isinstance(made, AbstractAgent | AgentApp):
+        raise click.UsageError(f"{place}: the function returned a {type(made).__name__}; it returns {_KINDS}")
+    return made
+
+
+def _required(function: Callable[..., object]) -> int | None:
+    """Return the number of arguments that a function needs; None for functions that do not say so."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # some functions written in C have no signature
+        return None
+    named = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    return sum(each.default is each.empty for each in named)
