@@ -22,6 +22,7 @@ from agui_client.errors import (
     DecodeError,
     EventOrderError,
     FirstEventTimeoutError,
+    HistoryError,
     HTTPStatusError,
     IdleTimeoutError,
     IncompleteRunError,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from agui_client._transport.retry import RetryPolicy
     from agui_client._transport.timeouts import Timeouts
     from agui_client.function_agent import FunctionAgent
+    from agui_client.history import Window
     from agui_client.langgraph import langgraph_interrupts
     from agui_client.messages import attach
 
@@ -85,6 +87,7 @@ __all__ = [
     "FunctionTool",
     "FunctionToolset",
     "HTTPStatusError",
+    "HistoryError",
     "HookContext",
     "HttpAgent",
     "IdleTimeoutError",
@@ -121,6 +124,7 @@ __all__ = [
     "UnexpectedContentTypeError",
     "UnrecognizedEvent",
     "UsageError",
+    "Window",
     "answer_model",
     "attach",
     "langgraph_interrupts",
@@ -148,6 +152,7 @@ _LATER = {
     "ToolLimits": "agui_client._tools.tool_limits",
     "Toolset": "agui_client._tools.toolset",
     "UnrecognizedEvent": "agui_client._protocol.events",
+    "Window": "agui_client.history",
     "answer_model": "agui_client._interrupts.models",
     "attach": "agui_client.messages",
     "langgraph_interrupts": "agui_client.langgraph",

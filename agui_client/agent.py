@@ -96,6 +96,10 @@ class AbstractAgent(ABC):
             raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {limits!r}")
         if (nulls := options.get("null_fields", "reject")) not in ("reject", "drop"):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {nulls!r}")
+        if (history := options.get("history", "full")) != "full":
+            from agui_client.history import check_history
+
+            check_history(history)
         self._options = options
         self._middleware: list[Middleware] = []
         self._subscribers: list[Subscriber] = []

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.approval import Approve
+    from agui_client.history import History
 
 Listener = Callable[[Change], None]
 _LONGEST_CALL = 300
@@ -77,6 +78,8 @@ class ConversationSnapshot(BaseModel):
     """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
     unheard_ids: list[str] = Field(default_factory=list[str])
     """The results of executed tool calls that no run has received yet."""
+    unreceived_ids: list[str] | None = None
+    """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     shown_tool_calls: list[ToolCall] = Field(default_factory=list["ToolCall"])
     """The tool calls without a result as they were when they began to wait: an approval is bound to that."""
 
@@ -97,6 +100,9 @@ class Conversation:
         """The messages and the state; during a replay, with the replayed ones among them."""
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
+        self.unreceived: dict[str, None] | None = None
+        """The ids of the messages that the application added since it sent the last run that finished; None if the
+        agent may lack any of the messages."""
         self.listeners: list[Listener] = []
         """Functions that are called after every change."""
         self._interrupt: Callable[[], None] | None = None
@@ -155,13 +161,30 @@ class Conversation:
         """Append messages."""
         if added := as_messages(messages):
             self.reducer.add_messages(added)
+            self._note_unreceived(added)
             self.notify(Change.MESSAGES)
 
     def add_results(self, results: Sequence[ToolMessage]) -> None:
         """Insert results of tool calls behind their calls."""
         if results:
             self.reducer.add_results(results)
+            self._note_unreceived(results)
             self.notify(Change.MESSAGES)
+
+    def note_sent(self, history: History, messages: Sequence[Message]) -> None:
+        """Note what a run sends; a run that does not finish leaves open what of it the agent received.
+
+        Args:
+            history: The value of `history=`.
+            messages: The messages that it chose.
+        """
+        if history != "full":
+            self.reducer.note_sent(messages)
+        self.unreceived = {} if history in ("full", "new") else None
+
+    def _note_unreceived(self, added: Iterable[Message]) -> None:
+        if self.unreceived is not None:
+            self.unreceived.update((message.id, None) for message in added)
 
     def remove_messages(self, message_ids: Collection[str]) -> None:
         """Remove messages by their ids."""
@@ -171,6 +194,7 @@ class Conversation:
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages."""
         self.reducer.set_messages(as_messages(messages))
+        self.unreceived = None
         self.notify(Change.MESSAGES)
 
     def set_state(self, state: Any) -> None:
@@ -409,6 +433,7 @@ class Conversation:
             unheard_ids=[
                 each.id for each in messages if isinstance(each, ToolMessage) and each.tool_call_id in unreported
             ],
+            unreceived_ids=None if self.unreceived is None else list(self.unreceived),
             shown_tool_calls=list(self._shown.values()),
         )
 
@@ -432,6 +457,7 @@ class Conversation:
         unreported = set(document.unheard_ids)
         self.thread_id = document.thread_id
         self.reducer.set_state(copy.deepcopy(document.state))
+        self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
@@ -457,6 +483,8 @@ class Conversation:
         """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
         twin = Conversation(thread_id or self.thread_id)
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
+        if twin.thread_id != self.thread_id:
+            twin.unreceived = None
         return twin
 
 

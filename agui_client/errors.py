@@ -17,6 +17,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
 ├─ ParseError (ValueError)         the answer is not of the type that it was to be read as
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
+├─ HistoryError                    the function of history= failed, or parted a call from its result
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -262,6 +263,10 @@ class ToolRoundsExceededError(AGUIError):
 
 class ToolsetError(AGUIError):
     """A toolset could not be opened, could not list its tools, or lost its connection; `__cause__` says why."""
+
+
+class HistoryError(AGUIError):
+    """The messages to send could not be chosen by the function of `history=`; `__cause__` says why if it failed."""
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -24,6 +24,7 @@ from agui_client._transport.credentials import HeaderSource as HeaderSource
 from agui_client._transport.credentials import Refresh as Refresh
 from agui_client._transport.credentials import UnauthorizedContext as UnauthorizedContext
 from agui_client._transport.response import ResponseInfo as ResponseInfo
+from agui_client.history import History as History
 from agui_client.messages import MessageLike as MessageLike
 from agui_client.messages import Prompt as Prompt
 from agui_client.options import ConnectOptions as ConnectOptions

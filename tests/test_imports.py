@@ -48,6 +48,7 @@ _ROOMS = (
     ("_protocol",),
     ("_transport",),
     ("messages",),
+    ("history",),
     ("_tools",),
     ("_interrupts",),
     ("options",),

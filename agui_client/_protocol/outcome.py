@@ -64,9 +64,14 @@ class Outcome:
         return None if self.finished is None else self.finished.outcome or core.RunFinishedSuccessOutcome()
 
     @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end: not open, not failed, not cancelled."""
+        return self.finished is not None and not isinstance(self.outcome, core.RunFinishedCancelledOutcome)
+
+    @property
     def unfinished_call_ids(self) -> list[str]:
         """The calls of the stream's runs that failed, were cancelled or cut off, unless a later run finished them."""
-        if self.outcome is None or isinstance(self.outcome, core.RunFinishedCancelledOutcome):
+        if not self.is_finished:
             return [*self._unfinished_before, *self.tool_call_ids]
         return [each for each in self._unfinished_before if each not in self.tool_call_ids]
 

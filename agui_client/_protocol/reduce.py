@@ -124,6 +124,10 @@ class Reducer:
         """Keep messages that snapshots do not know."""
         self.thread.kept.update(message_ids)
 
+    def note_sent(self, messages: Iterable[Message]) -> None:
+        """Note what a run sends of this thread: what the agent does not know, its snapshots cannot drop or replace."""
+        self.thread.note_sent(messages)
+
     def add_results(self, results: Iterable[ToolMessage]) -> None:
         """Put results of tool calls behind the messages that made the calls and the results already there."""
         self.thread.insert_results(results)

@@ -206,6 +206,8 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     incoming = {message.id: message for message in event.messages}
     if len(incoming) < len(event.messages):
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
+    for message_id in thread.rewritten:
+        incoming.pop(message_id, None)
     messages, results = _reconciled(thread, incoming)
     thread.reset(messages)
     thread.insert_results(results)
@@ -219,11 +221,12 @@ def _reconciled(thread: Thread, incoming: dict[str, core.Message]) -> tuple[list
     then it has all of them (STATE-6, STATE-7). `incoming` is used up.
     """
     declared = {message.role for message in incoming.values()}
-    kept = {"activity", "reasoning"} - declared
+    kept_roles = {"activity", "reasoning"} - declared
+    kept_ids = thread.kept | thread.unsent | thread.rewritten
     merged = [
         incoming.pop(old.id, old)
         for old in thread.messages()
-        if old.id in incoming or old.role in kept or old.id in thread.kept
+        if old.id in incoming or old.role in kept_roles or old.id in kept_ids
     ]
     called = {call.id for each in merged if each.role == "assistant" for call in each.tool_calls or ()}
     results = [each for each in incoming.values() if each.role == "tool" and each.tool_call_id in called]
@@ -236,7 +239,7 @@ def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
     """Append those messages of an echoed input that the thread does not have (LIFE-14)."""
     change = Change.NONE
     for message in event.input.messages if event.input is not None else ():
-        if message.id not in thread.slots:
+        if message.id not in thread.slots and message.id not in thread.rewritten:
             thread.append(message)
             change = MESSAGES
     return change

@@ -195,6 +195,10 @@ class Thread:
         """The first result of each call, by the call's id."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
+        self.unsent: set[str] = set()
+        """The ids of the messages that the present run left out, which its snapshots do not drop either."""
+        self.rewritten: set[str] = set()
+        """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
         # Each slot knows the next one; the first comes behind this, which is no message of the thread.
@@ -217,6 +221,13 @@ class Thread:
                 self.results.setdefault(message.tool_call_id, slot)
             for call in slot.calls:
                 self.calls.setdefault(call.call.id, call)
+
+    def note_sent(self, messages: Iterable[Message]) -> None:
+        """Note which messages a run leaves out, or sends other than they are stored."""
+        stored, sent = ({each.id: each for each in every} for every in (self.messages(), messages))
+        self.unsent = {each.id for each in stored.values() if each.id not in sent and each.role != "activity"}
+        # Most are the stored objects themselves, which cost nothing to compare.
+        self.rewritten = {key for key, each in sent.items() if each is not (known := stored.get(key)) and each != known}
 
     def append(self, message: Message) -> MessageSlot:
         """Put a message at the end."""

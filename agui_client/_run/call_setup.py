@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
     from agui_client.conversation import Conversation
+    from agui_client.history import History
     from agui_client.messages import MessageLike
 
 
@@ -36,6 +37,9 @@ class AgentOptions(TypedDict, total=False):
     initial_state: Any
     """The state that the conversation begins with, any JSON value; models and dataclasses in it are dumped by alias.
     `{}` if left out."""
+    history: History
+    """The messages that a run sends: "full" for all; "new" for those since the last finished run, for servers that
+    remember threads; a `Window`; or a function of the messages, sync or async. What is stored stays whole."""
     tools: ToolSource
     """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
     elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""

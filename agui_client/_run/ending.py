@@ -1,4 +1,4 @@
-"""The end of a run: the verdict on its stream, and the function that stops the server's work.
+"""The end of a run: the verdict on its stream, what it leaves, and the function that stops the server's work.
 
 Only a terminal event of its last run makes a stream a success (TRUNC-1). `on_abort` is called when this side left a run
 that was sent.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import anyio
 
 from agui_client._concurrency import call_aside
+from agui_client._run.result import pending_calls
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -31,6 +32,7 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from agui_client._protocol.pipeline import Pipeline
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.engine import Engine
     from agui_client._run.hooks import HookContext
     from agui_client._transport.waiting import Waiter
 
@@ -120,10 +122,52 @@ async def in_time(waiter: Waiter, work: Callable[[], Awaitable[T]], started_at: 
     finally:
         waiter.close()
     if result is None and started_at + total <= perf_counter():
-        what = f"the call took longer than {total:g} s, and was stopped while tools or people were at work"
+        at_work = "tools, people or the function of history= were at work"
+        what = f"the call took longer than {total:g} s, and was stopped while {at_work}"
         message = f"{what}; raise Timeouts.total to allow more"
         raise RunTimeoutError(message, silent=0.0, keep_alives=0, last_event=None)
     return result
+
+
+def settle(engine: Engine, failure: Exception | None) -> None:
+    """Take over what a run left; one that never started leaves the conversation as it was.
+
+    This is the only place where a run changes what is pending.
+
+    Args:
+        engine: The call.
+        failure: The exception that the run failed with; None if it did not fail.
+    """
+    outcome, conversation, request = engine.outcome, engine.conversation, engine.request
+    if engine.setup.is_replay:
+        if not _has_replayed(engine, failure):
+            return
+        conversation.note_replayed(outcome.interrupts, engine.warnings)
+    if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
+        what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
+        engine.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
+    if outcome.started is not None:
+        conversation.mark_run(outcome, engine.pipeline.verifier)
+        postponed, pending = request.postponed if request else (), pending_calls(engine)
+        conversation.settle(outcome.interrupts, [*postponed, *(call.id for call in pending)], engine.warnings)
+    elif len(engine.outcomes) > 1:
+        # A later run of the call could not be sent: the answers to interrupts go out with the next one.
+        conversation.keep_answers(engine.input.resume or ())
+    elif request is not None:
+        request.take_back()
+    if request is not None and not outcome.is_finished:
+        conversation.unreceived = None
+
+
+def _has_replayed(engine: Engine, failure: Exception | None) -> bool:
+    """End a replay; return whether its thread is the conversation now."""
+    is_whole = engine.has_come_to_end and isinstance(failure, RunFailedError | None)
+    has_ended = is_whole and engine.outcome.is_terminal
+    engine.is_behind = engine.conversation.end_replay(has_ended=has_ended)
+    if engine.is_behind:
+        what = "the replay stopped after a run, before it came as far as the local thread, which stays"
+        engine.warnings.add("TRUNC-1", what)
+    return has_ended and not engine.is_behind
 
 
 def is_left(aborted: bool, failure: Exception | None) -> bool:

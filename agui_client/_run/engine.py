@@ -10,17 +10,18 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ag_ui.core import RunFinishedCancelledOutcome, ToolCallResultEvent
+from ag_ui.core import ToolCallResultEvent
 
 from agui_client._interrupts.answers import answer_interrupts, asker
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.ending import call_on_abort, in_time, is_left, verdict, verdict_on_break
+from agui_client._run.ending import call_on_abort, in_time, is_left, settle, verdict, verdict_on_break
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
 from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
@@ -33,6 +34,7 @@ from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
 from agui_client.conversation import Mark
 from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
+from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from agui_client._transport.source import Source
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client")
 # Looking up the member of an enum, or its truth, costs a tenth of what an event may.
@@ -113,6 +117,8 @@ class Engine:
         """Whether the call was stopped while tools or people were at work."""
         self.is_behind = False
         """Whether a replay ended before it came as far as the local thread."""
+        self.has_come_to_end = False
+        """Whether the events of the present run were read to their end."""
         self.ended = False
         """Whether the call is over."""
         self.error: Exception | None = None
@@ -238,7 +244,7 @@ class Engine:
                                 turn_at = perf_counter() + _TURN_SECONDS
                         if self.is_stopped:
                             break
-                    self._has_come_to_end = not self.is_stopped
+                    self.has_come_to_end = not self.is_stopped
                     failure = None if self.is_aborted else verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:
                     failure = verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
@@ -310,7 +316,7 @@ class Engine:
         self.outcomes.append(self.outcome)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
         self._source = None
-        self._has_come_to_end = self._is_run_over = self._is_answering = False
+        self.has_come_to_end = self._is_run_over = self._is_answering = False
         self.kept_entries.clear()
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
@@ -325,6 +331,8 @@ class Engine:
             return None
         if setup.subscribers or self._approved:
             self.input = scope.input = with_conversation(self.input, conversation)
+        if not await self._choose_messages():
+            return None
         setup.observers.call("on_start", scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -340,6 +348,20 @@ class Engine:
             self._give_up()
             return None
         return source
+
+    async def _choose_messages(self) -> bool:
+        """Leave out what `history=` does not send; return whether the call goes on."""
+        history, conversation = self.setup.options.get("history", "full"), self.conversation
+        is_passed = self.request is not None and self.request.is_passed and self.scope.first is None
+        if history != "full" and not is_passed:
+            choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
+            chosen = await self._loop.call(self._waited, choose)
+            if chosen is None:
+                return False
+            self.input = self.scope.input = self.input.model_copy(update={"messages": chosen})
+        if not self.setup.is_replay:
+            conversation.note_sent(history, self.input.messages)
+        return True
 
     async def _deliver(self, event: core.Event) -> None:
         """Verify and reduce an event, and call the hooks of subscribers."""
@@ -371,7 +393,7 @@ class Engine:
         if on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
             context = HookContext(self.input, self.conversation, latest_run_id(self))
             await self._loop.call(call_on_abort, on_abort, context)
-        self._settle(failure)
+        settle(self, failure)
         setup.observers.call("on_end", self.scope, run_end(self, failure))
         if failure is not None and setup.subscribers:
             annotate(failure, self.result())
@@ -394,35 +416,6 @@ class Engine:
         if self.setup.subscribers:
             await self._loop.call(self._hooks.tell, moment, *details)
 
-    def _settle(self, failure: Exception | None) -> None:
-        """Take over what a run left; one that never started leaves the conversation as it was."""
-        outcome, conversation, request = self.outcome, self.conversation, self.request
-        if self.setup.is_replay:
-            is_whole = self._has_come_to_end and isinstance(failure, RunFailedError | None)
-            has_ended = is_whole and outcome.is_terminal
-            self.is_behind = conversation.end_replay(has_ended=has_ended)
-            if self.is_behind:
-                what = "the replay stopped after a run, before it came as far as the local thread, which stays"
-                self.warnings.add("TRUNC-1", what)
-            if self.is_behind or not has_ended:
-                return
-            conversation.note_replayed(outcome.interrupts, self.warnings)
-        if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
-            what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
-            self.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
-        if outcome.started is not None:
-            conversation.mark_run(outcome, self.pipeline.verifier)
-            conversation.settle(
-                outcome.interrupts,
-                [*(request.postponed if request else ()), *(call.id for call in pending_calls(self))],
-                self.warnings,
-            )
-        elif len(self.outcomes) > 1:
-            # A later run of the call could not be sent: the answers to interrupts go out with the next one.
-            conversation.keep_answers(self.input.resume or ())
-        elif request is not None:
-            request.take_back()
-
     # --- between runs: tools and people
 
     async def _execute_approved(self) -> list[core.Event]:
@@ -440,9 +433,8 @@ class Engine:
 
     async def _answer_run(self) -> _Answers:
         """Have tools and people answer what a run left, as far as they can."""
-        outcome, answer = self.outcome.outcome, self.setup.options.get("answer")
-        has_no_outcome = outcome is None or isinstance(outcome, RunFinishedCancelledOutcome)
-        if has_no_outcome or self.setup.is_replay or self.is_stopped:
+        answer = self.setup.options.get("answer")
+        if not self.outcome.is_finished or self.setup.is_replay or self.is_stopped:
             return _Answers()
         if answer is None and not any(tool.toolset for tool in self.tools.offered.values()):
             return _Answers()
@@ -487,9 +479,9 @@ class Engine:
         self._is_waiting = False
         return answers or _Answers()
 
-    async def _waited(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers | None:
+    async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
-        return await in_time(self._waiter, reply, self.started_at, self.setup.total)
+        return await in_time(self._waiter, work, self.started_at, self.setup.total)
 
     async def _take_in(self, answers: _Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""

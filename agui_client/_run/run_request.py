@@ -42,6 +42,9 @@ class RunRequest:
         InterruptsNotCoveredError: The answers do not cover the pending interrupts.
     """
 
+    is_passed = False
+    """Whether the caller made the input of the first run."""
+
     def __init__(self, conversation: Conversation, prompt: Prompt, options: RunOptions) -> None:
         results = options.get("tool_results", {})
         if not isinstance(cast("object", results), Mapping):
@@ -153,6 +156,8 @@ class PassedRequest(RunRequest):
     Raises:
         UsageError: A keyword is about something that is in the input.
     """
+
+    is_passed = True
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
         for name in ("run_id", "context", "forwarded_props", "resume", "tool_results"):

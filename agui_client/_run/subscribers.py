@@ -174,6 +174,7 @@ class HookCalls:
     def _apply(self, mutation: Mutation) -> None:
         if mutation.messages is not None:
             self._conversation.reducer.set_messages(mutation.messages)
+            self._conversation.unreceived = None
             self._mutated |= Change.MESSAGES
         if mutation.state is not UNSET:
             self._conversation.reducer.set_state(state_as_json(mutation.state))

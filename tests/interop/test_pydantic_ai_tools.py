@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import anyio
@@ -25,9 +26,11 @@ from agui_client import (
     Resolve,
     ToolContext,
     ToolError,
+    Window,
     answer_model,
     tool,
 )
+from agui_client.types import History
 from support.offline_model import Heard, House, OfflineModel, Saying, returned, served_alone
 from support.programs import STRICT, run_program
 from support.tool_rounds import results_in
@@ -91,6 +94,31 @@ def test_two_calls_in_one_turn_are_answered_with_one_request(verb: Verb) -> None
     assert (result.text, len(result.attempts)) == (f"I was told: {told}", 2)
     assert [tool_call_id for tool_call_id, _, _ in results_in(result.messages)] == ["call-1", "call-2"]
     assert result.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("history", "second_round"),
+    [
+        (Window(turns=1), ["user-prompt", "tool-call", "tool-return"]),
+        (Window(messages=1), ["user-prompt", "tool-call", "tool-return"]),
+        ("new", ["tool-call", "tool-return"]),
+    ],
+)
+def test_the_model_sees_the_end_of_the_conversation_and_every_call_with_its_result(
+    history: History, second_round: list[str]
+) -> None:
+    numbers = count(1)
+
+    def script(given: Sequence[Heard]) -> Saying:
+        return "18 degrees." if returned(given) else [("get_weather", f"call-{next(numbers)}", '{"city": "Oslo"}')]
+
+    model = OfflineModel(script)
+    with served(Agent(model.model)) as url:
+        agent = HttpAgent(url, tools=[get_weather], history=history)
+        results = [agent.run_agent_sync(f"Weather on day {day}?") for day in range(3)]
+    assert [[kind for kind, _ in given] for given in model.given] == [["user-prompt"], second_round] * 3
+    assert [message.role for message in agent.messages] == ["user", "assistant", "tool", "assistant"] * 3
+    assert [result.warnings for result in results] == [[], [], []]
 
 
 def test_a_tool_of_the_server_and_one_of_the_application_are_called_in_one_turn() -> None:

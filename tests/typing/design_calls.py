@@ -61,10 +61,11 @@ from agui_client import (
     Timeouts,
     ToolError,
     UnrecognizedEvent,
+    Window,
     attach,
 )
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
-from agui_client.types import Next, Prompt, RunEnd, RunScope, Snapshot
+from agui_client.types import History, Next, Prompt, RunEnd, RunScope, Snapshot
 
 URL = "http://localhost:8000/agent"
 
@@ -268,6 +269,16 @@ class Watching(Subscriber):
 
     async def on_run_failed(self, error: Exception, context: HookContext) -> None:
         print(error)
+
+
+async def shorten(messages: list[Message]) -> list[Message]:
+    return messages[-1:]
+
+
+def choosing_history() -> list[HttpAgent]:
+    windows = [Window(turns=20), Window(messages=50, tokens=8000, count=lambda message: len(message.id))]
+    histories: list[History] = ["full", "new", *windows, shorten, lambda messages: messages[-1:]]
+    return [HttpAgent("http://localhost:8000/", history=each) for each in histories]
 
 
 def subscribing(agent: HttpAgent) -> None:

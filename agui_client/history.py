@@ -1,0 +1,233 @@
+"""History: the part of a conversation that a run sends (`history=`); what is stored stays whole.
+
+A cut is made only where no tool call is parted from a result of it, and no reasoning from what it led to. The system
+and developer messages at the beginning are always sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise, takewhile
+from typing import Any, Literal, TypeAlias, cast
+
+from ag_ui.core import Message, TextPart
+
+from agui_client._concurrency import call_aside
+from agui_client._field_docs import Record
+from agui_client._protocol.open_items import quoted
+from agui_client.errors import AGUIError, HistoryError, UsageError
+from agui_client.messages import MessageLike, as_messages
+
+_BYTES_PER_TOKEN = 4
+_TOKENS_PER_MESSAGE = 4
+_TOKENS_PER_FILE = 1000
+
+
+def estimated_tokens(message: Message) -> int:
+    """Estimate the tokens of a message, for want of the model's own tokenizer.
+
+    Args:
+        message: Any message.
+
+    Returns:
+        One token for every four bytes of text (UTF-8; tool calls included), 1 000 for each attached file, and four for
+        the message itself.
+    """
+    content = message.content
+    parts: list[Any] = [*content] if isinstance(content, list) else []
+    texts: list[str] = [part.text for part in parts if isinstance(part, TextPart)]
+    files = len(parts) - len(texts)
+    if isinstance(content, str):
+        texts.append(content)
+    if message.role == "assistant":
+        for call in message.tool_calls or ():
+            texts += [call.function.name, call.function.arguments]
+    size = sum(len(text.encode(errors="replace")) for text in texts)
+    return math.ceil(size / _BYTES_PER_TOKEN) + _TOKENS_PER_FILE * files + _TOKENS_PER_MESSAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Record):
+    """The end of a conversation: as many messages as all given limits allow, from the beginning of a turn on.
+
+    A turn is a user's message and everything up to the next one. If the last turn alone is too large, its user's
+    message is sent with as much of the turn's end as fits, and at least with the last message. The system and developer
+    messages at the beginning of the conversation are always sent, and count.
+
+    Raises:
+        UsageError: There is no limit, one is not a positive whole number, or `count` is no function.
+    """
+
+    turns: int | None = None
+    """The most turns; None for no limit."""
+    messages: int | None = None
+    """The most messages; None for no limit."""
+    tokens: int | None = None
+    """The most tokens; None for no limit."""
+    count: Callable[[Message], float] = estimated_tokens
+    """Returns the tokens of a message."""
+
+    def __post_init__(self) -> None:
+        limits = {"turns": self.turns, "messages": self.messages, "tokens": self.tokens}
+        for name, limit in limits.items():
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise UsageError(f"Window({name}=...) takes a positive whole number, not {limit!r}")
+        if set(limits.values()) == {None}:
+            raise UsageError("a Window needs a limit, such as Window(turns=20)")
+        if not callable(self.count):
+            raise UsageError(f"Window(count=...) takes a function of a message, not {self.count!r}")
+
+    def of(self, messages: Iterable[Message]) -> list[Message]:
+        """Return the messages inside the window.
+
+        Args:
+            messages: A conversation. Its activity messages are left out: they are never sent.
+        """
+        head, blocks = _split([message for message in messages if message.role != "activity"])
+        begins_turn = [index for index, block in enumerate(blocks) if block[0].role == "user"]
+        last = len(blocks) - 1
+        if last < 0:
+            return head
+        opening = begins_turn[-1] if begins_turn else last
+        earliest = begins_turn[-self.turns] if self.turns and len(begins_turn) > self.turns else 0
+        room = _Room(self)
+        room.take(head)
+        room.take(blocks[opening])
+        start = last + 1
+        while start > earliest and (start - 1 == opening or room.take(blocks[start - 1])):
+            start -= 1
+        start = min(start, last)
+        if start > opening:
+            return [*head, *blocks[opening], *chain(*blocks[start:])]
+        if start > 0:
+            start = next((index for index in begins_turn if index >= start), start)
+        return [*head, *chain(*blocks[start:])]
+
+
+class _Room:
+    """The room that is left in a window."""
+
+    def __init__(self, window: Window) -> None:
+        self._messages = window.messages or math.inf
+        self._tokens = window.tokens or math.inf
+        self._count = window.count
+
+    def take(self, block: Sequence[Message]) -> bool:
+        """Take the room of some messages; return whether there was enough."""
+        self._messages -= len(block)
+        if self._tokens != math.inf:
+            self._tokens -= sum(map(self._count, block))
+        return self._messages >= 0 and self._tokens >= 0
+
+
+HistoryFunction: TypeAlias = "Callable[[list[Message]], Iterable[MessageLike] | Awaitable[Iterable[MessageLike]]]"
+"""Returns the messages to send for those of the conversation, sync or async; it may summarize."""
+History: TypeAlias = "Literal['full', 'new'] | Window | HistoryFunction"
+"""The part of the conversation that a run sends: all of it, what is new since the last finished run, its end, or the
+messages that a function returns."""
+
+
+def check_history(history: object) -> None:
+    """Check the value of `history=`.
+
+    Raises:
+        UsageError: It is none of those that it takes.
+    """
+    is_class = isinstance(history, type)
+    if history not in ("full", "new") and (is_class or not (isinstance(history, Window) or callable(history))):
+        takes = '"full", "new", a Window such as Window(turns=20), or a function of the messages'
+        raise UsageError(f"history= takes {takes}, not {history!r}")
+
+
+async def chosen_messages(
+    history: History, messages: list[Message], unreceived: Collection[str] | None
+) -> list[Message]:
+    """Choose the messages that a run sends.
+
+    Args:
+        history: The value of `history=`.
+        messages: The conversation.
+        unreceived: The ids of the messages that the agent does not have from runs that finished; None if it may lack
+            any.
+
+    Returns:
+        The messages to send, in order.
+
+    Raises:
+        HistoryError: The function failed, or what it returned cannot be sent.
+    """
+    if history == "full" or (history == "new" and unreceived is None):
+        return messages
+    if history == "new":
+        return _new(messages, unreceived or ())
+    try:
+        if isinstance(history, Window):
+            return history.of(messages)
+        chosen = as_messages(cast("Any", await call_aside(partial(history, list(messages)), "history")))
+    except Exception as error:
+        what = str(error) if isinstance(error, AGUIError) else f"{type(error).__name__}: {error}"
+        raise HistoryError(f"the function of history= failed: {what}; nothing was sent") from error
+    _check_whole(chosen, messages)
+    return chosen
+
+
+def _split(messages: Sequence[Message]) -> tuple[list[Message], list[Sequence[Message]]]:
+    """Split a conversation into the instructions at its beginning, and blocks that are sent whole or not at all."""
+    head = [*takewhile(lambda message: message.role in ("system", "developer"), messages)]
+    rest = messages[len(head) :]
+    starts: list[int] = []
+    first_mention: dict[str, int] = {}
+    for index, message in enumerate(rest):
+        first = min([index, *(first_mention.setdefault(each, index) for each in _call_ids(message))])
+        if index and rest[index - 1].role == "reasoning" and message.role in ("assistant", "reasoning", "tool"):
+            first = min(first, index - 1)
+        while starts and starts[-1] > first:
+            starts.pop()
+        if first == index:
+            starts.append(index)
+    return head, [rest[start:end] for start, end in pairwise([*starts, len(rest)])]
+
+
+def _call_ids(message: Message) -> list[str]:
+    """Return the ids of the tool calls that a message makes or answers."""
+    if message.role == "tool":
+        return [message.tool_call_id]
+    return [call.id for call in message.tool_calls or ()] if message.role == "assistant" else []
+
+
+def _new(messages: Sequence[Message], unreceived: Collection[str]) -> list[Message]:
+    """Return the instructions, and the blocks with a new message or with a call that waits for its answer."""
+    head, blocks = _split(messages)
+    calls, results = _calls_and_results(messages)
+    wanted = {*unreceived, *(calls - results)}
+    return [*head, *chain(*(block for block in blocks if not wanted.isdisjoint(_ids(block))))]
+
+
+def _ids(block: Iterable[Message]) -> set[str]:
+    return {each for message in block for each in (message.id, *_call_ids(message))}
+
+
+def _calls_and_results(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
+    """Return the ids of the calls that are made in messages, and of those that are answered there."""
+    calls, results = set[str](), set[str]()
+    for message in messages:
+        (results if message.role == "tool" else calls).update(_call_ids(message))
+    return calls, results
+
+
+def _check_whole(chosen: Iterable[Message], messages: Iterable[Message]) -> None:
+    """Check that the function of `history=` parted no call from its result.
+
+    Raises:
+        HistoryError: It did.
+    """
+    calls, results = _calls_and_results(chosen)
+    stored_calls, stored_results = _calls_and_results(messages)
+    if parted := (calls ^ results) - (stored_calls ^ stored_results):
+        first = min(parted)
+        what = "tool call {} without its result" if first in calls else "a result of tool call {} without that call"
+        returned = f"the function of history= returned {what.format(quoted(first))}"
+        raise HistoryError(f"{returned}; return both or neither; nothing was sent")
