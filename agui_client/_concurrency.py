@@ -124,9 +124,19 @@ def become_asyncio() -> None:
         sniffio.current_async_library_cvar.set("asyncio")
 
 
+_program_ends = threading.Event()
+
+
+def stay_if_program_ends() -> None:
+    """Return, unless the program ends and the thread ends with it: what it would raise, nobody could handle."""
+    if _program_ends.is_set() and threading.current_thread().daemon:
+        threading.Event().wait()
+
+
 @atexit.register
 def _end_private_loops() -> None:
     """Close what is still open when the program ends."""
+    _program_ends.set()
     threads = [thread for thread in threading.enumerate() if isinstance(thread, PrivateLoop)]
     for thread in threads:
         thread.cancel()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple,
 
 import anyio
 
-from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled
+from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled, stay_if_program_ends
 from agui_client._run.async_run import AgentRun, AnswerText, RunView
 from agui_client._run.loop import SYNC_CALLER, RunLoop
 from agui_client._run.result import Snapshot
@@ -199,6 +199,7 @@ class WorkerLoop(RunLoop):
         try:
             self.thread.call(self._left.set)
             self._private.join()
+            stay_if_program_ends()
         except BaseException:
             self._private.cancel_and_wait()
             raise
@@ -247,8 +248,10 @@ class WorkerLoop(RunLoop):
     def _wait_for(self, work: _Work[Any]) -> None:
         while not work.is_over:
             if self._is_over:
+                stay_if_program_ends()
                 raise IncompleteRunError("the event loop of the run was stopped", rule="TRUNC-1") from self._error
             self.news.get()
+        stay_if_program_ends()
 
 
 class _Work(Generic[T]):
