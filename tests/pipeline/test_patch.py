@@ -95,7 +95,6 @@ def same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.requirement("SNAP-2", "SNAP-5")
-@settings(max_examples=200)
 @given(_cases())
 @example(({"a": {"x": 1}}, [{"op": "move", "from": "/a/x", "path": "/y"}]))
 @example(([{}, {"a": 1}, {"a": 2}], [{"op": "move", "from": "/0", "path": "/1/b"}]))

@@ -204,7 +204,6 @@ def _guesses(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(_guesses())
-@settings(max_examples=150)
 def test_what_strict_validation_has_made_and_conforms_passes_validation_unchanged(data: dict[str, Any]) -> None:
     try:
         event: BaseEvent = _EVENTS.validate_python(data, strict=True, by_alias=True, by_name=False)

@@ -71,7 +71,7 @@ def assert_harmless(texts: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=8), st.booleans())
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_message_holds_raw_what_the_other_side_wrote(
     caplog: pytest.LogCaptureFixture, events: list[dict[str, Any]], begins: bool
 ) -> None:

@@ -97,6 +97,7 @@ async def test_another_task_aborts_a_run_in_the_middle_of_a_read(name: str) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("middleware", [[], [passing_on]], ids=["none", "middleware"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_run_takes_too_long_in_the_middle_of_a_read(middleware: list[Middleware]) -> None:
     agent = memory_agent(BURST, timeout=Timeouts(total=1)).use(*middleware)
     count, over_at = 0, time.monotonic() + 1.1

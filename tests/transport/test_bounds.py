@@ -73,6 +73,7 @@ ENDLESS: dict[str, tuple[Reply, type[AGUIError] | None]] = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
 @pytest.mark.requirement("SSE-12", "SET-15")
 async def test_what_goes_on_for_ever_is_given_up_in_little_memory(name: str) -> None:

@@ -239,7 +239,6 @@ class Issuer:
 
 
 @given(st.integers(1, 9), st.lists(st.sampled_from("abc"), min_size=2, max_size=8), st.randoms(use_true_random=False))
-@settings(max_examples=300)
 def test_one_users_token_never_serves_another_however_they_interleave(
     uses: int, users: list[str], dice: Random
 ) -> None:

@@ -203,7 +203,8 @@ async def test_leaving_a_run_leaves_another_on_its_connection_alone(leave: Leave
 
 
 @untold
-@every_way_to_leave
+@pytest.mark.parametrize("leave", [leaving_the_block, aborting_while_it_is_waited_for])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.requirement("LIFE-11")
 async def test_the_server_sees_that_a_run_on_a_shared_connection_was_left(leave: Leave) -> None:
     async with sharing() as (service, agent):

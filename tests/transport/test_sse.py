@@ -68,7 +68,6 @@ def read_cut(body: bytes, cuts: Sequence[int]) -> list[str]:
 
 
 @given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=8), boms=st.integers(0, 2), missing=st.integers(0, 3))
-@settings(max_examples=250)
 @pytest.mark.requirement("SSE-4", "SSE-5", "SSE-6", "SSE-7", "SET-12")
 def test_frames_are_those_of_httpx_sse_however_the_bytes_are_cut(
     text: str, cuts: list[int], boms: int, missing: int
