@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jsonpatch
 import pytest
 from ag_ui.core import StateDeltaEvent
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agui_client._protocol.patch import Document, PatchFailed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import BaseEvent, Event, ReasoningMessageStartEvent
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 

@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, RunTimeoutError, Timeouts, UsageError

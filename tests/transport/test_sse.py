@@ -9,7 +9,7 @@ from itertools import pairwise
 import httpx
 import pytest
 from httpx_sse import EventSource
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import DecodeError, ProtocolError, StreamTooLargeError
