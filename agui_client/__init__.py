@@ -164,12 +164,21 @@ def _span_observer() -> RunObserver | None:
     """Return the observer that makes spans, for applications that have imported OpenTelemetry."""
     if "opentelemetry.trace" not in sys.modules:
         return None
-    from agui_client.otel import SpanObserver
+    from agui_client.otel import span_observer
 
-    return SpanObserver()
+    return span_observer()
 
 
-DEFAULT_OBSERVERS[:] = [RunLog, _span_observer]
+def _metric_observer() -> RunObserver | None:
+    """Return the observer that measures, for applications that have imported OpenTelemetry's metrics."""
+    if "opentelemetry.metrics" not in sys.modules:
+        return None
+    from agui_client.otel import metric_observer
+
+    return metric_observer()
+
+
+DEFAULT_OBSERVERS[:] = [RunLog, _span_observer, _metric_observer]
 
 
 def __getattr__(name: str) -> Any:

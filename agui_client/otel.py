@@ -1,34 +1,36 @@
-"""OpenTelemetry spans of runs, HTTP attempts and tool executions (extra `otel`).
+"""OpenTelemetry spans and metrics of calls, runs, HTTP attempts and tool executions (extra `otel`).
 
-Every call has this observer once the application has imported OpenTelemetry; the package never imports it by itself.
-Names and attributes are those of OpenTelemetry's conventions for GenAI (gen-ai-agent-spans, gen-ai-spans), HTTP
+Every call has these observers once the application has imported OpenTelemetry; the package never imports it by itself.
+Names and attributes are those of OpenTelemetry's conventions for GenAI (gen-ai-agent-spans, gen-ai-metrics), HTTP
 (http-spans) and errors (recording-errors); `agui.*` is ours. Messages, arguments, results, state, and the texts of
-errors, which may quote them, never go into a span.
+errors, which may quote them, never go into a span or a metric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
 
-from opentelemetry import propagate, trace
+from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import attach, create_key, detach, get_current, get_value, set_value
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import ProxyTracerProvider, SpanKind, StatusCode
 
 from agui_client._run.observers import RunObserver
-from agui_client._run.scope import RunScope
+from agui_client._run.scope import CURRENT_SCOPE, RunScope
 
 if TYPE_CHECKING:
     from contextvars import Token
 
     from ag_ui.core import TokenUsage
     from opentelemetry.context import Context
+    from opentelemetry.metrics import Histogram, MeterProvider
 
-    from agui_client._run.observers import RunEnd
+    from agui_client._run.observers import CallEnd, RunEnd
+    from agui_client._run.scope import AgentInfo
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.client import Attempt
 
@@ -42,44 +44,55 @@ _TOKEN_COUNTS = {
     "gen_ai.usage.cache_creation.input_tokens": "cache_write_input_tokens",
 }
 """Both sides count in totals and parts of them, so that nothing needs adding up."""
-_CONTEXTS: WeakKeyDictionary[RunScope, Context] = WeakKeyDictionary()
-"""The context with a run's span in it, for runs that nest in it."""
+_SECONDS = [0.01 * 2**step for step in range(14)]
+"""The limits of the buckets of durations, as the conventions have them."""
+_TOKENS = [4**step for step in range(14)]
+"""The limits of the buckets of token counts."""
+_LONGEST_NAME = 100
+"""The most characters of the name of a model or provider, which the server chose."""
 _ATTEMPT = create_key("agui_client.attempt")
 """The key under which a context has the span of the request that its task posts: one run may post several at once."""
 
 
-class SpanObserver(RunObserver):
-    """Makes the spans of one call.
+def span_observer() -> RunObserver | None:
+    """Return an observer that makes spans; None where they would go nowhere, and there is no trace to pass on."""
+    is_unset = isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
+    return None if is_unset and not get_current() else SpanObserver()
 
-    A run's span is never the current one: between two events its caller does other things. The span of a request or a
-    tool is, as long as it lasts.
+
+class SpanObserver(RunObserver):
+    """Makes the spans of one call: one over all of it, and inside it one for each run, request and tool.
+
+    Between two events, while the caller does other things, none of them is the current one. A run's span is while its
+    middleware, hooks and agent are called, a tool's while it is executed, and a request's while it is sent.
     """
 
     def __init__(self) -> None:
+        self._call: _Span | None = None
         self._runs: dict[RunScope, _Span] = {}
         self._tools: dict[tuple[RunScope, str], _Span] = {}
 
+    def on_call_start(self, run: RunScope) -> None:
+        """Begin the span of a call, in the current one: inside a run that is the run's, inside a tool the tool's."""
+        attributes = {**_about(run.agent), "gen_ai.conversation.id": run.input.thread_id}
+        if run.agent.name:
+            attributes["gen_ai.agent.id"] = run.agent.name
+        if run.agent.description:
+            attributes["gen_ai.agent.description"] = run.agent.description
+        kind = SpanKind.INTERNAL if run.agent.url is None else SpanKind.CLIENT
+        self._call = _Span(_named("invoke_agent", run.agent), get_current(), kind, attributes)
+
     def on_start(self, run: RunScope) -> None:
-        """Begin the span of a run: in that of the call's first run, of the run that made the call, or the current."""
-        outer = run.first or run.parent
-        parent = _CONTEXTS.get(outer, get_current()) if outer is not None else get_current()
-        agent = run.agent
-        about = {
-            "gen_ai.operation.name": "invoke_agent",
-            # The protocol hides which provider is behind an agent; the attribute names the family of the attributes.
-            "gen_ai.provider.name": "agui",
-            "gen_ai.agent.id": agent.name,
-            "gen_ai.agent.name": agent.name,
-            "gen_ai.agent.description": agent.description,
-            "gen_ai.conversation.id": run.input.thread_id,
-            "agui.run.id": run.input.run_id,
-        }
-        attributes = {key: value for key, value in about.items() if value}
-        kind = SpanKind.INTERNAL if agent.url is None else SpanKind.CLIENT
-        name = " ".join(("invoke_agent", *filter(None, [agent.name])))
-        span = _Span(name, parent, kind, {**attributes, **_server(agent.url)})
-        self._runs[run] = span
-        _CONTEXTS[run] = span.context
+        """Begin the span of a run."""
+        if self._call is not None:
+            attributes = {"gen_ai.conversation.id": run.input.thread_id, "agui.run.id": run.input.run_id}
+            name = _named("run", run.agent)
+            self._runs[run] = _Span(name, self._call.context, SpanKind.INTERNAL, attributes)
+
+    def on_enter(self, run: RunScope) -> Callable[[], None] | None:
+        """Make the span of the run the current one; between two runs that of the call."""
+        span = self._runs.get(run) or self._call
+        return None if span is None else span.inside(keeps_current=CURRENT_SCOPE.get() is run)
 
     def on_attempt_start(self, run: RunScope, number: int, url: str) -> Mapping[str, str] | None:
         """Begin the span of a request and make it current; return the headers that carry the trace."""
@@ -121,27 +134,135 @@ class SpanObserver(RunObserver):
         """End the span of a run."""
         if (span := self._runs.pop(run, None)) is None:
             return
-        # Kept in _CONTEXTS: tools are executed after their run has ended, and nest in its span.
-        span.add({"agui.event.count": end.events, **_tokens(end.usage)})
-        if end.ending is not None:
-            span.add({"agui.outcome": end.ending})
-        if end.error is not None:
-            span.fail(type(end.error).__qualname__)
-        span.end()
+        span.finish(end)
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        """End the span of a call."""
+        if self._call is not None:
+            self._call.add({"agui.run.count": end.runs, "agui.tool_execution.count": len(end.tool_executions)})
+            self._call.finish(end)
 
     def _begin_tool(self, run: RunScope, execution: ToolExecution) -> None:
-        attributes = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": execution.name,
-            "gen_ai.tool.call.id": execution.tool_call_id,
-            "gen_ai.tool.type": "function",
-        }
+        attributes = {**_about_tool(execution), "gen_ai.tool.call.id": execution.tool_call_id}
         if execution.description:
             attributes["gen_ai.tool.description"] = execution.description
-        parent = _CONTEXTS.get(run, get_current())
+        parent = get_current() if self._call is None else self._call.context
         span = _Span(f"execute_tool {execution.name}", parent, SpanKind.INTERNAL, attributes)
         self._tools[run, execution.tool_call_id] = span
         span.enter()
+
+
+def metric_observer() -> RunObserver:
+    """Return an observer that measures calls; without a meter provider its measurements cost next to nothing."""
+    return MetricObserver(_instruments(metrics.get_meter_provider()))
+
+
+class MetricObserver(RunObserver):
+    """Measures one call, its runs and its tools.
+
+    Args:
+        instruments: The instruments to record with.
+    """
+
+    def __init__(self, instruments: _Instruments) -> None:
+        self._instruments = instruments
+        self._call_started_at: float | None = None
+        self._runs: dict[RunScope, float] = {}
+
+    def on_call_start(self, run: RunScope) -> None:
+        """Note the time."""
+        self._call_started_at = perf_counter()
+
+    def on_start(self, run: RunScope) -> None:
+        """Count a run more that is under way."""
+        self._runs[run] = perf_counter()
+        self._instruments.active_runs.add(1, _about(run.agent))
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        """Record the time that a run took, until its first event, and its tokens; count a run less."""
+        if (started_at := self._runs.pop(run, None)) is None:
+            return
+        made, about = self._instruments, _about(run.agent)
+        made.active_runs.add(-1, about)
+        made.duration.record(perf_counter() - started_at, {**about, **_error(end)})
+        if end.timings.first_event is not None:
+            made.first_event.record(end.timings.first_event, about)
+        if end.timings.first_text is not None:
+            made.first_text.record(end.timings.first_text, about)
+        for usage in end.usage:
+            of_model = {**about, **_model(usage)}
+            for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+                if count is not None:
+                    made.tokens.record(count, {**of_model, "gen_ai.token.type": kind})
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Record the time that a tool took."""
+        if execution.seconds is not None:
+            error = {} if execution.error is None else {"error.type": execution.error}
+            self._instruments.tool_duration.record(execution.seconds, {**_about_tool(execution), **error})
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        """Record the time that a call took."""
+        if self._call_started_at is not None:
+            seconds = perf_counter() - self._call_started_at
+            self._instruments.call_duration.record(seconds, {**_about(run.agent), **_error(end)})
+
+
+class _Instruments:
+    """The instruments of one meter provider."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter("agui_client", _version() or "")
+
+        def seconds(name: str, description: str) -> Histogram:
+            """Make a histogram of durations."""
+            return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS)
+
+        self.duration = seconds("gen_ai.client.operation.duration", "Duration of a run.")
+        self.call_duration = seconds("gen_ai.invoke_agent.duration", "Duration of a call, tools and people included.")
+        self.tool_duration = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
+        self.first_event = seconds("gen_ai.client.operation.time_to_first_chunk", "Time to the first event of a run.")
+        self.first_text = seconds("agui.client.run.time_to_first_text", "Time to the first piece of text of a run.")
+        self.tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            "{token}",
+            "Number of input and output tokens used by a run.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self.active_runs = meter.create_up_down_counter("agui.client.active_runs", "{run}", "Number of runs under way.")
+
+
+@lru_cache(maxsize=1)
+def _instruments(provider: MeterProvider) -> _Instruments:
+    return _Instruments(provider)
+
+
+def _about(agent: AgentInfo) -> dict[str, str | int]:
+    """Return the attributes of few values that spans and metrics share."""
+    # The protocol hides which provider is behind an agent; the attribute names the family of the attributes.
+    about: dict[str, str | int] = {"gen_ai.operation.name": "invoke_agent", "gen_ai.provider.name": "agui"}
+    if agent.name:
+        about["gen_ai.agent.name"] = agent.name
+    return {**about, **_server(agent.url)}
+
+
+def _about_tool(execution: ToolExecution) -> dict[str, str]:
+    names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
+    return {**names, "gen_ai.tool.name": execution.name}
+
+
+def _named(operation: str, agent: AgentInfo) -> str:
+    return " ".join(filter(None, [operation, agent.name]))
+
+
+def _error(end: RunEnd) -> dict[str, str]:
+    return {} if end.error is None else {"error.type": type(end.error).__qualname__}
+
+
+def _model(usage: TokenUsage) -> dict[str, str]:
+    """Return the model and the provider, as far as the agent reported them."""
+    named = {"gen_ai.provider.name": usage.provider, "gen_ai.response.model": usage.model}
+    return {key: name[:_LONGEST_NAME] for key, name in named.items() if name}
 
 
 class _Span:
@@ -154,10 +275,28 @@ class _Span:
         self.context = trace.set_span_in_context(self._span, parent) if is_valid else parent
         """The parent's context, baggage included, with this span as the current one."""
         self._token: Token[Context] | None = None
+        self._entered = self.context
 
     def enter(self, context: Context | None = None) -> None:
         """Make the span the current one of this task, until it ends."""
         self._token = attach(context or self.context)
+
+    def inside(self, *, keeps_current: bool) -> Callable[[], None]:
+        """Make the span the current one for a step of the application's code; return the function that ends that.
+
+        Args:
+            keeps_current: Whether the span that is current at the end of the step is so again in the next such step,
+                as for middleware that yields inside a `with tracer.start_as_current_span(...)`.
+        """
+        token = attach(self._entered if keeps_current else self.context)
+
+        def leave() -> None:
+            """Go back."""
+            if keeps_current:
+                self._entered = get_current()
+            detach(token)
+
+        return leave
 
     def add(self, attributes: Mapping[str, str | int]) -> None:
         """Put attributes on the span."""
@@ -167,6 +306,15 @@ class _Span:
         """Set the kind of error, without a description: its text may quote what an agent or a user wrote."""
         self._span.set_attribute("error.type", error_type)
         self._span.set_status(StatusCode.ERROR)
+
+    def finish(self, end: RunEnd) -> None:
+        """End the span of a run or call with its numbers and its ending."""
+        self.add({"agui.event.count": end.events, **_tokens(end.usage)})
+        if end.ending is not None:
+            self.add({"agui.outcome": end.ending})
+        if end.error is not None:
+            self.fail(type(end.error).__qualname__)
+        self.end()
 
     def end(self) -> None:
         """End the span."""

@@ -7,6 +7,7 @@ from agui_client._run.call_setup import AgentOptions as AgentOptions
 from agui_client._run.ending import OnAbort as OnAbort
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next
+from agui_client._run.observers import CallEnd as CallEnd
 from agui_client._run.observers import RunEnd as RunEnd
 from agui_client._run.result import Snapshot as Snapshot
 from agui_client._run.result import Timings as Timings

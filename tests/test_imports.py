@@ -289,7 +289,7 @@ def _extra_of(one: _Import) -> str:
 
 def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
     importers = (i for i in _own("agui_client") if _is_or_is_in(i.target, "agui_client.otel"))
-    assert [(i.module, i.in_function) for i in importers] == [("agui_client", True)]
+    assert {(i.module, i.in_function) for i in importers} == {("agui_client", True)}
 
 
 def _distributions(requirements: Iterable[str]) -> set[str]:

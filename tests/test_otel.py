@@ -23,6 +23,7 @@ from agui_client._run.observers import Observers
 from agui_client.otel import SpanObserver
 from agui_client.testing import ScriptedAgent, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
+from support.telemetry import use_tracer_provider
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ TURN = turn(text("Hello."))
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Use:
     """Make a tracer provider the process's own for one test; OpenTelemetry itself lets it be set only once."""
-    get_tracer = trace.get_tracer
-    return lambda provider: monkeypatch.setattr(trace, "get_tracer", partial(get_tracer, tracer_provider=provider))
+    return partial(use_tracer_provider, monkeypatch)
 
 
 @pytest.fixture
@@ -115,7 +115,8 @@ def parent_id(span: ReadableSpan) -> int | None:
 def test_a_run_has_the_names_of_agent_server_and_thread_and_its_outcome(exporter: InMemorySpanExporter) -> None:
     server = Server(usage=[TokenUsage(input_tokens=10, output_tokens=3)])
     server.agent(agent_id="support", description="Answers customers.").run_agent_sync(run_id="run-1")
-    span = ended(exporter)["invoke_agent support"]
+    spans = ended(exporter)
+    span = spans["invoke_agent support"]
     assert (span.kind, span.parent, span.status.status_code) == (SpanKind.CLIENT, None, StatusCode.UNSET)
     assert attributes(span) == {
         "gen_ai.operation.name": "invoke_agent",
@@ -126,6 +127,15 @@ def test_a_run_has_the_names_of_agent_server_and_thread_and_its_outcome(exporter
         "gen_ai.conversation.id": "thread-1",
         "server.address": "agent.example",
         "server.port": 443,
+        "agui.run.count": 1,
+        "agui.tool_execution.count": 0,
+        "agui.outcome": "success",
+        "agui.event.count": 5,
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 3,
+    }
+    assert attributes(spans["run support"]) == {
+        "gen_ai.conversation.id": "thread-1",
         "agui.run.id": "run-1",
         "agui.outcome": "success",
         "agui.event.count": 5,
@@ -140,13 +150,14 @@ def test_a_run_of_an_agent_without_a_name_in_this_process_has_a_span_of_few_word
     exporter: InMemorySpanExporter,
 ) -> None:
     ScriptedAgent(TURN, agent_id="", description="", thread_id="thread-1").run_agent_sync(run_id="run-1")
-    (span,) = exporter.get_finished_spans()
-    assert (span.name, span.kind) == ("invoke_agent", SpanKind.INTERNAL)
+    run, span = exporter.get_finished_spans()
+    assert (run.name, span.name, span.kind) == ("run", "invoke_agent", SpanKind.INTERNAL)
     assert attributes(span) == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": "agui",
         "gen_ai.conversation.id": "thread-1",
-        "agui.run.id": "run-1",
+        "agui.run.count": 1,
+        "agui.tool_execution.count": 0,
         "agui.outcome": "success",
         "agui.event.count": 5,
     }
@@ -160,19 +171,20 @@ def test_tokens_are_counted_over_all_models_and_stay_absent_where_nobody_counted
     large = TokenUsage(model="large", input_tokens=5, cached_input_tokens=2, cache_write_input_tokens=1)
     usage = [small, large, TokenUsage(model="large", reasoning_tokens=7)]
     ScriptedAgent(turn(usage=usage)).run_agent_sync()
-    (span,) = exporter.get_finished_spans()
-    assert {name: value for name, value in attributes(span).items() if ".usage." in name} == {
-        "gen_ai.usage.input_tokens": 15,
-        "gen_ai.usage.reasoning.output_tokens": 7,
-        "gen_ai.usage.cache_read.input_tokens": 2,
-        "gen_ai.usage.cache_creation.input_tokens": 1,
-    }
+    for span in exporter.get_finished_spans():
+        assert {name: value for name, value in attributes(span).items() if ".usage." in name} == {
+            "gen_ai.usage.input_tokens": 15,
+            "gen_ai.usage.reasoning.output_tokens": 7,
+            "gen_ai.usage.cache_read.input_tokens": 2,
+            "gen_ai.usage.cache_creation.input_tokens": 1,
+        }
 
 
 def test_a_run_and_a_request_end_once_and_as_they_ended_first(
     exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
 ) -> None:
     observer, run = SpanObserver(), scope()
+    observer.on_call_start(run)
     observer.on_start(run)
     observer.on_attempt_start(run, 1, URL)
     for error in (None, ConnectionError("late")):
@@ -199,7 +211,8 @@ def test_an_agent_that_is_run_inside_a_run_is_in_its_span(exporter: InMemorySpan
 
     FunctionAgent(outer).run_agent_sync("Hi")
     spans = ended(exporter)
-    assert parent_id(spans["invoke_agent inner"]) == span_id(spans["invoke_agent outer"])
+    assert parent_id(spans["invoke_agent inner"]) == span_id(spans["run outer"])
+    assert parent_id(spans["run outer"]) == span_id(spans["invoke_agent outer"])
 
 
 # --- requests
@@ -209,7 +222,7 @@ def test_a_request_has_the_address_of_its_server(exporter: InMemorySpanExporter)
     Server().agent("http://[::1]:8000/agent").run_agent_sync()
     spans = ended(exporter)
     assert (spans["POST"].kind, spans["POST"].status.status_code) == (SpanKind.CLIENT, StatusCode.UNSET)
-    assert parent_id(spans["POST"]) == span_id(spans["invoke_agent"])
+    assert parent_id(spans["POST"]) == span_id(spans["run"])
     assert attributes(spans["POST"]) == {
         "http.request.method": "POST",
         "url.full": "http://[::1]:8000/agent",
@@ -284,7 +297,7 @@ def test_two_requests_of_one_run_have_a_span_each(
     anyio.run(FunctionAgent(both).run_agent)
     requests = [span for span in exporter.get_finished_spans() if span.name == "POST"]
     assert sorted(map(span_id, requests)) == sorted(span.span_id for span in server.spans)
-    assert {parent_id(span) for span in requests} == {span_id(ended(exporter)["invoke_agent both"])}
+    assert {parent_id(span) for span in requests} == {span_id(ended(exporter)["run both"])}
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
 
@@ -347,7 +360,7 @@ def test_a_tool_that_was_denied_has_no_span(exporter: InMemorySpanExporter) -> N
 
     agent = ScriptedAgent(turn(tool_call("send")), TURN, tools=[send], approve=lambda _: Deny(SECRET))
     agent.run_agent_sync()
-    assert [span.name for span in exporter.get_finished_spans()] == ["invoke_agent scripted"] * 2
+    assert [span.name for span in exporter.get_finished_spans()] == ["run scripted"] * 2 + ["invoke_agent scripted"]
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

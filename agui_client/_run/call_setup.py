@@ -7,9 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from agui_client._run.scope import RunScope
+
 if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
+    from agui_client._protocol.warnings import WarningLog
     from agui_client._run.ending import OnAbort
     from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from agui_client.conversation import Conversation
     from agui_client.history import History
     from agui_client.messages import MessageLike
+    from agui_client.options import RunOptions
 
 
 class AgentOptions(TypedDict, total=False):
@@ -90,3 +96,26 @@ class CallSetup:
     """The seconds that the call may take; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""
+
+    def scope(
+        self, input: RunAgentInput, options: RunOptions, warnings: WarningLog, until: float, first: RunScope | None
+    ) -> RunScope:
+        """Make the scope of a run.
+
+        Args:
+            input: The input of the run.
+            options: The keywords of the call.
+            warnings: The log of the call's warnings.
+            until: The `time.perf_counter()` at which the call has taken too long.
+            first: The first run of the call; None if this is it.
+        """
+        return RunScope(
+            agent=self.agent,
+            input=input,
+            warnings=warnings,
+            observers=self.observers,
+            owner=self.owner,
+            options=options,
+            until=until,
+            first=first,
+        )

@@ -24,9 +24,8 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.ending import call_on_abort, in_time, is_left, settle, verdict, verdict_on_break
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
-from agui_client._run.result import annotate, build_result, latest_run_id, pending_calls, run_end
+from agui_client._run.result import annotate, build_result, call_end, latest_run_id, pending_calls, run_end
 from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
-from agui_client._run.scope import RunScope
 from agui_client._run.subscribers import HookCalls
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from agui_client._run.loop import RunLoop
     from agui_client._run.result import RunResult
     from agui_client._run.run_request import RunRequest
+    from agui_client._run.scope import RunScope
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
@@ -168,12 +168,14 @@ class Engine:
         """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
         async with self._stack:
             if not self.ended:
-                await self._iteration.aclose()
-                if self._is_run_over:
-                    self.is_aborted_between_runs = True
-                else:
-                    await self._leave_run()
-                self._finish(self.error)
+                try:
+                    await self._iteration.aclose()
+                    if self._is_run_over:
+                        self.is_aborted_between_runs = True
+                    else:
+                        await self._leave_run()
+                finally:
+                    self._finish(self.error)
 
     async def _leave_run(self) -> None:
         """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
@@ -221,6 +223,8 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         subscribers, listeners, observers = self.setup.subscribers, self.conversation.listeners, self.setup.observers
         try:
+            if not self.is_stopped:
+                observers.call("on_call_start", self.scope)
             for result in await self._execute_approved():
                 yield result
             while True:
@@ -287,6 +291,7 @@ class Engine:
         self.ended, self.error = True, error
         self._result = build_result(self)
         annotate(error, self._result)
+        self.setup.observers.call("on_call_end", self.scope, call_end(self))
 
     # --- one run
 
@@ -299,21 +304,14 @@ class Engine:
         reducer = conversation.reducer
         reducer.use_warnings(self.warnings)
         self.input = run_input
-        self.scope = RunScope(
-            agent=setup.agent,
-            input=run_input,
-            warnings=self.warnings,
-            observers=setup.observers,
-            owner=setup.owner,
-            options=self._options,
-            until=self.started_at + self.setup.total,
-            first=self.scopes[0] if self.scopes else None,
-        )
+        first, until = self.scopes[0] if self.scopes else None, self.started_at + setup.total
+        self.scope = setup.scope(run_input, self._options, self.warnings, until, first)
         nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         self.outcome = self.pipeline.outcome
         self.scopes.append(self.scope)
         self.outcomes.append(self.outcome)
+        self._inside = partial(setup.observers.inside, self.scope)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
         self._source = None
         self.has_come_to_end = self._is_run_over = self._is_answering = False
@@ -326,14 +324,18 @@ class Engine:
     async def _begin_run(self) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         setup, conversation, scope = self.setup, self.conversation, self.scope
-        await self._call_hooks("on_run_initialized")
+        if self._approved:
+            self.input = scope.input = with_conversation(self.input, conversation)
+        if not self.is_stopped:
+            scope.started_at = perf_counter()
+            setup.observers.call("on_start", scope)
+            await self._call_hooks("on_run_initialized")
         if self.is_stopped:
             return None
-        if setup.subscribers or self._approved:
+        if setup.subscribers:
             self.input = scope.input = with_conversation(self.input, conversation)
         if not await self._choose_messages():
             return None
-        setup.observers.call("on_start", scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
@@ -355,7 +357,7 @@ class Engine:
         is_passed = self.request is not None and self.request.is_passed and self.scope.first is None
         if history != "full" and not is_passed:
             choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
-            chosen = await self._loop.call(self._waited, choose)
+            chosen = await self._loop.call(self._inside, self._waited, choose)
             if chosen is None:
                 return False
             self.input = self.scope.input = self.input.model_copy(update={"messages": chosen})
@@ -367,7 +369,7 @@ class Engine:
         """Verify and reduce an event, and call the hooks of subscribers."""
         self.pipeline.admit(event)
         if self._hooks.concern(event):
-            change = await self._loop.call(self._hooks.deliver, event, self.pipeline.apply)
+            change = await self._loop.call(self._inside, self._hooks.deliver, event, self.pipeline.apply)
         else:
             change = self.pipeline.apply(event)
         if self.conversation.listeners or self.setup.observers.of_events:
@@ -379,12 +381,23 @@ class Engine:
         self.setup.observers.event(self.scope, event, change)
 
     async def _end_run(self, failure: Exception | None) -> None:
-        """Close everything, settle the conversation, and tell observers and subscribers.
+        """Close everything, settle the conversation, and tell subscribers and observers.
 
         Raises:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
-        setup, self._is_run_over, self.ended_at = self.setup, True, perf_counter()
+        self._is_run_over, self.ended_at = True, perf_counter()
+        try:
+            failure = await self._wind_up(failure)
+        finally:
+            self.scope.end = run_end(self, failure)
+            self.setup.observers.call("on_end", self.scope, self.scope.end)
+        if failure is not None:
+            raise failure
+
+    async def _wind_up(self, failure: Exception | None) -> Exception | None:
+        """Take the last steps of a run; return its failure, or the exception of a step that failed."""
+        setup = self.setup
         if self._source is not None:
             failure = await self._try(self._source.aclose(), failure)
         self.is_aborted = self.is_aborted and not self.outcome.is_terminal
@@ -392,15 +405,12 @@ class Engine:
         on_abort = setup.options.get("on_abort")
         if on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
             context = HookContext(self.input, self.conversation, latest_run_id(self))
-            await self._loop.call(call_on_abort, on_abort, context)
+            await self._loop.call(self._inside, call_on_abort, on_abort, context)
         settle(self, failure)
-        setup.observers.call("on_end", self.scope, run_end(self, failure))
         if failure is not None and setup.subscribers:
             annotate(failure, self.result())
             await self._try(self._call_hooks("on_run_failed", failure), failure)
-        failure = await self._try(self._call_hooks("on_run_finalized"), failure)
-        if failure is not None:
-            raise failure
+        return await self._try(self._call_hooks("on_run_finalized"), failure)
 
     async def _try(self, step: Awaitable[None], failure: Exception | None) -> Exception | None:
         """Take one of the last steps; an exception of it is the run's failure only if there is none yet."""
@@ -414,7 +424,7 @@ class Engine:
 
     async def _call_hooks(self, moment: str, *details: object) -> None:
         if self.setup.subscribers:
-            await self._loop.call(self._hooks.tell, moment, *details)
+            await self._loop.call(self._inside, self._hooks.tell, moment, *details)
 
     # --- between runs: tools and people
 
@@ -470,7 +480,7 @@ class Engine:
         self._is_waiting = True
         answers: _Answers | None = None
         try:
-            answers = await self._loop.call(self._waited, reply)
+            answers = await self._loop.call(self._inside, self._waited, reply)
         finally:
             if answers is None:
                 done = [each.message for key, each in self.executions.items() if key not in earlier and each.message]
@@ -494,7 +504,7 @@ class Engine:
                 message_id=message.id, tool_call_id=message.tool_call_id, content=message.content
             )
             if self.setup.subscribers:
-                await self._loop.call(self._hooks.deliver, event)
+                await self._loop.call(self._inside, self._hooks.deliver, event)
             self.setup.observers.event(self.scope, event, Change.MESSAGES)
             events.append(event)
         return events

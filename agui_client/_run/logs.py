@@ -1,4 +1,4 @@
-"""Logs: one record per run on `agui_client.run`, with counts and timings and no payload; events only on request."""
+"""Logs: a record of each run and of each call, with counts and timings and no payload; events only on request."""
 
 from __future__ import annotations
 
@@ -13,43 +13,69 @@ from agui_client.errors import printable
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client._run.observers import RunEnd
+    from agui_client._run.observers import CallEnd, RunEnd
     from agui_client._run.scope import RunScope
 
 _logger = logging.getLogger("agui_client.run")
+_calls = logging.getLogger("agui_client.call")
 _events = logging.getLogger("agui_client.events")
 _SECRET = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
 
 
 class RunLog(RunObserver):
-    """Logs the end of each run at INFO, also of a failed one, whose error is raised; `record.agui` has the numbers."""
+    """Logs the end of each run and call at INFO, also of a failed one, whose error is raised.
+
+    `record.agui` has the numbers: of a run its own, of a call those of all its runs.
+    """
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
         """Log the end of a run; of a failure only its class."""
         if not _logger.isEnabledFor(logging.INFO):
             return
-        ending = end.ending or type(end.error).__name__
-        fields = {
-            "thread_id": run.input.thread_id,
-            "run_id": end.run_id,
-            "ending": ending,
-            "events": end.events,
-            "attempts": len(end.attempts),
-            "warnings": end.warnings,
-            "connect_seconds": end.timings.connect,
-            "first_event_seconds": end.timings.first_event,
-            "first_text_seconds": end.timings.first_text,
-            "total_seconds": end.timings.total,
-        }
         _logger.info(
             "run %s of thread %s: %s, %d events in %.3f s",
             printable(end.run_id),
             printable(run.input.thread_id),
-            ending,
+            _ending(end),
             end.events,
             end.timings.total or 0.0,
-            extra={"agui": fields},
+            extra={"agui": _fields(run, end)},
         )
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        """Log the end of a call, and what its runs add up to."""
+        if not _calls.isEnabledFor(logging.INFO):
+            return
+        done = {"runs": end.runs, "tool_executions": len(end.tool_executions)}
+        _calls.info(
+            "call on thread %s: %s, %d runs, %d events, %d tools in %.3f s",
+            printable(run.input.thread_id),
+            _ending(end),
+            end.runs,
+            end.events,
+            len(end.tool_executions),
+            end.timings.total or 0.0,
+            extra={"agui": {**_fields(run, end), **done}},
+        )
+
+
+def _ending(end: RunEnd) -> str:
+    return end.ending or type(end.error).__name__
+
+
+def _fields(run: RunScope, end: RunEnd) -> dict[str, object]:
+    return {
+        "thread_id": run.input.thread_id,
+        "run_id": end.run_id,
+        "ending": _ending(end),
+        "events": end.events,
+        "attempts": len(end.attempts),
+        "warnings": end.warnings,
+        "connect_seconds": end.timings.connect,
+        "first_event_seconds": end.timings.first_event,
+        "first_text_seconds": end.timings.first_text,
+        "total_seconds": end.timings.total,
+    }
 
 
 class EventLog(Subscriber):

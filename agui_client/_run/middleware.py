@@ -17,7 +17,6 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
-from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.source import Source, as_source
 
 if TYPE_CHECKING:
@@ -57,12 +56,12 @@ class RunSource(Source):
             entry = partial(self._typed_for_middleware, entry)
         for function in reversed(middleware):
             entry = partial(self._around, function, entry)
-        token = CURRENT_SCOPE.set(scope)
+        leave = scope.enter()
         try:
             events = entry(scope.input)
         finally:
-            CURRENT_SCOPE.reset(token)
-        self._source = as_source(events, CURRENT_SCOPE, scope)
+            leave()
+        self._source = as_source(events, scope.enter)
         self.conforming = self._source.conforming
         self.read = self._source.read  # type: ignore[method-assign] # without a step in between
 
@@ -99,6 +98,7 @@ class RunSource(Source):
 
     async def _close(self) -> None:
         async with AsyncExitStack() as stack:
+            stack.callback(self._scope.enter())
             for request in self._scope.requests:
                 stack.push_async_callback(request.aclose)
             for events in self._opened:

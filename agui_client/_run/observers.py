@@ -7,10 +7,10 @@ observer may set context variables from a beginning to its end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
 from agui_client._run.hooks import overriding
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.client import Attempt
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _logger = logging.getLogger("agui_client")
 
@@ -42,11 +45,21 @@ class RunEnd(Record):
     usage: Sequence[TokenUsage]
     """Tokens per provider and model, as the run reported them."""
     timings: Timings
-    """Seconds since the call began."""
+    """Seconds since the run began."""
     attempts: Sequence[Attempt] = field(default=())
-    """The requests that were posted for the call so far."""
+    """The requests that were posted for the run."""
     warnings: int = 0
-    """The number of kinds of warnings so far."""
+    """The number of kinds of warnings that the run added to those of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd(RunEnd):
+    """The end of a call: its ending, error and run id are those of the last run, its numbers are about all of it."""
+
+    runs: int = 1
+    """The number of runs."""
+    tool_executions: Sequence[ToolExecution] = field(default=())
+    """The tools that were executed here, in the order they were begun."""
 
 
 class RunObserver:
@@ -57,16 +70,35 @@ class RunObserver:
     run goes on.
     Arguments are to be read only; to change a run, use middleware or a `Subscriber`.
 
-    A call with tools consists of several runs. Its methods are called in this order: for each run `on_start`, then
-    `on_attempt_start` and `on_attempt_end` for each request, `on_event` for each event, and `on_end`; between two runs
-    `on_tool_execution` for each step of a tool, and `on_event` for each result.
+    A call with tools consists of several runs. Its methods are called in this order: `on_call_start`; for each run
+    `on_start`, then `on_attempt_start` and `on_attempt_end` for each request, `on_event` for each event, and `on_end`;
+    between two runs `on_tool_execution` for each step of a tool, and `on_event` for each result; and `on_call_end`.
     """
 
+    def on_call_start(self, run: RunScope) -> None:
+        """Observe that a call begins: its first event was asked for; nothing was sent yet.
+
+        Args:
+            run: The first run of the call, which begins after the calls that were approved with it are executed.
+        """
+
     def on_start(self, run: RunScope) -> None:
-        """Observe that a run begins; nothing was sent yet.
+        """Observe that a run begins; nothing was sent yet, and no hook was called.
 
         Args:
             run: The run: its agent, its input, and the run inside which it was called. All methods get the same object.
+        """
+
+    def on_enter(self, run: RunScope) -> Callable[[], object] | None:
+        """Observe that code of the application is about to be called for a run, in the task that calls it.
+
+        That is each step of the agent's own code and of middleware, hooks, approvers, answerers and tools.
+
+        Args:
+            run: The run; between two runs, the one before.
+
+        Returns:
+            A function to call in the same task when the code is done, as to reset a context variable; None for none.
         """
 
     def on_attempt_start(self, run: RunScope, number: int, url: str) -> Mapping[str, str] | None:
@@ -118,6 +150,14 @@ class RunObserver:
             end: The outcome and the numbers of the run.
         """
 
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        """Observe the end of a call, after its last run; of several observers, the last one is called first.
+
+        Args:
+            run: The last run.
+            end: The outcome of the last run, and the numbers of the call.
+        """
+
 
 _METHODS = [name for name in vars(RunObserver) if name.startswith("on_")]
 
@@ -133,12 +173,15 @@ class Observers:
         members = [*members, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
         self._methods["on_end"].reverse()
+        self._methods["on_call_end"].reverse()
         self._failed: set[Callable[..., Any]] = set()
         self.of_events = self._methods["on_event"]
         """The `on_event` methods that were overridden."""
+        self.of_code = self._methods["on_enter"]
+        """The `on_enter` methods that were overridden."""
 
     def call(self, name: str, run: RunScope, *details: object) -> list[Any]:
-        """Call the method of a name of all observers, and return the values; `on_end` in reverse, so that they nest.
+        """Call the method of a name of all observers, and return the values; ends in reverse, so that they nest.
 
         Args:
             name: The name of the method.
@@ -153,6 +196,34 @@ class Observers:
         for added in self.call("on_attempt_start", run, number, url):
             headers.update(self._safely(_texts, added) or {})
         return headers
+
+    def enter(self, run: RunScope) -> Callable[[], None]:
+        """Call `on_enter`; return a function that calls what the observers returned."""
+        leaves = [leave for leave in self.call("on_enter", run) if leave is not None]
+
+        def leave_all() -> None:
+            """Call the functions, the last one first."""
+            for leave in reversed(leaves):
+                self._safely(leave)
+
+        return leave_all
+
+    def inside(self, run: RunScope, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
+        """Call an asynchronous function that calls code of the application, with `on_enter` around it.
+
+        Args:
+            run: The run.
+            function: The function.
+            args: Its arguments.
+        """
+        return self._entered(run, function, *args) if self.of_code else function(*args)
+
+    async def _entered(self, run: RunScope, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
+        leave = self.enter(run)
+        try:
+            return await function(*args)
+        finally:
+            leave()
 
     def event(self, run: RunScope, event: Event, change: Change) -> None:
         """Call `on_event`."""

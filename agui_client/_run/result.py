@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
@@ -11,7 +12,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from agui_client._field_docs import Record
 from agui_client._run.logs import without_secrets
-from agui_client._run.observers import RunEnd
+from agui_client._run.observers import CallEnd, RunEnd
 from agui_client._run.parsing import parse
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
 
+    from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.engine import Engine
+    from agui_client._run.scope import RunScope
     from agui_client._transport.client import Attempt
     from agui_client._transport.response import ResponseInfo
 
@@ -174,7 +177,7 @@ def build_result(engine: Engine) -> RunResult:
         state=conversation.state,
         usage=aggregate_token_usage([usage for each in engine.outcomes for usage in each.usage]),
         warnings=engine.warnings.records(),
-        timings=_timings(engine),
+        timings=_timings(engine.scopes, engine.outcomes, engine.started_at, engine.ended_at),
         response=requests[-1].response if requests else None,
         attempts=[attempt for request in requests for attempt in request.attempts],
         tool_executions=list(engine.executions.values()),
@@ -201,18 +204,41 @@ def run_end(engine: Engine, failure: Exception | None) -> RunEnd:
         engine: The call.
         failure: The exception that the run failed with; None if it did not fail.
     """
-    result, outcome = build_result(engine), engine.outcome.outcome
-    ending = "aborted" if engine.is_aborted else "nothing" if outcome is None else outcome.type
+    scope, outcome = engine.scope, engine.outcome
+    ending = "aborted" if engine.is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
     return RunEnd(
-        run_id=result.run_id,
+        run_id=latest_run_id(engine),
         ending=None if failure is not None else ending,
         error=failure,
         events=engine.pipeline.count,
-        usage=engine.outcome.usage,
-        timings=result.timings,
+        usage=outcome.usage,
+        timings=_timings([scope], [outcome], scope.started_at, engine.ended_at),
+        attempts=[attempt for request in scope.requests for attempt in request.attempts],
+        warnings=len(engine.warnings.records()) - sum(end.warnings for end in _ends(engine)),
+    )
+
+
+def call_end(engine: Engine) -> CallEnd:
+    """Sum up a call that is over for observers."""
+    result = engine.result()
+    ending = "aborted" if result.aborted else "nothing" if result.outcome is None else result.outcome.type
+    return CallEnd(
+        run_id=result.run_id,
+        ending=None if engine.error is not None else ending,
+        error=engine.error,
+        events=sum(end.events for end in _ends(engine)),
+        usage=result.usage,
+        timings=replace(result.timings, total=perf_counter() - engine.started_at),
         attempts=result.attempts,
         warnings=len(result.warnings),
+        runs=len(_ends(engine)),
+        tool_executions=result.tool_executions,
     )
+
+
+def _ends(engine: Engine) -> list[RunEnd]:
+    """Return the ends of the runs that are over."""
+    return [scope.end for scope in engine.scopes if scope.end is not None]
 
 
 def latest_run_id(engine: Engine) -> str:
@@ -255,16 +281,14 @@ def _text(engine: Engine, candidates: Sequence[Message]) -> str:
     return next((text for text in chain(streamed, restated) if text), "")
 
 
-def _timings(engine: Engine) -> Timings:
-    start = engine.started_at
-
+def _timings(scopes: Sequence[RunScope], outcomes: Sequence[Outcome], start: float, ended_at: float | None) -> Timings:
     def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
         """Return the seconds until the first moment that came."""
         return next((moment - since for moment in moments if moment is not None), None)
 
     return Timings(
-        connect=first(request.connect_seconds for scope in engine.scopes for request in scope.requests),
-        first_event=first((outcome.first_event_at for outcome in engine.outcomes), start),
-        first_text=first((outcome.first_text_at for outcome in engine.outcomes), start),
-        total=first([engine.ended_at], start),
+        connect=first(request.connect_seconds for scope in scopes for request in scope.requests),
+        first_event=first((outcome.first_event_at for outcome in outcomes), start),
+        first_text=first((outcome.first_text_at for outcome in outcomes), start),
+        total=first([ended_at], start),
     )

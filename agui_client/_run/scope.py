@@ -7,8 +7,11 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from agui_client._field_docs import Record
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.warnings import WarningLog
-    from agui_client._run.observers import Observers
+    from agui_client._run.observers import Observers, RunEnd
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
     from agui_client.options import RunOptions
@@ -64,11 +67,33 @@ class RunScope(Record):
     """The run inside which the call was made; None if there was none."""
     requests: list[HttpSource] = field(default_factory=list["HttpSource"], repr=False)
     """The requests that were posted for this run, in order."""
+    started_at: float = field(default_factory=perf_counter, repr=False)
+    """`time.perf_counter()` when the run began."""
+    end: RunEnd | None = field(default=None, repr=False)
+    """The end of the run; None while it goes on."""
 
     @property
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
         return not self.requests or any(request.may_have_started for request in self.requests)
+
+    def enter(self) -> Callable[[], object]:
+        """Make this the run that the code of the present task belongs to.
+
+        Returns:
+            A function that goes back to the run before, in the same task.
+        """
+        reset = partial(CURRENT_SCOPE.reset, CURRENT_SCOPE.set(self))
+        if not self.observers.of_code:
+            return reset
+        leave = self.observers.enter(self)
+
+        def end() -> None:
+            """Tell the observers, and go back."""
+            leave()
+            reset()
+
+        return end
 
     def attempt_start(self, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""

@@ -7,9 +7,8 @@ anything else is wrapped in an `IteratorSource`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from contextvars import ContextVar
-from typing import Any, cast
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import TypeAlias, cast
 
 import anyio.lowlevel
 from ag_ui.core import ActivitySnapshotEvent, StateSnapshotEvent
@@ -18,6 +17,9 @@ from agui_client._protocol.events import WireEvent
 from agui_client._protocol.size_limits import copied
 from agui_client._transport.waiting import Waiter
 from agui_client.errors import UsageError
+
+Enter: TypeAlias = Callable[[], Callable[[], object]]
+"""A function to call before a step of foreign code, that returns the one to call after it, in the same task."""
 
 
 class Source(ABC, AsyncIterator[WireEvent]):
@@ -76,30 +78,26 @@ class IteratorSource(Source):
 
     Args:
         events: The iterator; if it is a generator, it is closed with the source.
-        variable: A context variable to set while the iterator's code runs.
-        value: Its value.
+        enter: Called before each step of the iterator's code.
     """
 
-    def __init__(
-        self, events: AsyncIterator[WireEvent], variable: ContextVar[Any] | None = None, value: Any = None
-    ) -> None:
-        self._events = events
-        self._variable, self._value = variable, value
+    def __init__(self, events: AsyncIterator[WireEvent], enter: Enter | None = None) -> None:
+        self._events, self._enter = events, enter
         self._waiter = Waiter()
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait for the next event."""
         if self.is_interrupted:
             return None
-        # Set for one step only: between two events the task is the caller's.
-        token = None if self._variable is None else self._variable.set(self._value)
+        # For one step only: between two events the task is the caller's.
+        leave = None if self._enter is None else self._enter()
         try:
             event = await self._waiter.wait(self._events.__anext__())
         except StopAsyncIteration:
             return None
         finally:
-            if self._variable is not None and token is not None:
-                self._variable.reset(token)
+            if leave is not None:
+                leave()
         # Iterators may yield None by mistake, which is not the end.
         return None if event is None and self._has_ended() else (_detached(cast("WireEvent", event)),)
 
@@ -119,13 +117,12 @@ class IteratorSource(Source):
             await close()
 
 
-def as_source(events: AsyncIterable[WireEvent], variable: ContextVar[Any] | None = None, value: Any = None) -> Source:
+def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None) -> Source:
     """Return the result of an agent's `run` as a source.
 
     Args:
         events: A source, or anything that can be iterated asynchronously.
-        variable: A context variable to set while the code of an iterator runs.
-        value: Its value.
+        enter: Called before each step of the code of an iterator.
 
     Returns:
         The source itself, or one around the iterator.
@@ -140,7 +137,7 @@ def as_source(events: AsyncIterable[WireEvent], variable: ContextVar[Any] | None
             close()
         given = f"run() and middleware return an async iterator of events, not a {type(events).__name__}"
         raise UsageError(f"{given}; an `async def` becomes one by using `yield`")
-    return IteratorSource(aiter(events), variable, value)
+    return IteratorSource(aiter(events), enter)
 
 
 def _detached(event: WireEvent) -> WireEvent:

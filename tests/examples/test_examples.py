@@ -70,6 +70,24 @@ def test_one_shot_prints_the_answer_and_what_the_run_came_to() -> None:
     ]
 
 
+def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
+    assert printed("telemetry") == [
+        "invoke_agent guide: # seconds",
+        "    run guide: # seconds",
+        "        POST: # seconds",
+        "    execute_tool get_weather: # seconds",
+        "    run guide: # seconds",
+        "        POST: # seconds",
+        "agui.client.active_runs in {run}: 1 series",
+        "gen_ai.client.operation.duration in s: 1 series",
+        "gen_ai.client.operation.time_to_first_chunk in s: 1 series",
+        "agui.client.run.time_to_first_text in s: 1 series",
+        "gen_ai.execute_tool.duration in s: 1 series",
+        "gen_ai.client.token.usage in {token}: 2 series",
+        "gen_ai.invoke_agent.duration in s: 1 series",
+    ]
+
+
 def test_an_example_asks_the_agent_at_the_url_it_is_given() -> None:
     with serve(ScriptedAgent(turn(text("It is the Po.")))) as server:
         lines = _lines("one_shot", server.url)

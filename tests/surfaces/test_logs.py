@@ -150,6 +150,31 @@ def test_each_round_of_a_call_is_a_record(verb: Verb, caplog: pytest.LogCaptureF
 
 
 @every_verb
+def test_a_call_is_a_record_with_the_sums_of_its_rounds(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "agui_client")
+
+    @tool
+    def look() -> str:
+        """Looks."""
+        return MARK
+
+    with serve_bytes(faults.status(503, retry_after=0), sse(turn(tool_call("look"))), FRAMES) as server:
+        agent = HttpAgent(server.url, tools=[look], retry=RetryPolicy(status=1))
+        assert verb(agent, "Hi").error is None
+    (record,) = [each for each in caplog.records if each.name == "agui_client.call"]
+    of_call: dict[str, Any] = record.__dict__["agui"]
+    of_runs: list[dict[str, Any]] = [each.agui for each in runs(caplog)]
+    assert set(of_call) == {*FIELDS, "runs", "tool_executions"}
+    assert [each["attempts"] for each in of_runs] == [2, 1]
+    for field in ("events", "attempts", "warnings"):
+        assert of_call[field] == sum(each[field] for each in of_runs)
+    assert sum(each["total_seconds"] for each in of_runs) <= of_call["total_seconds"]
+    assert (of_call["runs"], of_call["tool_executions"], of_call["ending"]) == (2, 1, "success")
+    assert of_call["run_id"] == of_runs[-1]["run_id"]
+    assert MARK not in ours(caplog)
+
+
+@every_verb
 def test_every_attempt_is_counted_and_told_at_debug(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "agui_client")
     busy = faults.status(503, retry_after=0, body=MARK.encode())

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from ag_ui.core import RunAgentInput
 
-from agui_client import Change, FunctionAgent, HttpAgent, RunObserver, Timeouts, ToolExecution, UsageError, tool
+from agui_client import (
+    Approve,
+    Change,
+    FunctionAgent,
+    HookContext,
+    HttpAgent,
+    RunObserver,
+    Subscriber,
+    Timeouts,
+    ToolExecution,
+    UsageError,
+    tool,
+)
 from agui_client.testing import Reply, ScriptedAgent, faults, pause, serve_bytes, sse, text, tool_call, turn
-from agui_client.types import Attempt, RunEnd, RunScope
+from agui_client.types import Attempt, CallEnd, RunEnd, RunScope
 from support.verbs import Ending, Verb, every_result_verb, every_verb, shown
 
 if TYPE_CHECKING:
@@ -104,7 +118,7 @@ def test_every_moment_of_a_call_is_observed_in_order(verb: Verb) -> None:
     assert second.input.messages[-1].role == "tool"
     assert [(end.ending, end.error, end.events, len(end.attempts)) for end in noting.ends] == [
         ("success", None, 8, 1),
-        ("success", None, 5, 2),
+        ("success", None, 5, 1),
     ]
     assert [end.run_id for end in noting.ends] == [first.input.run_id, second.input.run_id]
     if ending.events is not None:
@@ -142,6 +156,99 @@ def test_a_replay_is_observed_as_runs_are() -> None:
     assert noting.lines[-1] == "end"
 
 
+class Calls(RunObserver):
+    """Notes what is about the whole call."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.ends: list[CallEnd] = []
+
+    def on_call_start(self, run: RunScope) -> None:
+        assert run.first is None
+        self.lines.append("call")
+
+    def on_start(self, run: RunScope) -> None:
+        self.lines.append("run")
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        self.lines.append(execution.status)
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        self.lines.append("end of run")
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        self.ends.append(end)
+        self.lines.append("end of call")
+
+
+RUN = ["run", "end of run"]
+
+
+@every_verb
+def test_a_call_begins_before_everything_of_it_and_ends_after_it(verb: Verb) -> None:
+    calls = Calls()
+    agent = ScriptedAgent(CALLING, DONE, tools=[look], observers=[calls])
+    ending = verb(agent, "Hi")
+    assert calls.lines == ["call", *RUN, "waiting", "running", "succeeded", *RUN, "end of call"]
+    (end,) = calls.ends
+    assert (end.ending, end.runs, end.events, len(end.tool_executions)) == ("success", 2, 13, 1)
+    assert ending.error is None
+
+
+def test_a_call_begins_before_the_tools_that_were_approved_with_it() -> None:
+    calls = Calls()
+
+    @tool(approval="always")
+    def pay() -> str:
+        return "paid"
+
+    agent = ScriptedAgent(turn(tool_call("pay", tool_call_id="call-1")), DONE, tools=[pay])
+    agent.run_agent_sync("Hi")
+    agent.add_observer(calls).run_agent_sync(tool_results={"call-1": Approve()})
+    assert calls.lines == ["call", "waiting", "running", "succeeded", *RUN, "end of call"]
+
+
+def test_a_call_whose_hook_fails_ends_like_its_run() -> None:
+    calls = Calls()
+
+    class Failing(Subscriber):
+        def on_run_finalized(self, context: HookContext) -> None:
+            raise ZeroDivisionError
+
+    agent = ScriptedAgent(DONE, observers=[calls])
+    agent.subscribe(Failing())
+    with pytest.raises(ZeroDivisionError):
+        agent.run_agent_sync("Hi")
+    assert [(end.ending, type(end.error)) for end in calls.ends] == [(None, ZeroDivisionError)]
+
+
+@every_verb
+def test_an_observer_may_set_a_context_variable_around_the_code_of_a_run(verb: Verb) -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="outside")
+    seen: set[tuple[str, str]] = set()
+
+    class Setting(RunObserver):
+        def on_enter(self, run: RunScope) -> Callable[[], object]:
+            return partial(variable.reset, variable.set("inside"))
+
+    class Hook(Subscriber):
+        async def on_event(self, event: Event, context: HookContext) -> None:
+            await anyio.lowlevel.checkpoint()
+            seen.add(("hook", variable.get()))
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        async for event in ScriptedAgent(DONE).run(input):
+            seen.add(("agent", variable.get()))
+            yield event
+            seen.add(("agent", variable.get()))
+
+    agent = FunctionAgent(answer, observers=[Setting()])
+    agent.subscribe(Hook())
+    assert verb(agent, "Hi").error is None
+    assert seen == {("hook", "inside"), ("agent", "inside")}
+    assert variable.get() == "outside"
+
+
 # --- observing changes nothing
 
 
@@ -165,6 +272,12 @@ class Failing(RunObserver):
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
         raise ZeroDivisionError("on_end")
+
+    def on_call_start(self, run: RunScope) -> None:
+        raise ZeroDivisionError("on_call_start")
+
+    def on_call_end(self, run: RunScope, end: CallEnd) -> None:
+        raise ZeroDivisionError("on_call_end")
 
 
 def came_to(ending: Ending, agent: AbstractAgent) -> list[Any]:

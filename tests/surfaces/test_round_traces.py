@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
-from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agui_client import ToolError, tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from support.telemetry import use_tracer_provider
 from support.verbs import Verb, every_verb
 
 SECRET = "s3cr3t"
@@ -23,7 +22,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", partial(trace.get_tracer, tracer_provider=provider))
+    use_tracer_provider(monkeypatch, provider)
     return exporter
 
 
@@ -44,7 +43,11 @@ def test_tools_and_later_rounds_are_in_the_trace_of_the_first_run(verb: Verb, sp
     script = [turn(tool_call("look", {"at": "map"}), tool_call("look", {"at": "nothing"})), turn(text("Done."))]
     assert verb(ScriptedAgent(*script, tools=[look]), "Hi").error is None
     finished = spans.get_finished_spans()
-    assert sorted(span.name for span in finished) == ["execute_tool look"] * 2 + ["invoke_agent scripted"] * 2
+    assert sorted(span.name for span in finished) == [
+        *["execute_tool look"] * 2,
+        "invoke_agent scripted",
+        *["run scripted"] * 2,
+    ]
     assert len({span.context.trace_id for span in finished if span.context}) == 1
     failed = [span for span in finished if "error.type" in attributes(span)]
     assert [attributes(span)["error.type"] for span in failed] == ["ToolError"]

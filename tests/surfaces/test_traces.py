@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
-from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -34,6 +33,7 @@ from agui_client.testing import (
     turn,
 )
 from support.bodies import URL, refused
+from support.telemetry import use_tracer_provider
 from support.verbs import RESULT_VERBS, Verb, by_verb, every_verb
 from support.waiting import LIMIT, in_thread, start_thread, until, until_sync
 from support.watching import Watcher, observed_here
@@ -68,10 +68,14 @@ class Ledger(SpanProcessor):
         return span
 
     def assert_balanced(self) -> None:
-        """Each span that began ended once."""
+        """Each span that began ended once, after those inside it and not after the one around it."""
         begun = Counter(map(span_id, self.begun))
         assert Counter(map(span_id, self.ended)) == begun
         assert set(begun.values()) == {1}
+        order = {span_id(span): place for place, span in enumerate(self.ended)}
+        for span in self.ended:
+            if span.parent is not None and span.parent.span_id in order:
+                assert order[span_id(span)] < order[span.parent.span_id]
 
 
 def span_id(span: ReadableSpan) -> int:
@@ -85,7 +89,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) ->
     """A tracer provider for one test; ending a span twice, or in another context, is logged by OpenTelemetry."""
     ledger, provider = Ledger(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(ledger)
-    monkeypatch.setattr(trace, "get_tracer", partial(trace.get_tracer, tracer_provider=provider))
+    use_tracer_provider(monkeypatch, provider)
     yield ledger
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
 
@@ -206,11 +210,14 @@ async def test_the_spans_of_a_run_that_is_left_end_once_and_say_so(leave: Leave,
     with serve_bytes(STALLING) as server:
         await leave(HttpAgent(server.url))
     ledger.assert_balanced()
-    assert ledger.names == ["POST", "invoke_agent"]
-    run, attempt = ledger.one("invoke_agent"), ledger.one("POST")
-    assert (ending(run), run.status.status_code) == (("aborted", None), StatusCode.UNSET)
+    assert ledger.names == ["POST", "run", "invoke_agent"]
+    attempt, run, call = ledger.ended
+    assert [(ending(each), each.status.status_code) for each in (run, call)] == [
+        (("aborted", None), StatusCode.UNSET)
+    ] * 2
     assert (attributes(attempt)["http.response.status_code"], ending(attempt)) == (200, (None, None))
     assert is_below(attempt, run)
+    assert is_below(run, call)
 
 
 @pytest.mark.anyio
@@ -222,7 +229,7 @@ async def test_a_run_whose_wait_was_cancelled_and_is_taken_up_again_has_failed(l
             with pytest.raises(IncompleteRunError):
                 await run.result()
     ledger.assert_balanced()
-    assert ending(ledger.one("invoke_agent")) == (None, "IncompleteRunError")
+    assert [ending(ledger.one(name)) for name in ("run", "invoke_agent")] == [(None, "IncompleteRunError")] * 2
 
 
 @pytest.mark.anyio
@@ -254,8 +261,9 @@ async def test_an_attempt_that_nobody_waits_for_any_more_was_cancelled(by_abort:
                 tasks.start_soon(stop)
                 await agent.run_agent("Hi")
     ledger.assert_balanced()
-    attempt, run = ledger.ended
+    attempt, run, call = ledger.ended
     assert (ending(attempt), ending(run)) == ((None, "cancelled"), ("aborted", None))
+    assert ending(call) == ending(run)
 
 
 FAILURES: dict[str, tuple[Reply, str, str | None]] = {
@@ -283,9 +291,9 @@ def test_the_spans_of_a_run_that_fails_say_what_kind_of_error_it_was(
             == of_run
         )
     ledger.assert_balanced()
-    attempt, run = ledger.ended
-    assert (ending(attempt), ending(run)) == ((None, of_attempt), (None, of_run))
-    assert run.status.status_code is StatusCode.ERROR
+    attempt, run, call = ledger.ended
+    assert (ending(attempt), ending(run), ending(call)) == ((None, of_attempt), (None, of_run), (None, of_run))
+    assert {each.status.status_code for each in (run, call)} == {StatusCode.ERROR}
     assert run.status.description is None
     assert SECRET not in "".join(span.to_json() for span in ledger.ended)
 
@@ -298,7 +306,7 @@ async def test_what_an_application_raises_is_the_kind_of_error_of_attempt_and_ru
     with pytest.raises(LookupError):
         await HttpAgent(URL, headers=fail).run_agent("Hi")
     ledger.assert_balanced()
-    assert [ending(span) for span in ledger.ended] == [(None, "LookupError")] * 2
+    assert [ending(span) for span in ledger.ended] == [(None, "LookupError")] * 3
     assert SECRET not in "".join(span.to_json() for span in ledger.ended)
 
 
@@ -317,16 +325,20 @@ def test_a_run_that_finished_says_how_and_what_it_cost(verb: Verb, outcome: Any,
     with serve_bytes(sse(turn(text("One two"), outcome=outcome, usage=usage))) as server:
         assert verb(HttpAgent(server.url, agent_id="guide"), "Hi", run_id="run-1").error is None
     ledger.assert_balanced()
-    run = ledger.one("invoke_agent guide")
-    assert run.kind is SpanKind.CLIENT
-    said = {name: value for name, value in attributes(run).items() if name.startswith(("agui", "gen_ai.usage"))}
-    assert said == {
-        "agui.run.id": "run-1",
+    run, call = ledger.one("run guide"), ledger.one("invoke_agent guide")
+    assert (run.kind, call.kind) == (SpanKind.INTERNAL, SpanKind.CLIENT)
+    numbers = {
         "agui.event.count": 6,
         "agui.outcome": word,
         "gen_ai.usage.input_tokens": 8,
         "gen_ai.usage.output_tokens": 2,
     }
+    of_run, of_call = [
+        {name: value for name, value in attributes(span).items() if name.startswith(("agui", "gen_ai.usage"))}
+        for span in (run, call)
+    ]
+    assert of_run == {"agui.run.id": "run-1", **numbers}
+    assert of_call == {"agui.run.count": 1, "agui.tool_execution.count": 0, **numbers}
 
 
 # --- attempts
@@ -345,7 +357,7 @@ async def test_each_attempt_is_counted_and_none_is_left_open_by_a_wait_that_is_c
         await agent.run_agent("Hi")
     assert scope.cancelled_caught
     ledger.assert_balanced()
-    *attempts, run = ledger.ended
+    *attempts, run, _ = ledger.ended
     assert [attributes(each).get("http.request.resend_count") for each in attempts] == [None, *range(1, len(attempts))]
     assert {ending(each) for each in attempts} == {(None, "ConnectError")}
     assert all(is_below(each, run) for each in attempts)
@@ -358,7 +370,7 @@ def test_the_server_is_told_the_attempt_that_reached_it(verb: Verb, ledger: Ledg
         agent = HttpAgent(server.url, headers={"traceparent": "mine"}, on_unauthorized=lambda: {"X-New": "1"})
         assert verb(agent, "Hi").error is None
     ledger.assert_balanced()
-    *attempts, run = ledger.ended
+    *attempts, run, _ = ledger.ended
     contexts = [span.get_span_context() for span in attempts]
     assert [request.headers["traceparent"].rpartition("-")[0] for request in server.requests] == [
         f"00-{context.trace_id:032x}-{context.span_id:016x}" for context in contexts if context
@@ -421,7 +433,7 @@ async def test_a_thread_that_is_told_again_is_a_run_as_any_other(ledger: Ledger)
 
 
 @every_verb
-def test_a_tool_is_below_its_run_and_what_it_does_below_the_tool(verb: Verb, ledger: Ledger) -> None:
+def test_tools_and_runs_are_below_their_call_and_what_a_tool_does_below_the_tool(verb: Verb, ledger: Ledger) -> None:
     @tool
     async def look(at: str) -> str:
         """Looks."""
@@ -437,11 +449,11 @@ def test_a_tool_is_below_its_run_and_what_it_does_below_the_tool(verb: Verb, led
     with serve_bytes(sse(calls), sse(turn(text("Done."), run_id="run-2"))) as server:
         assert verb(HttpAgent(server.url, agent_id="guide", tools=[look, listen]), SECRET).error is None
     ledger.assert_balanced()
-    first, second = [span for span in ledger.ended if span.name == "invoke_agent guide"]
+    call = ledger.one("invoke_agent guide")
     looked, listened = ledger.one("execute_tool look"), ledger.one("execute_tool listen")
-    assert is_below(looked, first)
-    assert is_below(listened, first)
-    assert is_below(second, first)
+    runs = [span for span in ledger.ended if span.name == "run guide"]
+    assert len(runs) == 2
+    assert all(is_below(span, call) for span in (*runs, looked, listened))
     assert is_below(ledger.one("query"), looked)
     assert is_below(ledger.one("record"), listened)
     assert (ending(looked), ending(listened)) == ((None, None), (None, "ValueError"))
@@ -475,7 +487,8 @@ def test_a_tool_that_is_given_up_ends_its_span_and_its_run_stays_what_it_was(ver
     assert result is not None
     assert result.aborted
     ledger.assert_balanced()
-    assert ending(ledger.one("invoke_agent scripted")) == ("success", None)
+    assert ending(ledger.one("run scripted")) == ("success", None)
+    assert ending(ledger.one("invoke_agent scripted")) == ("aborted", None)
     assert ending(ledger.one("execute_tool late")) == (None, "timeout")
     assert ending(ledger.one("execute_tool hold"))[1] == "cancelled"
 
