@@ -189,10 +189,12 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 def _can_be_written(event: BaseEvent) -> bool:
     """Return whether an event whose types are right has whole characters and nothing that JSON cannot hold."""
     for value in event.__dict__.values():
+        if value is None:
+            continue
         if isinstance(value, str):
             if not value.isascii() and not is_text(value):
                 return False
-        elif value is not None and not isinstance(value, int):
+        elif not isinstance(value, int):
             try:
                 write(event)
             except ValueError:

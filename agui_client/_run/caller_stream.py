@@ -11,23 +11,27 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from ag_ui.core import (
     Interrupt,
+    ReasoningMessageContentEvent,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
+    TextMessageContentEvent,
     TokenUsage,
+    ToolCallArgsEvent,
     ToolCallResultEvent,
     aggregate_token_usage,
 )
 from ag_ui.encoder import EventEncoder
+from pydantic_core import to_json
 
 from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
@@ -54,13 +58,24 @@ _AHEAD = 64
 
 _logger = logging.getLogger("agui_client.sse")
 _encode = EventEncoder().encode
+_ENDS = (RunFinishedEvent, RunErrorEvent)
+_DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {
+    model: [(name, field.alias or name, not field.is_required()) for name, field in model.model_fields.items()]
+    for model in (TextMessageContentEvent, ReasoningMessageContentEvent, ToolCallArgsEvent)
+}
+"""The fields of the events that make up most of a stream, with their keys in JSON, and whether they may be absent."""
 
 
 def frame_of(event: WireEvent) -> bytes:
     """Encode an event as an SSE frame (SSE-4)."""
     if isinstance(event, UnrecognizedEvent):
         return f"data: {json.dumps(event.data, ensure_ascii=False)}\n\n".encode()
-    return _encode(event).encode()
+    members, values = _DELTAS.get(type(event)), event.__dict__
+    if members is None or event.__pydantic_extra__ or len(members) != len(values):
+        return _encode(event).encode()
+    # The encoder's own way takes three times as long, and most events are deltas.
+    data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
+    return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
 
 
 async def sse_chunks(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncGenerator[bytes]:
@@ -126,12 +141,15 @@ async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
         await sender.send(frame)
 
 
-async def caller_events(run: AgentRun, *, expose_errors: bool = False) -> AsyncGenerator[Event]:
+async def caller_events(
+    run: AgentRun, *, expose_errors: bool = False, block: AbstractAsyncContextManager[object] | None = None
+) -> AsyncGenerator[Event]:
     """Iterate a call as one run of its caller, whatever number of rounds it takes.
 
     Args:
         run: The run, entered or not.
         expose_errors: Whether the caller gets the text of exceptions.
+        block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
 
     Yields:
         One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR.
@@ -140,7 +158,7 @@ async def caller_events(run: AgentRun, *, expose_errors: bool = False) -> AsyncG
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, has_started = "", "", False
     try:
-        async with nullcontext() if run.is_entered else run:
+        async with block or nullcontext(), nullcontext() if run.is_entered else run:
             thread_id, run_id = run.thread_id, run.run_id
             async for event in run:
                 if not has_started:
@@ -150,7 +168,7 @@ async def caller_events(run: AgentRun, *, expose_errors: bool = False) -> AsyncG
                         yield ToolCallResultEvent(
                             message_id=result.id, tool_call_id=result.tool_call_id, content=result.content
                         )
-                if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                if isinstance(event, _ENDS):
                     # Not the caller's end if tools have answered, and another round follows.
                     last = event
                     usage += event.usage or ()

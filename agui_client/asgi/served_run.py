@@ -50,12 +50,15 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
         "context": input.context or (),
         "forwarded_props": input.forwarded_props,
     }
-    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    is_owner = agent.thread_id == input.thread_id
+    # What was shown is the agent's to say, where it stores its conversation.
+    messages = agent.messages if is_owner else input.messages
+    calls = {call.id: call for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
     results: dict[str, Approve | Deny] = {}
     for entry in approvals.values():
         tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
         results[tool_call_id] = _decision(entry, calls.get(tool_call_id))
-    if agent.thread_id == input.thread_id:
+    if is_owner:
         known = {message.id for message in agent.messages}
         agent.add_messages(message for message in input.messages if message.id not in known)
         if input.state is not None:

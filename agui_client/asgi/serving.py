@@ -5,19 +5,26 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
+from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.served_run import served_run
 from agui_client.errors import RunInProgressError, UsageError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from agui_client._protocol.events import WireEvent
 
 DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
 _HEADERS = {
@@ -60,8 +67,10 @@ class RequestRefusedError(Exception):
         """Further headers of the response."""
 
 
-Chooser: TypeAlias = Callable[[ServedRequest, RunAgentInput], AbstractAgent | Awaitable[AbstractAgent]]
-"""A function, sync or async, that returns the agent for a request."""
+Chosen: TypeAlias = AbstractAgent | AbstractAsyncContextManager[AbstractAgent]
+"""An agent, or a block with one."""
+Chooser: TypeAlias = Callable[[ServedRequest, RunAgentInput], Chosen | Awaitable[Chosen]]
+"""A function, sync or async, that returns the agent for a request; the block of an agent lasts as long as its run."""
 
 
 class AgentApp:
@@ -129,32 +138,35 @@ class AgentApp:
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
-        is_over = False
-        async with self.open(request, input) as chunks, anyio.create_task_group() as tasks:
+        is_over, failure = False, None
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
-            with suppress(OSError):  # servers may say so that the caller has left
-                await send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
-                async for chunk in chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                is_over = True
+            try:
+                async with self.open(request, input) as events:
+                    with suppress(OSError):  # servers may say so that the caller has left
+                        body = _Body(send, self._keep_alive, tasks)
+                        await body.begin()
+                        async for event in events:
+                            await body.send(frame_of(event))
+                        await body.end()
+                        is_over = True
+            except Exception as error:  # raised outside: a task group would make a group of it
+                failure = error
             tasks.cancel_scope.cancel()
-        if is_over:
-            await send({"type": "http.response.body", "body": b""})
-        else:
+        if failure is not None:
+            raise failure
+        if not is_over:
             self.on_disconnect()
 
     @asynccontextmanager
-    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Begin a run, as a block with the chunks of its response; leaving the block ends the run.
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
+        """Begin a run, as a block with the events of its response; leaving the block ends the run.
 
         Raises:
             RequestRefusedError: The run cannot be begun.
         """
-        agent = self._agent
-        if not isinstance(agent, AbstractAgent):
-            chosen = agent(request, input)
-            agent = await chosen if inspect.isawaitable(chosen) else chosen
         async with AsyncExitStack() as stack:
+            agent = await self._choose(request, input, stack)
             try:
                 run = await stack.enter_async_context(served_run(agent, input))
             except RunInProgressError as error:
@@ -164,8 +176,19 @@ class AgentApp:
                 raise RequestRefusedError(
                     422, str(error) if self._expose_errors else "the run cannot be begun"
                 ) from error
-            chunks = run.sse(keep_alive=self._keep_alive, expose_errors=self._expose_errors)
-            yield await stack.enter_async_context(aclosing(chunks))
+            # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
+            events = caller_events(run, expose_errors=self._expose_errors, block=aclosing(stack))
+            async with aclosing(events):
+                yield events
+
+    async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
+        """Return the agent for a request; the block that it may come in is left with the stack."""
+        if isinstance(self._agent, AbstractAgent):
+            return self._agent
+        chosen = self._agent(request, input)
+        if inspect.isawaitable(chosen):
+            chosen = await chosen
+        return chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
 
     def on_disconnect(self) -> None:
         """Handle that a caller left a run before its end, and the agent was stopped."""
@@ -182,7 +205,9 @@ def agent_app(
 
     Args:
         agent: The agent; or a function, sync or async, of the `ServedRequest` and the `RunAgentInput` that returns one,
-            for agents per user or per thread. See `served_run` for which conversation it goes on with.
+            for agents per user or per thread. The function may return an async context manager that gives the agent: it
+            is left when the run is over, before the caller reads the run's last event, so that it can save the thread.
+            See `served_run` for which conversation an agent goes on with.
         keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
@@ -192,6 +217,39 @@ def agent_app(
         The app.
     """
     return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+
+
+class _Body:
+    """The response of one run: chunks as they come, and comments in silence."""
+
+    def __init__(self, send: Send, keep_alive: float, tasks: TaskGroup) -> None:
+        self._send, self._keep_alive, self._tasks = send, keep_alive, tasks
+        self._latest, self._is_open = 0.0, True
+
+    async def begin(self) -> None:
+        """Send the headers."""
+        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
+        self._latest = time.monotonic()
+        self._tasks.start_soon(self._send_comments)
+
+    async def send(self, chunk: bytes) -> None:
+        """Send a chunk."""
+        self._latest = time.monotonic()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self) -> None:
+        """End the response."""
+        self._is_open = False
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _send_comments(self) -> None:
+        """Send a comment whenever there was no chunk for a while."""
+        with suppress(OSError):  # the next chunk fails as well
+            while self._is_open:
+                silent = time.monotonic() - self._latest
+                if silent >= self._keep_alive:
+                    await self.send(KEEP_ALIVE)
+                await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -11,7 +11,6 @@ import anyio.lowlevel
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._protocol.events import WireEvent
-from agui_client._run.caller_stream import frame_of
 from agui_client.asgi.serving import AgentApp, ServedRequest
 from agui_client.function_agent import FunctionAgent
 from agui_client.testing.closing import closing
@@ -44,21 +43,21 @@ class ScriptedApp(AgentApp):
         self._script = agent
 
     @asynccontextmanager
-    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Play the script of one run, as a block with its frames."""
-        async with closing(self._frames(input)) as frames:
-            yield frames
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
+        """Play the script of one run, as a block with its events."""
+        async with closing(self._events(input)) as events:
+            yield events
 
-    async def _frames(self, input: RunAgentInput) -> AsyncIterator[bytes]:
+    async def _events(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         try:
             async with closing(self._script.run(input)) as events:
                 async for event in events:
-                    yield frame_of(event)
+                    yield event
                     # Without it, an agent and a server that never wait would not notice that the client is gone.
                     await anyio.lowlevel.checkpoint()
         except Exception as error:
             self.errors.append(error)
-            yield frame_of(RunErrorEvent(message=f"the agent raised {type(error).__name__}: {error}"))
+            yield RunErrorEvent(message=f"the agent raised {type(error).__name__}: {error}")
 
     def on_disconnect(self) -> None:
         """Count the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,6 +25,7 @@ from fastapi.responses import StreamingResponse
 from agui_client import (
     AbstractAgent,
     Approve,
+    ConversationSnapshot,
     Deny,
     FunctionAgent,
     HttpAgent,
@@ -34,9 +36,10 @@ from agui_client import (
 )
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app
 from agui_client.testing import Gate, ScriptedAgent, demo_agent, interrupt, serve, sse, text, tool_call, turn
+from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from agui_client import RunResult
 
@@ -212,6 +215,88 @@ async def test_a_function_chooses_agents_and_refuses_requests() -> None:
         with pytest.raises(HTTPStatusError) as caught:
             await HttpAgent("http://app/agents/oslo", app=app).run_agent("hello")
     assert caught.value.status_code == 401
+
+
+class Store:
+    """Conversations that outlive their agents, as a thread store keeps them."""
+
+    def __init__(self, *turns: Any, tools: Any = ()) -> None:
+        self.saved: dict[str, ConversationSnapshot] = {}
+        self.left: list[str] = []
+        self.failure: Exception | None = None
+        self._turns, self._tools = list(turns), tools
+
+    @asynccontextmanager
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AbstractAgent]:
+        agent = ScriptedAgent(*self._turns[:1], tools=self._tools, thread_id=input.thread_id)
+        del self._turns[:1]
+        if input.thread_id in self.saved:
+            agent.restore(self.saved[input.thread_id])
+        try:
+            async with anyio.create_task_group():  # a block may have tasks of its own
+                yield agent
+        finally:
+            self.left.append(input.run_id)
+        if self.failure is not None:
+            raise self.failure
+        self.saved[input.thread_id] = agent.snapshot()
+
+
+async def test_the_block_of_a_chosen_agent_is_left_before_the_caller_reads_the_end_of_the_run() -> None:
+    store = Store(turn(text("One.")), turn(text("Two.")))
+    agent = HttpAgent("http://app/", app=agent_app(store.open), thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        async with agent.stream("a") as run:
+            async for event in run:
+                assert ("t" in store.saved) == isinstance(event, RunFinishedEvent)
+        # Another client of the same thread needs to send no more than the new message.
+        await HttpAgent("http://app/", app=agent_app(store.open), thread_id="t").run_agent("b")
+    assert [each.content for each in store.saved["t"].messages] == ["a", "One.", "b", "Two."]
+
+
+async def test_a_block_that_cannot_be_left_fails_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(turn(text("One.")))
+    store.failure = LookupError("no disk")
+    with caplog.at_level(logging.ERROR), pytest.raises(RunFailedError) as caught, anyio.fail_after(_SECONDS):
+        await HttpAgent("http://app/", app=agent_app(store.open)).run_agent("a")
+    assert (caught.value.code, "no disk" in caplog.text) == ("agent_failed", True)
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "One."
+
+
+async def test_the_block_of_a_chosen_agent_is_left_when_the_caller_leaves() -> None:
+    store = Store(turn(text("One."), Gate()))
+    with anyio.fail_after(_SECONDS):
+        async with HttpAgent("http://app/", app=agent_app(store.open)).stream("a", run_id="r") as run:
+            assert await anext(run.text_stream) == "One."
+        await until(lambda: store.left == ["r"])
+
+
+async def test_an_approval_is_about_the_call_in_the_thread_store_whatever_messages_the_caller_sends() -> None:
+    paid.clear()
+    store = Store(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    app = agent_app(store.open)
+    caller = HttpAgent("http://app/", app=app, thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        [question] = (await caller.run_agent("Pay.")).interrupts
+        elsewhere = HttpAgent("http://app/", app=app, thread_id="t")
+        elsewhere.restore(ConversationSnapshot(thread_id="t", pending_interrupts=[question]))
+        assert (await elsewhere.run_agent(resume={question.id: Approve()})).text == "Done."
+    assert paid == [3]
+    assert [each.role for each in store.saved["t"].messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_the_caller_answers_its_own_tools_in_a_stored_thread() -> None:
+    store = Store(turn(tool_call("locate", {})), turn(text("Done.")))
+    locate = Tool(name="locate", description="Where the user is.", parameters={"type": "object", "properties": {}})
+    caller = HttpAgent("http://app/", app=agent_app(store.open), thread_id="t", tools=[locate])
+    with anyio.fail_after(_SECONDS):
+        [call] = (await caller.run_agent("Where am I?")).pending_tool_calls
+        result = await caller.run_agent(tool_results={call.id: "Bergen"})
+    assert (result.text, result.warnings) == ("Done.", [])
+    stored = store.saved["t"].messages
+    assert [(each.role, each.content) for each in stored if each.role == "tool"] == [("tool", "Bergen")]
+    assert [each.id for each in stored] == [each.id for each in caller.messages]
 
 
 async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,6 +20,12 @@ _RUNS = 1000
 
 _Read: TypeAlias = Callable[[], Awaitable[int]]
 _Prepare: TypeAlias = Callable[[str], AbstractAsyncContextManager[_Read]]
+
+
+def allow_many_files() -> None:
+    """Let the process have as many sockets as the system allows."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 class _Crowd:

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import concurrency, imports, memory, stages, state, streams, surfaces
+from benchmarks import concurrency, imports, memory, serving, stages, state, streams, surfaces
 from benchmarks.measure import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
@@ -35,6 +35,8 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "rx": surfaces.observing,
     "memory": memory.passing_events,
     "concurrency": concurrency.many_runs,
+    "serving": serving.served_events,
+    "served": serving.many_served_runs,
     "import": imports.importing,
 }
 
