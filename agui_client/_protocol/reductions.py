@@ -208,31 +208,36 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
     for message_id in thread.rewritten:
         incoming.pop(message_id, None)
-    messages, results = _reconciled(thread, incoming)
-    thread.reset(messages)
+    _drop_what_is_missing(thread, incoming)
+    new: list[core.Message] = []
+    for message_id, message in incoming.items():
+        if (slot := thread.slots.get(message_id)) is None:
+            new.append(message)
+        else:
+            thread.replace(slot, message)
+    results = [each for each in new if each.role == "tool" and each.tool_call_id in thread.calls]
+    placed = {each.id for each in results}
+    thread.extend(each for each in new if each.id not in placed)
+    # Behind their calls, which were there before.
     thread.insert_results(results)
     return MESSAGES
 
 
-def _reconciled(thread: Thread, incoming: dict[str, core.Message]) -> tuple[list[core.Message], list[core.ToolMessage]]:
-    """Return the stored messages, restated or kept in their places, then the new ones, and new results of stored calls.
+def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> None:
+    """Remove the messages that a snapshot lacks.
 
     Activity and reasoning messages may be the client's alone, so they stay unless the snapshot has some of that role:
-    then it has all of them (STATE-6, STATE-7). `incoming` is used up.
+    then it has all of them (STATE-6, STATE-7). They are not even looked at, as there may be thousands.
     """
     declared = {message.role for message in incoming.values()}
-    kept_roles = {"activity", "reasoning"} - declared
-    kept_ids = thread.kept | thread.unsent | thread.rewritten
-    merged = [
-        incoming.pop(old.id, old)
-        for old in thread.messages()
-        if old.id in incoming or old.role in kept_roles or old.id in kept_ids
-    ]
-    called = {call.id for each in merged if each.role == "assistant" for call in each.tool_calls or ()}
-    results = [each for each in incoming.values() if each.role == "tool" and each.tool_call_id in called]
-    for result in results:
-        del incoming[result.id]
-    return [*merged, *incoming.values()], results
+    for role, slots in thread.by_role.items():
+        if role in ("activity", "reasoning") and role not in declared:
+            continue
+        for slot in list(slots):
+            message_id = slot.message.id
+            is_restated = message_id in incoming and thread.slots[message_id] is slot
+            if not (is_restated or message_id in thread.kept or message_id in thread.unsent):
+                thread.remove(slot)
 
 
 def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:

@@ -7,6 +7,7 @@ others, it costs a pass over all of them. Models are never changed, only succeed
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
@@ -47,6 +48,7 @@ def adopt(message: Message, event: Any) -> Message:
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+SlotT = TypeVar("SlotT")
 
 
 _LONG = 10_000
@@ -116,13 +118,15 @@ class CallSlot:
 class MessageSlot:
     """One message, with its place in the thread."""
 
-    __slots__ = ("calls", "changes", "document", "index", "last_result", "message", "next", "parts", "text")
+    __slots__ = ("calls", "changes", "document", "index", "last_result", "message", "next", "parts", "previous", "text")
 
     def __init__(self, message: Message, index: int) -> None:
         self.index = index
         """The position in the thread's list of models."""
         self.next: MessageSlot | None = None
         """The slot of the message behind this one."""
+        self.previous: MessageSlot | None = None
+        """The slot of the message before this one; None if the message was removed."""
         self.last_result: MessageSlot | None = None
         """The last known slot of the tool results behind this message; None before anybody looked for them."""
         self.message = message
@@ -180,6 +184,36 @@ def merge_metadata(changes: dict[str, Any], current: dict[str, Any] | None, meta
     pending.update(metadata)
 
 
+class Namesakes(dict[str, SlotT]):
+    """Slots by their ids. Of several with one id the first is found, and after its removal the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._later: dict[str, OrderedDict[SlotT, None]] = {}
+
+    def add(self, item_id: str, slot: SlotT) -> None:
+        """Add a slot."""
+        if item_id not in self:
+            self[item_id] = slot
+        else:
+            self._later.setdefault(item_id, OrderedDict())[slot] = None
+
+    def remove(self, item_id: str, slot: SlotT) -> None:
+        """Remove a slot."""
+        later = self._later.get(item_id)
+        if self[item_id] is not slot:
+            self._later[item_id].pop(slot)
+        elif later:
+            self[item_id], _ = later.popitem(last=False)
+        else:
+            del self[item_id]
+
+    def clear(self) -> None:
+        """Remove all."""
+        super().clear()
+        self._later.clear()
+
+
 class Thread:
     """Messages and state under construction. Of two messages or calls with one id, the first one is found."""
 
@@ -187,47 +221,46 @@ class Thread:
         self.document = Document(state)
         """The state."""
         self.log = log
-        self.slots: dict[str, MessageSlot] = {}
+        self.slots = Namesakes[MessageSlot]()
         """The messages by their ids."""
-        self.calls: dict[str, CallSlot] = {}
+        self.calls = Namesakes[CallSlot]()
         """The tool calls by theirs."""
-        self.results: dict[str, MessageSlot] = {}
-        """The first result of each call, by the call's id."""
+        self.results = Namesakes[MessageSlot]()
+        """The results of calls, by the calls' ids."""
+        self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
+        """The messages of each role."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
         self.unsent: set[str] = set()
-        """The ids of the messages that the present run left out, which its snapshots do not drop either."""
+        """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()
         """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
-        # Each slot knows the next one; the first comes behind this, which is no message of the thread.
+        # Each slot knows its neighbours; the first comes behind this, which is no message of the thread.
         self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1)
         self.reset(messages)
 
     def reset(self, messages: Iterable[Message]) -> None:
         """Store these messages instead of the present ones."""
-        # The models; in the order of the thread unless one was put between others since the last look.
-        self._view, self._is_in_order = list(messages), True
-        for collection in (self.slots, self.calls, self.results, self.dirty):
+        # The models; in the order of the thread unless one was put between others or removed since the last look.
+        self._view, self._is_in_order = list[Message](), True
+        for collection in (self.slots, self.calls, self.results, self.by_role, self.dirty):
             collection.clear()
         self._last = self._head
         self._last.next = None
-        # As `append` does, without a call for each of thousands of messages.
-        for index, message in enumerate(self._view):
-            self._last.next = self._last = slot = MessageSlot(message, index)
-            self.slots.setdefault(message.id, slot)
-            if message.role == "tool":
-                self.results.setdefault(message.tool_call_id, slot)
-            for call in slot.calls:
-                self.calls.setdefault(call.call.id, call)
+        self.extend(messages)
 
-    def note_sent(self, messages: Iterable[Message]) -> None:
-        """Note which messages a run leaves out, or sends other than they are stored."""
-        stored, sent = ({each.id: each for each in every} for every in (self.messages(), messages))
-        self.unsent = {each.id for each in stored.values() if each.id not in sent and each.role != "activity"}
-        # Most are the stored objects themselves, which cost nothing to compare.
-        self.rewritten = {key for key, each in sent.items() if each is not (known := stored.get(key)) and each != known}
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Put messages at the end."""
+        # As `append` does, without a call for each of thousands of messages.
+        view, last = self._view, self._last
+        for message in messages:
+            slot = MessageSlot(message, len(view))
+            view.append(message)
+            slot.previous, last.next, last = last, slot, slot
+            self._register(slot)
+        self._last = last
 
     def append(self, message: Message) -> MessageSlot:
         """Put a message at the end."""
@@ -237,35 +270,62 @@ class Thread:
         """Put a message behind another one."""
         slot = MessageSlot(message, len(self._view))
         self._view.append(message)
-        slot.next, place.next = place.next, slot
+        slot.previous, slot.next, place.next = place, place.next, slot
         if slot.next is None:
             self._last = slot
         else:
+            slot.next.previous = slot
             self._is_in_order = False
-        self.slots.setdefault(message.id, slot)
-        if message.role == "tool":
-            self.results.setdefault(message.tool_call_id, slot)
-        for call in slot.calls:
-            self.calls.setdefault(call.call.id, call)
+        self._register(slot)
         return slot
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id."""
-        had_calls, following = bool(slot.calls), slot.next
-        self.dirty.discard(slot)
+        self._unregister(slot)
+        neighbours = slot.previous, slot.next
         MessageSlot.__init__(slot, message, slot.index)
-        slot.next = following
+        slot.previous, slot.next = neighbours
         self._view[slot.index] = message
-        if had_calls:  # Another message may have a call of the same id, which is found from now on.
-            self.calls = {call.call.id: call for each in reversed([*self._walk()]) for call in reversed(each.calls)}
+        self._register(slot)
+
+    def remove(self, slot: MessageSlot) -> None:
+        """Remove a message."""
+        previous, following = slot.previous, slot.next
+        assert previous is not None
+        previous.next, slot.previous = following, None
+        if following is None:
+            self._last = previous
+        else:
+            following.previous = previous
+        self._is_in_order = False
+        self._unregister(slot)
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
         """Give a message another id."""
-        del self.slots[slot.message.id]
+        self.slots.remove(slot.message.id, slot)
         slot.changes["id"] = message_id
         self.dirty.add(slot)
-        self.slots[message_id] = slot
+        self.slots.add(message_id, slot)
         self.message(slot)
+
+    def _register(self, slot: MessageSlot) -> None:
+        message = slot.message
+        self.slots.add(message.id, slot)
+        self.by_role[message.role][slot] = None
+        if message.role == "tool":
+            self.results.add(message.tool_call_id, slot)
+        for call in slot.calls:
+            self.calls.add(call.call.id, call)
+
+    def _unregister(self, slot: MessageSlot) -> None:
+        message = slot.message
+        self.slots.remove(message.id, slot)
+        del self.by_role[message.role][slot]
+        if message.role == "tool":
+            self.results.remove(message.tool_call_id, slot)
+        for call in slot.calls:
+            self.calls.remove(call.call.id, call)
+        self.dirty.discard(slot)
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._head.next
@@ -273,11 +333,19 @@ class Thread:
             yield slot
             slot = slot.next
 
+    def note_sent(self, messages: Iterable[Message]) -> None:
+        """Note which messages a run leaves out, or sends other than they are stored."""
+        stored, sent = ({each.id: each for each in every} for every in (self.messages(), messages))
+        # Most are the stored objects themselves, which cost nothing to compare.
+        self.rewritten = {key for key, each in sent.items() if each is not (known := stored.get(key)) and each != known}
+        left_out = {each.id for each in stored.values() if each.id not in sent and each.role != "activity"}
+        self.unsent = left_out | self.rewritten
+
     def add_call(self, slot: MessageSlot, call: ToolCall) -> None:
         """Give an assistant message one more tool call."""
         new = CallSlot(call, slot)
         slot.calls.append(new)
-        self.calls[call.id] = new
+        self.calls.add(call.id, new)
         self.dirty.add(slot)
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:
@@ -285,7 +353,8 @@ class Thread:
         call = self.calls.get(tool_call_id)
         if call is None:
             return self._last
-        place = call.owner.last_result or call.owner
+        last = call.owner.last_result
+        place = call.owner if last is None or last.previous is None else last
         while place.next is not None and place.next.message.role == "tool":
             place = place.next
         call.owner.last_result = place

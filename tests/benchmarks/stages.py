@@ -84,6 +84,7 @@ def growth(repeat: int) -> list[Row]:
         ("tool rounds", _tool_rounds),
         ("a list state that grows", _growing_state),
         ("chunk lanes", _chunk_lanes),
+        ("snapshots between activities", _snapshots_between_activities),
     ]
     gc.collect()
     gc.disable()
@@ -189,6 +190,14 @@ def _chunk_lanes(size: int) -> list[str]:
         for index in range(size)
     ]
     return [_STARTED, *chunks]
+
+
+def _snapshots_between_activities(size: int) -> list[str]:
+    snapshot = _frame("MESSAGES_SNAPSHOT", messages=[{"id": "u", "role": "user", "content": "Hello"}])
+    activities = [
+        _frame("ACTIVITY_SNAPSHOT", messageId=f"a{index}", activityType="MAP", content={}) for index in range(size)
+    ]
+    return [_STARTED, *(frame for each in activities for frame in (each, snapshot))]
 
 
 def _patched(size: int) -> Work:

@@ -14,17 +14,24 @@ from support.reduction import (
     activity_delta,
     args,
     call,
+    calls_of,
     content,
     encrypted,
     event,
     reduced,
+    result,
     search,
     snapshot,
     start,
     state_delta,
+    thought,
     warned,
     wire,
 )
+
+
+def _said(message_id: str) -> AssistantMessage:
+    return AssistantMessage(id=message_id, content="Said")
 
 
 class TestState:
@@ -145,6 +152,40 @@ class TestMessagesSnapshot:
         ]
 
     @pytest.mark.requirement("STATE-5")
+    def test_of_messages_with_one_id_the_first_is_restated_and_the_others_are_dropped(self) -> None:
+        reducer = Reducer([UserMessage(id="x", content="1"), UserMessage(id="y", content=""), *[_said("x")] * 2])
+        reducer.feed(snapshot(UserMessage(id="x", content="2")))
+        assert reducer.messages == [UserMessage(id="x", content="2")]
+        reducer.feed(content("x", "!"))
+        assert reducer.text_of("x") == "2!"
+
+    def test_after_a_message_is_dropped_the_next_with_its_id_or_call_is_found(self) -> None:
+        twin = ReasoningMessage(id="x", content="Hm")
+        calls = [AssistantMessage(id=each, tool_calls=[search("c1", "{}")]) for each in ("a", "b")]
+        reducer = Reducer([_said("x"), twin, *calls])
+        reducer.feed(snapshot(calls[1]))
+        assert reducer.messages == [twin, calls[1]]
+        reducer.feed(content("x", "."))
+        reducer.feed(args("c1", "1"))
+        assert reducer.text_of("x") == "Hm."
+        assert reducer.tool_call("c1") == search("c1", "{}1")
+
+    def test_a_result_stands_behind_its_call_after_the_last_result_was_dropped(self) -> None:
+        made = AssistantMessage(id="a", tool_calls=[search("c1"), search("c2")])
+        reducer = reduced(result("r1", "c1"), result("r2", "c2"), messages=(made, _said("z")))
+        reducer.feed(snapshot(made, _said("z")))
+        reducer.feed(result("r3", "c1"))
+        assert [message.id for message in reducer.messages] == ["a", "r3", "z"]
+
+    @pytest.mark.parametrize("kind", ["activity", "reasoning"])
+    def test_a_snapshot_costs_the_same_however_many_messages_it_is_silent_about(self, kind: str) -> None:
+        def steps(size: int) -> int:
+            begin = activity("a", {}) if kind == "activity" else thought("START", "a", role="reasoning")
+            reducer = reduced(*(begin.model_copy(update={"message_id": str(index)}) for index in range(size)))
+            return calls_of(lambda: reducer.feed(snapshot(UserMessage(id="u", content="Hi"))))
+
+        assert steps(2000) == steps(20)
+
     def test_a_message_restated_while_it_is_open_goes_on_from_the_restated_text(self) -> None:
         restated = AssistantMessage(id="m1", content="AB", tool_calls=[search("c1", "{")])
         reducer = reduced(start("m1"), content("m1", "A"), snapshot(restated), content("m1", "C"), args("c1", "}"))

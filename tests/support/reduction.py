@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from ag_ui.core import Event, FunctionCall, Message, ToolCall
@@ -80,6 +83,22 @@ def reduced(*events: Event, messages: tuple[Message, ...] = (), state: Any = Non
     for each in events:
         reducer.feed(each)
     return reducer
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """The number of calls that a piece of work makes of functions in Python: the same under any load."""
+    calls = 0
+
+    def count(frame: FrameType, what: str, detail: object) -> None:
+        nonlocal calls
+        calls += what == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def wire(reducer: Reducer) -> list[Wire]:
