@@ -369,22 +369,26 @@ class AbstractAgent(ABC):
 
     # --- middleware, subscribers, observers, tools
 
-    def use(self, *middleware: Middleware) -> Self:
-        """Put functions around every run, inside those that are there already.
+    def use(self, *added: Middleware | RunObserver) -> Self:
+        """Put functions around every run, inside those that are there already, or let observers watch all runs.
 
         Args:
-            middleware: `async def function(input, next)` that yields events, usually those of `next(input)`.
+            added: `async def function(input, next)` that yields events, usually those of `next(input)`; or an observer,
+                such as `record("run.jsonl")`.
 
         Returns:
             The agent itself.
 
         Raises:
-            UsageError: One of them is not a function.
+            UsageError: One of them is neither.
         """
-        for function in middleware:
-            if not callable(function):
-                raise UsageError(f"middleware is a function (input, next), not {function!r}")
-        self._middleware += middleware
+        for each in added:
+            if isinstance(each, RunObserver):
+                self.add_observer(each)
+            elif callable(each):
+                self._middleware.append(each)
+            else:
+                raise UsageError(f"middleware is a function (input, next), not {each!r}")
         return self
 
     def subscribe(self, subscriber: Subscriber) -> Subscription:

@@ -39,6 +39,7 @@ _NAMESPACES = (
     "agui_client.asgi",
     "agui_client.mcp",
     "agui_client.notebook",
+    "agui_client.recording",
     "agui_client.terminal",
     "agui_client.testing",
 )
@@ -56,7 +57,7 @@ _ROOMS = (
     ("asgi.in_process",),
     ("_run",),
     ("agent",),
-    ("http_agent", "function_agent", "asgi", "langgraph", "llm", "mcp", "otel", "notebook", "_widgets"),
+    ("http_agent", "function_agent", "asgi", "langgraph", "llm", "mcp", "otel", "notebook", "recording", "_widgets"),
     ("types",),
     ("agui_client",),
     ("testing",),

@@ -168,8 +168,8 @@ def _read_by(read: Callable[[Any], Any], schema: CoreSchema | None = None) -> Co
 def _reader(structure: schema.Record) -> Callable[[Any], Any]:
     model = structure.model
     required = [slot.name for slot in structure.slots.values() if slot.required]
-    # A second time the first, since the getter of one item returns no tuple.
-    get_required = itemgetter(*required, required[0])
+    # A second time the first, since the getter of one item returns no tuple; and there is none of no items.
+    get_required = itemgetter(*required, required[0]) if required else tuple
 
     def read(value: Any) -> Any:
         """Return the members of a model of this class and no other, if all that is required is there."""

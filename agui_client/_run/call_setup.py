@@ -117,5 +117,6 @@ class CallSetup:
             owner=self.owner,
             options=options,
             until=until,
+            is_replay=self.is_replay,
             first=first,
         )

@@ -24,6 +24,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.ending import call_on_abort, in_time, is_left, settle, verdict, verdict_on_break
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
+from agui_client._run.observed_source import observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, pending_calls, run_end
 from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
 from agui_client._run.subscribers import HookCalls
@@ -336,11 +337,14 @@ class Engine:
             self.input = scope.input = with_conversation(self.input, conversation)
         if not await self._choose_messages():
             return None
+        agent_run = setup.run
+        if setup.observers.has_wire:
+            agent_run = observed_run(agent_run, scope, is_innermost=bool(setup.middleware))
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
             peer, is_copied = setup.max_protocol_version, setup.agent.url is None
-            return setup.run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
+            return agent_run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
 
         source = self._loop.source(lambda: RunSource(run, setup.middleware, self.pipeline.compat, scope))
         self._source = source

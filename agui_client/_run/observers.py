@@ -16,8 +16,9 @@ from agui_client._field_docs import Record
 from agui_client._run.hooks import overriding
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, TokenUsage
+    from ag_ui.core import Event, RunAgentInput, TokenUsage
 
+    from agui_client._protocol.events import WireEvent
     from agui_client._protocol.reduce import Change
     from agui_client._run.result import Timings
     from agui_client._run.scope import RunScope
@@ -71,8 +72,9 @@ class RunObserver:
     Arguments are to be read only; to change a run, use middleware or a `Subscriber`.
 
     A call with tools consists of several runs. Its methods are called in this order: `on_call_start`; for each run
-    `on_start`, then `on_attempt_start` and `on_attempt_end` for each request, `on_event` for each event, and `on_end`;
-    between two runs `on_tool_execution` for each step of a tool, and `on_event` for each result; and `on_call_end`.
+    `on_start`, `on_request`, then `on_attempt_start` and `on_attempt_end` for each attempt to post it, `on_wire_event`
+    and `on_event` for each event, `on_request_end`, and `on_end`; between two runs `on_tool_execution` for each step of
+    a tool, and `on_event` for each result; and `on_call_end`. Middleware may send a run any number of times.
     """
 
     def on_call_start(self, run: RunScope) -> None:
@@ -99,6 +101,34 @@ class RunObserver:
 
         Returns:
             A function to call in the same task when the code is done, as to reset a context variable; None for none.
+        """
+
+    def on_request(self, run: RunScope, number: int, input: RunAgentInput) -> None:
+        """Observe that the agent's `run` or `connect` is called.
+
+        Args:
+            run: The run.
+            number: The number of the request in its run, from 1; only middleware makes several.
+            input: The input as the agent gets it, middleware's changes included.
+        """
+
+    def on_wire_event(self, run: RunScope, number: int, event: WireEvent) -> None:
+        """Observe an event as the agent sent it, before it is translated, seen by middleware and validated.
+
+        Args:
+            run: The run.
+            number: The number of the request that the event answers.
+            event: The event; an `UnrecognizedEvent` where the official classes do not hold all of it.
+        """
+
+    def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
+        """Observe that the answer to a request is over.
+
+        Args:
+            run: The run.
+            number: The number of the request in its run.
+            error: The exception that the agent or the connection failed with; None if neither did.
+            is_whole: Whether the answer was read to its end, rather than left by this side.
         """
 
     def on_attempt_start(self, run: RunScope, number: int, url: str) -> Mapping[str, str] | None:
@@ -179,16 +209,19 @@ class Observers:
         """The `on_event` methods that were overridden."""
         self.of_code = self._methods["on_enter"]
         """The `on_enter` methods that were overridden."""
+        self.has_wire = any(self._methods[name] for name in ("on_request", "on_wire_event", "on_request_end"))
+        """Whether an observer watches requests and their answers before the pipeline."""
 
-    def call(self, name: str, run: RunScope, *details: object) -> list[Any]:
+    def call(self, name: str, run: RunScope, *details: object, **named: object) -> list[Any]:
         """Call the method of a name of all observers, and return the values; ends in reverse, so that they nest.
 
         Args:
             name: The name of the method.
             run: The run.
             details: The further arguments.
+            named: Those that are given by name.
         """
-        return [self._safely(method, run, *details) for method in self._methods[name]]
+        return [self._safely(method, run, *details, **named) for method in self._methods[name]]
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""
@@ -230,10 +263,10 @@ class Observers:
         for observe in self.of_events:
             self._safely(observe, run, event, change)
 
-    def _safely(self, method: Callable[..., Any], *details: object) -> Any:
+    def _safely(self, method: Callable[..., Any], *details: object, **named: object) -> Any:
         """Call a method; of its exceptions in this call only the first is logged."""
         try:
-            return method(*details)
+            return method(*details, **named)
         except Exception:
             if method not in self._failed:
                 self._failed.add(method)

@@ -61,6 +61,8 @@ class RunScope(Record):
     """The keywords that the caller gave."""
     until: float = math.inf
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
+    is_replay: bool = False
+    """Whether the thread is sent again (`connect_agent`)."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)

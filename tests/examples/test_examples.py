@@ -323,3 +323,10 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
             "['user', 'reasoning', 'assistant']",
         ],
     ]
+
+
+def test_the_recording_is_replayed_word_for_word() -> None:
+    lines = printed("recording")
+    first, second = lines.index("--- the same again, from the recording"), lines.index("--- what was recorded")
+    assert lines[:first] == lines[first + 1 : second] != []
+    assert re.fullmatch(r"\d+ events from RUN_STARTED to RUN_FINISHED: success", lines[-1])

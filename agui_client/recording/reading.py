@@ -1,0 +1,167 @@
+"""Recordings as objects: the lines of a file, and what was asked and answered in it, request by request."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+
+from agui_client._protocol.schema import is_object
+from agui_client.errors import UsageError
+from agui_client.recording.format import (
+    FORMAT,
+    KINDS,
+    LINE,
+    EndLine,
+    EventLine,
+    HeaderLine,
+    Line,
+    OutcomeLine,
+    RequestLine,
+    ResponseLine,
+    ToolLine,
+)
+
+
+class RecordingError(UsageError):
+    """A file is no recording that can be read."""
+
+
+@dataclass
+class Exchange:
+    """One request, and everything that belongs to it."""
+
+    request: RequestLine
+    """The request."""
+    responses: list[ResponseLine] = field(default_factory=list[ResponseLine])
+    """The answers to the attempts to post it; empty for agents in the recording's process."""
+    events: list[EventLine] = field(default_factory=list[EventLine])
+    """The events of the answer, as the agent sent them."""
+    end: EndLine | None = None
+    """The end of the answer; None if the program was stopped before."""
+    tools: list[ToolLine] = field(default_factory=list[ToolLine])
+    """The tools that were executed after it, step by step."""
+    outcome: OutcomeLine | None = None
+    """The client's verdict on the run."""
+
+    @property
+    def input(self) -> RunAgentInput:
+        """The input that the agent got."""
+        return RunAgentInput.model_validate(self.request.input, by_alias=True, by_name=False)
+
+
+@dataclass
+class Recording:
+    """A recording that was read.
+
+    Raises nothing for a file that ends in the middle of a line, or in the middle of a run: what is there counts.
+    """
+
+    path: Path
+    """The file."""
+    lines: Sequence[Line]
+    """All lines, in order."""
+    headers: list[HeaderLine] = field(default_factory=list[HeaderLine])
+    """The beginnings of its sessions."""
+    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    """The requests with their answers, in the order in which they were made."""
+    early_tools: list[ToolLine] = field(default_factory=list[ToolLine])
+    """The tools that were executed before the first request of their call, because it approved them."""
+    is_cut: bool = False
+    """Whether the file ends in the middle of a line."""
+
+    def __post_init__(self) -> None:
+        found: dict[str, Exchange] = {}
+        for line in self.lines:
+            match line:
+                case HeaderLine():
+                    self.headers.append(line)
+                case RequestLine():
+                    found[line.request] = Exchange(line)
+                case _ if (exchange := found.get(line.request or "")) is not None:
+                    _add(exchange, line)
+                case ToolLine():
+                    self.early_tools.append(line)
+                case _:
+                    pass
+        self.exchanges.extend(found.values())
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Recording:
+        """Read a file; one whose name ends in .gz is unpacked.
+
+        Raises:
+            RecordingError: It cannot be read, is no recording, or is of a newer format.
+        """
+        path = Path(path)
+        try:
+            content = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
+        except (OSError, EOFError, zlib.error) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
+        lines, is_cut = _lines(path, content.split(b"\n"))
+        if not any(isinstance(line, HeaderLine) for line in lines):
+            raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
+        return cls(path, lines, is_cut=is_cut)
+
+
+def _unpacked(path: Path) -> bytes:
+    with gzip.open(path) as file:
+        return file.read()
+
+
+def _add(exchange: Exchange, line: Line) -> None:
+    match line:
+        case EventLine():
+            exchange.events.append(line)
+        case ResponseLine():
+            exchange.responses.append(line)
+        case EndLine():
+            exchange.end = line
+        case ToolLine():
+            exchange.tools.append(line)
+        case OutcomeLine():
+            exchange.outcome = line
+        case _:
+            pass
+
+
+def _lines(path: Path, texts: Iterable[bytes]) -> tuple[list[Line], bool]:
+    """Read lines; a broken one counts for cut off if it is the last of the file or of a session."""
+    lines: list[Line] = []
+    broken: tuple[int, str] | None = None
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            continue
+        line = _line(text)
+        if broken is not None and not isinstance(line, HeaderLine):
+            raise RecordingError(f"{path}, line {broken[0]}: {broken[1]}")
+        broken = (number, line) if isinstance(line, str) else None
+        if isinstance(line, HeaderLine) and line.format > FORMAT:
+            newer = f"{path} is a recording of format {line.format}, and this version reads format {FORMAT}"
+            raise RecordingError(f"{newer}; upgrade agui_client")
+        if line is not None and not isinstance(line, str):
+            lines.append(line)
+    return lines, broken is not None
+
+
+def _line(text: bytes) -> Line | str | None:
+    """Return a line; None for one of a kind that is not known here, and the reason why it cannot be read."""
+    try:
+        return LINE.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return "it is not JSON"
+    if is_object(data) and isinstance(data.get("kind"), str) and data["kind"] not in KINDS:
+        return None
+    return f"it is no line of a recording: {first['msg']} at /{'/'.join(map(str, first['loc']))}"

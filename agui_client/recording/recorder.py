@@ -1,0 +1,326 @@
+"""The observer that writes a recording: each line as it happens, so that a program that dies leaves what it had."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from io import FileIO
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from ag_ui.core import PROTOCOL_VERSION
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.plain_json import members_as_json, write
+from agui_client._protocol.request import request_body
+from agui_client._run.observers import RunObserver
+from agui_client._run.scope import RunScope
+from agui_client._tools.context import MOST_REPORTS
+from agui_client.errors import UsageError
+from agui_client.recording.failures import error_record
+from agui_client.recording.format import (
+    AgentRecord,
+    EndLine,
+    HeaderLine,
+    OutcomeLine,
+    RequestLine,
+    ResponseLine,
+    ToolLine,
+    WarningRecord,
+)
+from agui_client.recording.redaction import Redact, may_hold_secrets, redacted
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._run.observers import RunEnd
+    from agui_client._tools.context import ToolExecution
+    from agui_client._transport.client import Attempt
+    from agui_client._transport.response import ResponseInfo
+
+_SHOWN_HEADERS = ("content-type", "content-encoding", "date", "retry-after", "server", "via", "x-request-id")
+
+
+class Recorder(RunObserver):
+    """Appends the runs that it observes to a file; `record()` makes one.
+
+    One recorder may observe any number of agents and calls at once. It writes a header with its first line.
+
+    Args:
+        path: The file; it is made if it does not exist, and gets a further session if it does.
+        redact: See `record`.
+
+    Raises:
+        UsageError: The name of the file ends in .gz.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], redact: Redact | None = None) -> None:
+        self.path = Path(path)
+        """The file."""
+        if self.path.suffix == ".gz":
+            raise UsageError("a recording is written as plain text; it can be read when it was packed with gzip later")
+        self._redact = redact
+        self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
+        self._latest: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
+        self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
+        self._reports: dict[tuple[str, str], int] = {}
+        self._lock = threading.RLock()
+        self._numbers = count(1)
+        self._process: int | None = None
+        self._file: FileIO | None = None
+
+    def on_request(self, run: RunScope, number: int, input: RunAgentInput) -> None:
+        """Write the request."""
+        call = self._call(run)
+        parent = None if run.parent is None else self._calls.get(run.parent.first or run.parent)
+        info = run.agent
+        key = self.begin_request(
+            call,
+            input,
+            agent=AgentRecord(agent_id=info.agent_id, name=info.name, description=info.description, url=info.url),
+            is_connecting=run.is_replay,
+            parent=parent,
+        )
+        self._requests.setdefault(run, {})[number] = self._latest[run.first or run] = key
+
+    def on_wire_event(self, run: RunScope, number: int, event: WireEvent) -> None:
+        """Write an event."""
+        self.write_event(self._requests[run][number], event)
+
+    def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
+        """Write the end of an answer."""
+        is_in_process = run.agent.url is None
+        self.end_request(self._requests[run][number], error, is_whole=is_whole, is_in_process=is_in_process)
+
+    def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
+        """Write the head of a response."""
+        response = next((each.response for each in run.requests if attempt in each.attempts), None)
+        self._write(
+            ResponseLine(
+                request=self._latest[run.first or run],
+                at=self._now(),
+                reason=attempt.reason,
+                address=attempt.address,
+                seconds=attempt.seconds,
+                status=attempt.status_code,
+                headers=_headers(response) if attempt.status_code is not None else {},
+                error=attempt.error,
+            )
+        )
+
+    def on_tool_execution(self, run: RunScope, execution: ToolExecution) -> None:
+        """Write a step of a tool."""
+        call, reports = self._call(run), len(execution.progress)
+        before = self._reports.get((call, execution.tool_call_id), 0)
+        # Only the latest hundred are kept, so that the number of new ones is not known any more.
+        news = execution.progress[before:] if reports < MOST_REPORTS else execution.progress[-1:]
+        self._reports[call, execution.tool_call_id] = reports
+        self._write(
+            ToolLine(
+                call=call,
+                request=self._latest.get(run.first or run),
+                at=self._now(),
+                tool_call_id=execution.tool_call_id,
+                name=execution.name,
+                status=execution.status,
+                arguments=_plain(execution.arguments),
+                progress=_plain(news),
+                result=None if execution.message is None else _plain(execution.message.content),
+                seconds=execution.seconds,
+                error=execution.error,
+            )
+        )
+        if execution.message is not None:
+            self._reports.pop((call, execution.tool_call_id), None)
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        """Write the outcome of a run."""
+        self._write(
+            OutcomeLine(
+                call=self._call(run),
+                request=self._latest.get(run.first or run),
+                at=self._now(),
+                run_id=end.run_id,
+                ending=end.ending,
+                error=None if end.error is None else error_record(end.error, is_ours=False),
+                usage=_plain(list(end.usage)),
+                warnings=[WarningRecord(**_plain(each)) for each in run.warnings.records()],
+                timings=_plain(end.timings),
+            )
+        )
+
+    def begin_request(
+        self,
+        call: str,
+        input: RunAgentInput,
+        *,
+        agent: AgentRecord,
+        is_connecting: bool = False,
+        parent: str | None = None,
+    ) -> str:
+        """Write a request, and return its key; what is written afterwards has to name it.
+
+        Args:
+            call: The key of the call, see `new_call`.
+            input: The input as the agent gets it.
+            agent: The agent.
+            is_connecting: Whether the thread is to be sent again.
+            parent: The key of the call inside which this one is made.
+        """
+        key = f"{call}.{next(self._numbers)}"
+        self._write(
+            RequestLine(
+                request=key,
+                call=call,
+                parent=parent,
+                at=self._now(),
+                verb="connect" if is_connecting else "run",
+                agent=agent,
+                input=json.loads(request_body(input)),
+            )
+        )
+        return key
+
+    def write_event(self, request: str, event: WireEvent) -> None:
+        """Write an event of the answer to a request."""
+        # By hand, and not as a model: this happens for every event.
+        head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
+        self._write_bytes(head.encode() + _event_json(event) + b"}")
+
+    def end_request(self, request: str, error: Exception | None, *, is_whole: bool, is_in_process: bool) -> None:
+        """Write the end of the answer to a request."""
+        reason: Literal["ended", "failed", "left"] = "failed" if error is not None else "ended" if is_whole else "left"
+        record = None if error is None else error_record(error, is_ours=is_in_process)
+        self._write(EndLine(request=request, at=self._now(), reason=reason, error=record))
+
+    def new_call(self) -> str:
+        """Return the key of a call that nobody has."""
+        self._begin_session()
+        return f"{self._session}-{next(self._numbers)}"
+
+    def close(self) -> None:
+        """Close the file; a later run opens it again."""
+        with self._lock:
+            if self._file is not None:
+                self._closer()
+                self._file = None
+
+    def __repr__(self) -> str:
+        return f"record({str(self.path)!r})"
+
+    def _call(self, run: RunScope) -> str:
+        first = run.first or run
+        if first not in self._calls:
+            self._calls[first] = self.new_call()
+        return self._calls[first]
+
+    def _begin_session(self) -> None:
+        """Begin a session with the first call in this process; a fork has keys of its own."""
+        with self._lock:
+            if self._process != os.getpid():
+                self._process, self._file = os.getpid(), None
+                self._session = uuid4().hex[:12]
+                self._began, self._time = perf_counter(), datetime.now(UTC)
+
+    def _now(self) -> float:
+        return round(perf_counter() - self._began, 6)
+
+    def _write(self, line: BaseModel) -> None:
+        self._write_bytes(line.model_dump_json(exclude_none=True).encode())
+
+    def _write_bytes(self, line: bytes) -> None:
+        if self._redact is not None or may_hold_secrets(line):
+            line = _dumped(redacted(json.loads(line), self._redact))
+        with self._lock:
+            if self._file is None:
+                self._file = self._open()
+            # Not buffered: a line is in the file, whole, before anything else happens.
+            self._file.write(line + b"\n")
+
+    def _open(self) -> FileIO:
+        file = open(self.path, "ab", buffering=0, opener=_private)  # noqa: SIM115 - Path.open has no opener
+        self._closer = weakref.finalize(self, file.close)
+        header = HeaderLine(protocol=PROTOCOL_VERSION, package=_version(), session=self._session, time=self._time)
+        # The program before may have been stopped in the middle of a line.
+        file.write(_missing_line_end(self.path) + header.model_dump_json().encode() + b"\n")
+        return file
+
+
+def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Recorder:
+    """Record the runs of an agent: `agent.use(record("run.jsonl"))`.
+
+    The file gets everything that the agent was asked and answered, with the times, and the tools that were executed
+    here; never request headers, cookies or a provider's encrypted values. Several agents may share one recorder, and
+    recorders of several programs may append to one file.
+
+    Args:
+        path: The file; it is made, readable for its owner alone, or appended to.
+        redact: A function that takes each text and its JSON pointer in the line, such as "/input/state/user", and
+            returns the text to write. A secret that an agent streams in several deltas is not in any one of them.
+
+    Returns:
+        The observer to give to `agent.use(...)`, or to `observers=[...]`.
+
+    Raises:
+        UsageError: The name of the file ends in .gz.
+    """
+    return Recorder(path, redact)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _missing_line_end(path: Path) -> bytes:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return b""
+        file.seek(-1, os.SEEK_END)
+        return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def _event_json(event: WireEvent) -> bytes:
+    if isinstance(event, UnrecognizedEvent):
+        return _dumped(event.data)
+    try:
+        return write(event)
+    except ValueError:
+        # An agent in this process may yield anything; validation judges it.
+        return _dumped(members_as_json(event, []))
+
+
+def _dumped(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=repr).encode()
+
+
+def _plain(value: object) -> Any:
+    return to_jsonable_python(value, by_alias=True, exclude_none=True, fallback=repr, inf_nan_mode="null")
+
+
+def _headers(response: ResponseInfo | None) -> dict[str, str]:
+    shown = {} if response is None else response.headers
+    return {name: shown[name] for name in _SHOWN_HEADERS if shown.get(name, "[redacted]") != "[redacted]"}
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("agui-client")
+    except PackageNotFoundError:
+        return ""
