@@ -337,18 +337,15 @@ class Engine:
             self.input = scope.input = with_conversation(self.input, conversation)
         if not await self._choose_messages():
             return None
-        agent_run = setup.run
-        if setup.observers.has_wire:
-            agent_run = observed_run(agent_run, scope, is_innermost=bool(setup.middleware))
+        agent_run = observed_run(setup, scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
             peer, is_copied = setup.max_protocol_version, setup.agent.url is None
             return agent_run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
 
-        source = self._loop.source(lambda: RunSource(run, setup.middleware, self.pipeline.compat, scope))
-        self._source = source
-        run_id = None if setup.is_replay else self.input.run_id
+        source = self._loop.source(partial(RunSource, run, setup.middleware, self.pipeline.compat, scope))
+        self._source, run_id = source, None if setup.is_replay else self.input.run_id
         self.pipeline.begin(self.input.thread_id, run_id, is_conforming=source.conforming)
         if self.is_aborted:
             self._give_up()

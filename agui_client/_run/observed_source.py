@@ -12,19 +12,22 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
+    from agui_client._run.call_setup import CallSetup
     from agui_client._run.middleware import Run
     from agui_client._run.scope import RunScope
 
 
-def observed_run(run: Run, scope: RunScope, *, is_innermost: bool) -> Run:
-    """Return an agent's `run` with its requests shown to the observers of a call.
+def observed_run(setup: CallSetup, scope: RunScope) -> Run:
+    """Return the agent's `run`, or `connect`, with its requests shown to the observers that watch them.
 
     Args:
-        run: The agent's `run` or `connect`.
+        setup: The parts that the agent brings to the call.
         scope: The run.
-        is_innermost: Whether there is middleware around it, in whose steps its code runs.
     """
-    enter = None if is_innermost else scope.enter
+    if not setup.observers.has_wire:
+        return setup.run
+    # Inside of middleware its code runs in the steps of that.
+    enter = None if setup.middleware else scope.enter
     numbers = count(1)
 
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -32,7 +35,7 @@ def observed_run(run: Run, scope: RunScope, *, is_innermost: bool) -> Run:
         number = next(numbers)
         scope.observers.call("on_request", scope, number, run_input)
         try:
-            return ObservedSource(as_source(run(run_input), enter), scope, number)
+            return ObservedSource(as_source(setup.run(run_input), enter), scope, number)
         except Exception as error:
             scope.observers.call("on_request_end", scope, number, error, is_whole=False)
             raise

@@ -167,9 +167,9 @@ class OutcomeLine(_Part):
     """success, interrupt, cancelled, aborted, or nothing for an empty replay; None if the run failed."""
     error: ErrorRecord | None = None
     """The exception that the run failed with."""
-    usage: list[dict[str, Any]] = Field(default_factory=list)
+    usage: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     """Tokens per provider and model."""
-    warnings: list[WarningRecord] = Field(default_factory=list)
+    warnings: list[WarningRecord] = Field(default_factory=list[WarningRecord])
     """The deviations from the protocol that were tolerated in the call so far."""
     timings: dict[str, float | None] = Field(default_factory=dict)
     """Seconds from the begin of the call: connect, first_event, first_text and total."""

@@ -42,6 +42,8 @@ from agui_client.recording.format import (
 from agui_client.recording.redaction import Redact, may_hold_secrets, redacted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
@@ -314,7 +316,7 @@ def _plain(value: object) -> Any:
 
 
 def _headers(response: ResponseInfo | None) -> dict[str, str]:
-    shown = {} if response is None else response.headers
+    shown: Mapping[str, str] = {} if response is None else response.headers
     return {name: shown[name] for name in _SHOWN_HEADERS if shown.get(name, "[redacted]") != "[redacted]"}
 
 

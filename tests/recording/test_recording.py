@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -17,10 +17,12 @@ from typing import Any
 
 import anyio
 import pytest
+from ag_ui.core import RunAgentInput
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import AbstractAgent, Cancel, FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
+from agui_client._protocol.events import WireEvent
 from agui_client.asgi import agent_app
 from agui_client.recording import Recording, ReplayAgent, record
 from agui_client.recording.format import HeaderLine, ToolLine
@@ -114,7 +116,7 @@ def test_many_agents_and_calls_go_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     inner = ScriptedAgent(ANSWER).use(recorder := record(path))
 
-    async def outer(run_input: Any) -> Any:
+    async def outer(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         await inner.clone().run_agent("from inside")
         async for event in ScriptedAgent(ANSWER).run(run_input):
             yield event
@@ -261,7 +263,9 @@ def test_a_function_takes_out_what_the_user_wants_out(
 def test_a_function_that_returns_no_text_writes_nothing_that_it_should_have_seen(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    redact: Any = lambda text, where: None  # noqa: E731
+    def redact(text: str, where: str) -> Any:
+        return None
+
     agent = ScriptedAgent(ANSWER).use(record(tmp_path / "run.jsonl", redact=redact))
     assert agent.run_agent_sync("Hi").text == "Hello."
     assert "redact= returns the text to write, not a NoneType" in caplog.text

@@ -13,6 +13,7 @@ import pytest
 from ag_ui.core import (
     CustomEvent,
     Event,
+    Interrupt,
     Message,
     MessagesSnapshotEvent,
     RunAgentInput,
@@ -23,7 +24,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Approve, FunctionAgent, HttpAgent, Resolve, ToolError, UsageError, tool
+from agui_client import ApprovalRequest, Approve, FunctionAgent, HttpAgent, Resolve, ToolError, UsageError, tool
 from agui_client.recording import (
     Recording,
     RecordingError,
@@ -107,11 +108,19 @@ def run(verb: Verb, agent: Any) -> Any:
     return facts(verb(agent, "How is Oslo?", run_id="run-1"), agent)
 
 
+def approve(request: ApprovalRequest) -> Approve:
+    return Approve()
+
+
+def answer(asked: Interrupt) -> Resolve:
+    return Resolve({"yes": True})
+
+
 OPTIONS: dict[str, Any] = {
     "thread_id": "thread-1",
     "tools": [look, delete],
-    "approve": lambda request: Approve(),
-    "answer": lambda asked: Resolve({"yes": True}),
+    "approve": approve,
+    "answer": answer,
 }
 
 
