@@ -262,6 +262,11 @@ class AbstractAgent(ABC):
     # --- the conversation
 
     @property
+    def name(self) -> str | None:
+        """The id, if the application chose it; None for a generated one."""
+        return self.agent_id if self._is_named else None
+
+    @property
     def thread_id(self) -> str:
         """The id of the thread."""
         return self._conversation.thread_id
@@ -506,7 +511,7 @@ class AbstractAgent(ABC):
         return math.inf
 
     def _setup(self, options: RunOptions, *, is_replay: bool) -> CallSetup:
-        info = AgentInfo(self.agent_id, self.agent_id if self._is_named else None, self.description, self._address())
+        info = AgentInfo(self.agent_id, self.name, self.description, self._address())
         return CallSetup(
             agent=info,
             owner=self,

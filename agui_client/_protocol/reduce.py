@@ -71,6 +71,11 @@ class Reducer:
         return self.thread.messages()
 
     @property
+    def before_snapshot(self) -> list[Message]:
+        """The messages as they were before the latest MESSAGES_SNAPSHOT; empty before the first."""
+        return self.thread.before_snapshot
+
+    @property
     def state(self) -> Any:
         """The state as it is now, any JSON value. Read-only: later states share what did not change."""
         return self.thread.document.look()

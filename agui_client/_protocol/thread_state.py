@@ -231,6 +231,8 @@ class Thread:
         """The messages of each role."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
+        self.before_snapshot: list[Message] = []
+        """The messages as they were before the latest MESSAGES_SNAPSHOT."""
         self.unsent: set[str] = set()
         """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()

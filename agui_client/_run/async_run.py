@@ -53,6 +53,11 @@ class RunView:
         return list(engine.result().messages) if engine.ended else engine.conversation.messages
 
     @property
+    def messages_before_snapshot(self) -> list[Message]:
+        """The conversation as it was before the latest MESSAGES_SNAPSHOT; empty before the first."""
+        return self._engine.conversation.reducer.before_snapshot
+
+    @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
         engine = self._engine

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from agui_client._run.scope import RunScope
+from agui_client._run.scope import CURRENT_SCOPE, RunScope
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -109,6 +109,7 @@ class CallSetup:
             until: The `time.perf_counter()` at which the call has taken too long.
             first: The first run of the call; None if this is it.
         """
+        own, around = self.options, CURRENT_SCOPE.get()
         return RunScope(
             agent=self.agent,
             input=input,
@@ -116,6 +117,8 @@ class CallSetup:
             observers=self.observers,
             owner=self.owner,
             options=options,
+            approve=own.get("approve") or (around.approve if around else None),
+            answer=own.get("answer") or (around.answer if around else None),
             until=until,
             is_replay=self.is_replay,
             first=first,

@@ -174,7 +174,7 @@ async def caller_events(
                     usage += event.usage or ()
                 elif not isinstance(event, RunStartedEvent):
                     yield event
-            last = _ended(run, last)
+            last = caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             _logger.exception("run %s of thread %s failed", quoted(run_id), quoted(thread_id))
@@ -191,7 +191,7 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
 
 
-def _ended(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent | RunErrorEvent:
+def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent | RunErrorEvent:
     """Return the caller's terminal event: one that was stopped from here is cancelled, and approvals interrupt it."""
     if last is None or run.partial.aborted:
         outcome = RunFinishedCancelledOutcome()

@@ -159,10 +159,10 @@ class Engine:
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
             agent = self.setup.options
-            limits, ask = agent.get("tool_limits") or ToolLimits(), asker(agent.get("answer"))
-            self._executor = ToolExecutor(agent.get("approve"), limits, ask, self._record)
-            self._limits = RoundLimits(limits)
             self._new_run(with_conversation(first, conversation))
+            limits, ask = agent.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
+            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record)
+            self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 
     async def aclose(self) -> None:

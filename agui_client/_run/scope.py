@@ -19,8 +19,10 @@ from agui_client._field_docs import Record
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
+    from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.observers import Observers, RunEnd
+    from agui_client._tools.approval import Approver
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
     from agui_client.options import RunOptions
@@ -59,6 +61,10 @@ class RunScope(Record):
     """The agent object whose verb was called; `options` are meant for it alone."""
     options: RunOptions = field(repr=False)
     """The keywords that the caller gave."""
+    approve: Approver | None = field(default=None, repr=False)
+    """The approver of the agent, or else the nearest one around it: also for agents that are run inside this run."""
+    answer: Answerer | None = field(default=None, repr=False)
+    """The answerer of the agent, or else the nearest one around it: for questions of tools."""
     until: float = math.inf
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False

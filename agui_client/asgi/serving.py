@@ -16,9 +16,9 @@ from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of
+from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
-from agui_client.asgi.served_run import served_run
 from agui_client.errors import RunInProgressError, UsageError
 
 if TYPE_CHECKING:

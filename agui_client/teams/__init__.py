@@ -1,0 +1,28 @@
+"""Agents together: teams of agents, remote or local, of any framework, that are agents themselves.
+
+    team = SequentialAgent(researcher, writer)
+    result = await team.run_agent("Write about Oslo.")
+
+A member's events come between SUBAGENT_STARTED and SUBAGENT_FINISHED or SUBAGENT_ERROR, under ids of their own; its
+questions are the team's questions, and the answers reach the member that asked, also in another process.
+"""
+
+from agui_client._run.subagents import SubagentResult
+from agui_client.teams.agents import HandoffAgent, ParallelAgent, RouterAgent, SequentialAgent, TeamAgent
+from agui_client.teams.members import Member
+from agui_client.teams.subagent_run import SubagentRun
+from agui_client.teams.team import Team, TeamLimitError, TeamLimits
+
+__all__ = [
+    "HandoffAgent",
+    "Member",
+    "ParallelAgent",
+    "RouterAgent",
+    "SequentialAgent",
+    "SubagentResult",
+    "SubagentRun",
+    "Team",
+    "TeamAgent",
+    "TeamLimitError",
+    "TeamLimits",
+]

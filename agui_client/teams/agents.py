@@ -1,0 +1,239 @@
+"""The kinds of teams. Each is an agent: it streams, is served, is asked by a tool, and is a member of other teams."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+
+from ag_ui.core import RunAgentInput, Tool
+
+from agui_client._run.call_setup import AgentOptions
+from agui_client.agent import AbstractAgent, as_run_input
+from agui_client.errors import UsageError
+from agui_client.options import lists_keywords
+from agui_client.teams.members import Member, OnError, as_member
+from agui_client.teams.names import owner_key
+from agui_client.teams.source import TeamSource
+from agui_client.teams.team import Team, TeamLimitError, TeamLimits
+
+if TYPE_CHECKING:
+    from agui_client._protocol.events import WireEvent
+
+    Choice: TypeAlias = "Callable[[RunAgentInput], str | Awaitable[str]]"
+    Lead: TypeAlias = "Callable[[Team], Awaitable[Any]]"
+
+
+class _TeamBase(AbstractAgent):
+    """What all teams have in common: members, limits, and a function that leads them."""
+
+    def __init__(
+        self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions
+    ) -> None:
+        super().__init__(**options)
+        self.members = tuple(members)
+        """The members, in order."""
+        names = [member.name for member in members]
+        if not names or len({member.key for member in members}) < len(names):
+            raise UsageError(f"a team needs members with different names, not {names!r}; see Member(agent, name)")
+        if cast("str", on_error) not in ("raise", "continue"):
+            raise UsageError(f"on_error is 'raise' or 'continue', not {on_error!r}")
+        self._on_error: OnError = on_error
+        self._limits = limits or TeamLimits()
+
+    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Run the team once.
+
+        Args:
+            input: The input of the run.
+
+        Returns:
+            Its events.
+        """
+        run_input = as_run_input(input)
+
+        async def work(source: TeamSource) -> None:
+            """Lead the members."""
+            await Team(source, run_input, self.members, self._on_error, self._limits).play(self._lead)
+
+        return TeamSource(work)
+
+    async def _lead(self, team: Team) -> Any:
+        raise NotImplementedError
+
+
+class SequentialAgent(_TeamBase):
+    """Members that work one after the other; the last one speaks for the team.
+
+    Args:
+        members: The agents, or `Member(agent, ...)`.
+        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
+        limits: The limits of a run.
+        options: See `AgentOptions`.
+    """
+
+    @lists_keywords(AgentOptions)
+    def __init__(
+        self,
+        *members: AbstractAgent | Member,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        super().__init__(
+            [as_member(each, place=place) for place, each in enumerate(members)], on_error, limits, options
+        )
+
+    async def _lead(self, team: Team) -> None:
+        for member in self.members:
+            await team.run(member, speaks=member is self.members[-1])
+
+
+class ParallelAgent(_TeamBase):
+    """Members that work side by side, their events interleaved as they happen.
+
+    Args:
+        members: The agents, or `Member(agent, ...)`.
+        then: The agent that sees all answers, and speaks for the team; without one the members' answers are theirs.
+        on_error: "raise" cancels the others when one fails, and ends the run; "continue" goes on without it.
+        limits: The limits of a run.
+        options: See `AgentOptions`.
+    """
+
+    @lists_keywords(AgentOptions)
+    def __init__(
+        self,
+        *members: AbstractAgent | Member,
+        then: AbstractAgent | Member | None = None,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        given = [*members, *(() if then is None else (then,))]
+        super().__init__([as_member(each, place=place) for place, each in enumerate(given)], on_error, limits, options)
+        self._then = None if then is None else self.members[-1]
+
+    async def _lead(self, team: Team) -> None:
+        await team.gather(*(member for member in self.members if member is not self._then))
+        if self._then is not None:
+            await team.run(self._then, speaks=True)
+
+
+class RouterAgent(_TeamBase):
+    """Members of which a function chooses one for each run, which speaks for the team.
+
+    Args:
+        choose: A function of the `RunAgentInput`, sync or async, that returns the name of a member.
+        on_error: "raise" ends the run when the member fails, "continue" lets it end without an answer.
+        limits: The limits of a run.
+        options: The members by their names.
+    """
+
+    def __init__(
+        self,
+        choose: Choice,
+        /,
+        *,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        options: AgentOptions | None = None,
+        **members: AbstractAgent | Member,
+    ) -> None:
+        if not callable(choose):
+            raise UsageError(f"a RouterAgent needs a function that chooses, not {choose!r}")
+        super().__init__([as_member(each, name) for name, each in members.items()], on_error, limits, options or {})
+        self._choose = choose
+
+    async def _lead(self, team: Team) -> None:
+        chosen = await team.once(lambda: self._choose(team.input))
+        await team.run(cast("str", chosen), speaks=True)
+
+
+class HandoffAgent(_TeamBase):
+    """Members of which one speaks with the user at a time, and hands over to another by calling `transfer_to_<name>`.
+
+    The member that spoke last goes on with the next run.
+
+    Args:
+        members: The agents, or `Member(agent, ...)`; the first one begins.
+        on_error: "raise" ends the run when a member fails, "continue" lets it end without an answer.
+        limits: The limits of a run.
+        options: See `AgentOptions`.
+    """
+
+    @lists_keywords(AgentOptions)
+    def __init__(
+        self,
+        *members: AbstractAgent | Member,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        super().__init__(
+            [as_member(each, place=place) for place, each in enumerate(members)], on_error, limits, options
+        )
+
+    async def _lead(self, team: Team) -> None:
+        by_key = {member.key: member for member in self.members}
+        keys = [owner_key(each, by_key) for each in reversed(team.messages) if each.role == "assistant"]
+        first = await team.once(lambda: next((by_key[key].name for key in keys if key), self.members[0].name))
+        current = next(member for member in self.members if member.name == first)
+        for _ in range(self._limits.handovers + 1):
+            others = {_transfer(member).name: member for member in self.members if member is not current}
+            tools = [(_transfer(member), f"Handed over to {member.name}.") for member in others.values()]
+            call = team.called(current, speaks=True, tools=tools)
+            await team.make(call)
+            if not call.chosen:
+                return
+            current = others[call.chosen[0]]
+        most = self._limits.handovers
+        raise TeamLimitError(f"the members handed over more than {most} times; see TeamLimits(handovers=...)")
+
+
+class TeamAgent(_TeamBase):
+    """Members that a function leads.
+
+        async def plan_trip(team: Team) -> None:
+            flights, hotels = await team.gather((airline, "flights to Oslo"), (booking, "a hotel in Oslo"))
+            await team.say(f"{flights.text} {hotels.text}")
+
+        TeamAgent(plan_trip, airline=airline, booking=booking)
+
+    When a member waits for an answer, the run ends, and the function is called again with the answer: calls of members
+    that are over return what they returned before. So it should do nothing else that must not happen twice, or do it
+    with `team.once(...)`.
+
+    Args:
+        lead: The function; what it returns is the run's result.
+        on_error: "raise" raises the failure of a member in the function, "continue" returns it with the result.
+        limits: The limits of a run.
+        options: The options of the agent; see `AgentOptions`.
+        members: The members by their names.
+    """
+
+    def __init__(
+        self,
+        lead: Lead,
+        /,
+        *,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        options: AgentOptions | None = None,
+        **members: AbstractAgent | Member,
+    ) -> None:
+        if not inspect.iscoroutinefunction(lead):
+            raise UsageError(f"a TeamAgent is led by an `async def` function of a Team, not by {lead!r}")
+        super().__init__([as_member(each, name) for name, each in members.items()], on_error, limits, options or {})
+        self._function = lead
+
+    async def _lead(self, team: Team) -> Any:
+        return await self._function(team)
+
+
+def _transfer(member: Member) -> Tool:
+    purpose = member.agent.description or f"Talks about what {member.name} knows."
+    return Tool(
+        name=f"transfer_to_{member.key}",
+        description=f"Hands the conversation over to {member.name}. {purpose}",
+        parameters={"type": "object", "properties": {}},
+    )

@@ -1,0 +1,173 @@
+"""Members of a team, and the part of the team's conversation and state that each of them gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from ag_ui.core import AssistantMessage, Message, RunAgentInput, Tool, UserMessage
+
+from agui_client._field_docs import Record
+from agui_client._protocol.schema import is_object
+from agui_client._tools.function import FunctionTool
+from agui_client._tools.toolset import Toolset
+from agui_client.agent import AbstractAgent
+from agui_client.errors import UsageError
+from agui_client.teams.names import Names, changed, key_of, owner_key
+from agui_client.teams.passing import StatePolicy, without_journal
+
+if TYPE_CHECKING:
+    from agui_client._tools.toolset import ToolSource
+
+Sees: TypeAlias = "Literal['all', 'last'] | Callable[[Sequence[Message]], Iterable[Message]]"
+"""The part of the conversation outside its own that a member is shown."""
+Memory: TypeAlias = Literal["thread", "call"]
+"""The span that a member remembers its own messages for: the team's thread, or one call."""
+OnError: TypeAlias = Literal["raise", "continue"]
+"""The treatment of a member that fails: the team's run fails, or goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Record):
+    """An agent in a team, with how it takes part."""
+
+    agent: AbstractAgent
+    """The agent: remote or local, a team included. It is left as it is; its runs are those of clones."""
+    name: str = ""
+    """The name in the team; the agent's id if left out."""
+    sees: Sees | None = None
+    """What the member is shown besides its own messages: "all" that the user and the other members said, only the
+    "last" of these, or what a function chooses of them. If left out: all, and nothing where it gets a prompt."""
+    memory: Memory = "thread"
+    """Whether the member remembers its own messages in the "thread" of the team, or within one "call"."""
+    state: StatePolicy = "nested"
+    """The place of the member's state: "nested" under its name in the team's state, "shared" with the team, or
+    "dropped"."""
+    tools: Literal["all"] | Collection[str] = "all"
+    """The tools of the team's caller that the member may call, by name."""
+    on_error: OnError | None = None
+    """Whether the team's run fails with the member; the team's own choice if left out."""
+    timeout: float | None = None
+    """The longest time that one call of the member may take, in seconds; None for any."""
+
+    @property
+    def key(self) -> str:
+        """The name in the characters that ids are made of."""
+        return key_of(self.name)
+
+
+def as_member(given: AbstractAgent | Member, name: str = "", place: int = 0) -> Member:
+    """Return a member with a name.
+
+    Args:
+        given: The agent or the member.
+        name: The name; empty for its own.
+        place: The number of the member in its team, for agents without a name.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if isinstance(given, Member):
+        own = name or given.name or _own_name(given.agent, place)
+        return replace(given, name=own)
+    if not isinstance(cast("object", given), AbstractAgent):
+        raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {given!r}")
+    return Member(given, name or _own_name(given, place))
+
+
+def _own_name(agent: AbstractAgent, place: int) -> str:
+    return agent.name or f"{type(agent).__name__}-{place + 1}"
+
+
+def view(
+    messages: Iterable[Message], names: Names, member: Member, sees: Sees | None, members: Mapping[str, str]
+) -> tuple[list[Message], frozenset[str]]:
+    """Return the conversation that a member is shown.
+
+    Args:
+        messages: The team's conversation.
+        names: The ids of the invocation.
+        member: The member.
+        sees: The part of what others said that it is shown; None for nothing.
+        members: The names of the team's members by their keys.
+
+    Returns:
+        The messages, and the ids of those that are not the member's own.
+    """
+    shown: list[tuple[Message, bool]] = []
+    for message in messages:
+        if names.is_own(message):
+            shown.append((names.message_down(message), True))
+        elif sees is not None and (said := _as_said(message, members)) is not None:
+            shown.append((said, False))
+    own = {message.id for message, is_own in shown if is_own}
+    # An id of the caller's may be one that the member has made, too.
+    others = [
+        changed(each, id=_new_id(each.id, own)) if each.id in own else each for each, is_own in shown if not is_own
+    ]
+    chosen: Sequence[Message] = others
+    if sees == "last":
+        chosen = others[-1:]
+    elif callable(sees):
+        chosen = list(sees(others))
+    by_id = {message.id: message for message in chosen}
+    remaining = iter(others)
+    found: list[Message] = []
+    for message, is_own in shown:
+        if is_own:
+            found.append(message)
+        elif (kept := by_id.pop(next(remaining).id, None)) is not None:
+            found.append(kept)
+    found += by_id.values()
+    return found, frozenset(message.id for message in chosen)
+
+
+def member_state(state: Any, member: Member) -> Any:
+    """Return the state that a member begins with."""
+    if member.state == "shared":
+        return without_journal(state)
+    inner = state.get(member.name) if is_object(state) and member.state == "nested" else None
+    return {} if inner is None else inner
+
+
+def member_tools(member: Member, input: RunAgentInput, further: Iterable[Tool] = ()) -> list[Tool]:
+    """Return the tools of the caller that a member may call, and further ones.
+
+    Args:
+        member: The member.
+        input: The input of the team's run.
+        further: Tools of the team.
+    """
+    taken = _names_of(member.agent.tools)
+    allowed = [tool for tool in input.tools or () if member.tools == "all" or tool.name in member.tools]
+    # A tool of its own is the one that the member means.
+    return [tool for tool in [*allowed, *further] if tool.name not in taken]
+
+
+def _names_of(tools: ToolSource) -> set[str]:
+    if isinstance(tools, Toolset) or callable(tools):
+        return set()
+    return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
+
+
+def _as_said(message: Message, members: Mapping[str, str]) -> Message | None:
+    """Return a message of somebody else as a member is shown it; None for one that is nobody's business.
+
+    What other members said stands there as words of the user: models take an assistant's words for their own, and
+    have nothing to answer if a conversation ends with them.
+    """
+    key = owner_key(message, members)
+    if key is None:
+        is_own_affair = message.subagent_run_id is not None or message.role in ("activity", "reasoning")
+        return None if is_own_affair else message
+    is_direct = message.subagent_run_id is None or "/" not in message.subagent_run_id
+    if not isinstance(message, AssistantMessage) or not message.content or not is_direct:
+        return None
+    return UserMessage(id=message.id, content=f"[{members[key]}]: {message.content}")
+
+
+def _new_id(item_id: str, taken: Collection[str]) -> str:
+    while item_id in taken:
+        item_id += "~"
+    return item_id

@@ -1,0 +1,304 @@
+"""Passing a member's events on: under the team's ids, with the member as their owner (SUB-2 … SUB-8, STATE-3).
+
+A member that speaks for the team has no owner for its messages and calls, which are the team's then; for all else it
+has. What a member leaves open when it fails is closed here, so that the team's run can finish (LIFE-5, SUB-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from ag_ui import core
+from ag_ui.core import Event, Message
+
+from agui_client._protocol.schema import is_object
+from agui_client.teams.names import Names, as_pointer, changed, state_patch
+from agui_client.teams.restating import events_between, with_restated
+
+StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
+"""The place of a member's state: under the member's name in the team's, the team's own, or nowhere."""
+JOURNAL = "_team"
+"""The member of a team's state that says, while the team waits for answers, how far the members have come."""
+Whole: TypeAlias = Callable[[Sequence[Message]], core.MessagesSnapshotEvent]
+"""Makes a snapshot of the team's messages as they are when the event is delivered."""
+
+_PLACED: Any = object()
+_TEXT, _THOUGHT, _SPAN, _CALL, _ACTIVITY = range(5)
+_KIND: dict[type, int] = {
+    **dict.fromkeys((core.TextMessageStartEvent, core.TextMessageContentEvent, core.TextMessageEndEvent), _TEXT),
+    core.ReasoningMessageStartEvent: _THOUGHT,
+    core.ReasoningMessageContentEvent: _THOUGHT,
+    core.ReasoningMessageEndEvent: _THOUGHT,
+    **dict.fromkeys((core.ReasoningStartEvent, core.ReasoningEndEvent), _SPAN),
+    **dict.fromkeys((core.ToolCallStartEvent, core.ToolCallArgsEvent, core.ToolCallEndEvent), _CALL),
+    **dict.fromkeys((core.ActivitySnapshotEvent, core.ActivityDeltaEvent), _ACTIVITY),
+}
+_ENDS: dict[type, type[Any]] = {
+    core.TextMessageStartEvent: core.TextMessageEndEvent,
+    core.ReasoningMessageStartEvent: core.ReasoningMessageEndEvent,
+    core.ReasoningStartEvent: core.ReasoningEndEvent,
+    core.ToolCallStartEvent: core.ToolCallEndEvent,
+}
+
+
+class Passing:
+    """Passes the events of one invocation of a member on.
+
+    Args:
+        names: The ids of the invocation.
+        speaks: Whether the member's messages are the team's own.
+        state: The place of the member's state.
+        state_key: The name of the member's state in the team's.
+        baseline: The state that the member begins with, if the team's state has no place for it yet.
+    """
+
+    def __init__(
+        self, names: Names, *, speaks: bool, state: StatePolicy, state_key: str, baseline: Any = _PLACED
+    ) -> None:
+        self._names, self._state_key = names, state_key
+        self._voice = None if speaks else names.invocation
+        self._owners: tuple[dict[str, str | None], ...] = ({}, {}, {}, {}, {})
+        self._open: dict[tuple[object, ...], Event] = {}
+        self._unanswered: dict[str, str | None] = {}
+        state_events = {"nested": self._nested, "shared": self._shared, "dropped": _nothing}[state]
+        self._baseline = baseline
+        self._handlers: dict[type, Callable[[Any], Sequence[Event]]] = {
+            **dict.fromkeys(_KIND, self._item_start),
+            core.TextMessageContentEvent: self._text_content,
+            **dict.fromkeys((core.ReasoningMessageContentEvent, core.ToolCallArgsEvent), self._item_goes_on),
+            core.ActivityDeltaEvent: self._item_goes_on,
+            **dict.fromkeys(_ENDS.values(), self._item_end),
+            core.ToolCallResultEvent: self._result,
+            core.ReasoningEncryptedValueEvent: self._encrypted,
+            core.StepStartedEvent: self._step,
+            core.StepFinishedEvent: self._step,
+            **dict.fromkeys((core.StateSnapshotEvent, core.StateDeltaEvent), state_events),
+            core.SubagentStartedEvent: self._subagent_started,
+            **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_ended),
+            **dict.fromkeys(
+                (core.RunStartedEvent, core.RunFinishedEvent, core.RunErrorEvent, core.MessagesSnapshotEvent),
+                _nothing,
+            ),
+        }
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        """Return the events that an event of the member becomes; none for those of its run and for snapshots."""
+        handler = self._handlers.get(type(event))
+        return (self._tagged(event),) if handler is None else handler(event)
+
+    def snapshot(self, before: Sequence[Message], after: Sequence[Message], foreign: frozenset[str]) -> list[Any]:
+        """Return the events for a MESSAGES_SNAPSHOT of the member.
+
+        Args:
+            before: The member's messages before it.
+            after: The member's messages now.
+            foreign: The ids of the messages that are not the member's own: a member cannot change those.
+
+        Returns:
+            Events; or a function that makes the one that restates all messages of the team.
+        """
+        retold = _retold(after, foreign)
+        own = [self.message_up(each) for each in before if each.id not in foreign]
+        now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in retold]
+        if own == now:
+            return []
+        events = events_between(own, now)
+        if events is not None:
+            for event in events:
+                self._note(event)
+            return list(events)
+
+        def whole(messages: Sequence[Message]) -> core.MessagesSnapshotEvent:
+            """Make the snapshot."""
+            return core.MessagesSnapshotEvent(messages=with_restated(messages, own, now))
+
+        return [whole]
+
+    def message_up(self, message: Message) -> Message:
+        """Return a message of the member as it is in the team's conversation."""
+        tag = message.subagent_run_id
+        is_said = message.role not in ("reasoning", "activity")
+        owner = self._voice if is_said and tag is None else self._names.tag(tag)
+        return self._names.message_up(message, owner)
+
+    def close(self, reason: str) -> list[Event]:
+        """Return events that end whatever the member left open, and answer its calls.
+
+        Args:
+            reason: A sentence for those who asked: the result of calls that have none.
+        """
+        events = [*self._open.values()][::-1]
+        self._open.clear()
+        results: list[Event] = [
+            core.ToolCallResultEvent(
+                message_id=f"{call}-result", tool_call_id=call, content=reason, **_owner(self._owners[_CALL].get(call))
+            )
+            for call in self._unanswered
+        ]
+        self._unanswered.clear()
+        return events + results
+
+    # --- one kind of event each
+
+    def _tagged(self, event: Any) -> Event:
+        tagged: Event = changed(event, subagent_run_id=self._names.tag(event.subagent_run_id))
+        return tagged
+
+    def _text_content(self, event: core.TextMessageContentEvent) -> Sequence[Event]:
+        # Nearly every event passes here.
+        item_id = self._names.up(event.message_id)
+        return (changed(event, message_id=item_id, subagent_run_id=self._owners[_TEXT].get(item_id, self._voice)),)
+
+    def _item_start(self, event: Any) -> Sequence[Event]:
+        kind, names = _KIND[type(event)], self._names
+        field = "tool_call_id" if kind == _CALL else "message_id"
+        changes: dict[str, Any] = {field: names.up(getattr(event, field))}
+        item_id: str = changes[field]
+        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._voice
+        if kind == _CALL:
+            if event.parent_message_id is not None:
+                changes["parent_message_id"] = parent = names.up(event.parent_message_id)
+                own = self._owners[_TEXT].get(parent, own)
+            self._unanswered[item_id] = None
+        owner = own if event.subagent_run_id is None else names.tag(event.subagent_run_id)
+        if kind == _ACTIVITY and event.replace is not False:
+            self._owners[kind][item_id] = owner
+        else:
+            owner = self._owners[kind].setdefault(item_id, owner)
+        passed: Event = changed(event, subagent_run_id=owner, **changes)
+        self._note(passed)
+        return (passed,)
+
+    def _item_goes_on(self, event: Any) -> Sequence[Event]:
+        kind = _KIND[type(event)]
+        field = "tool_call_id" if kind == _CALL else "message_id"
+        item_id = self._names.up(getattr(event, field))
+        owner = self._owners[kind].get(item_id, self._names.tag(event.subagent_run_id))
+        return (changed(event, subagent_run_id=owner, **{field: item_id}),)
+
+    def _item_end(self, event: Any) -> Sequence[Event]:
+        (passed,) = self._item_goes_on(event)
+        self._note(passed)
+        return (passed,)
+
+    def _note(self, event: Any) -> None:
+        """Note what an event opens or closes, in the team's ids."""
+        event_type: type[Any] = event.__class__
+        kind = _KIND.get(event_type)
+        if kind is None or kind == _ACTIVITY:
+            return
+        field = "tool_call_id" if kind == _CALL else "message_id"
+        item_id = getattr(event, field)
+        if (end := _ENDS.get(event_type)) is None:
+            self._open.pop((kind, item_id), None)
+            return
+        self._owners[kind].setdefault(item_id, event.subagent_run_id)
+        self._open[kind, item_id] = end(**{field: item_id}, **_owner(event.subagent_run_id))
+
+    def _result(self, event: core.ToolCallResultEvent) -> Sequence[Event]:
+        call = self._names.up(event.tool_call_id)
+        self._unanswered.pop(call, None)
+        owner = self._owners[_CALL].get(call, self._voice)
+        if event.subagent_run_id is not None:
+            owner = self._names.tag(event.subagent_run_id)
+        ids = {"message_id": self._names.up(event.message_id), "tool_call_id": call}
+        return (changed(event, subagent_run_id=owner, **ids),)
+
+    def _encrypted(self, event: core.ReasoningEncryptedValueEvent) -> Sequence[Event]:
+        owner = self._names.tag(event.subagent_run_id)
+        return (changed(event, subagent_run_id=owner, entity_id=self._names.up(event.entity_id)),)
+
+    def _step(self, event: Any) -> Sequence[Event]:
+        passed: Any = self._tagged(event)
+        key = ("step", passed.subagent_run_id, event.step_name)
+        if isinstance(event, core.StepStartedEvent):
+            owner = _owner(passed.subagent_run_id)
+            self._open[key] = core.StepFinishedEvent(step_name=event.step_name, **owner)
+        else:
+            self._open.pop(key, None)
+        return (passed,)
+
+    def _subagent_started(self, event: core.SubagentStartedEvent) -> Sequence[Event]:
+        names = self._names
+        ids = {
+            "subagent_run_id": names.tag(event.subagent_run_id),
+            "parent_subagent_run_id": names.tag(event.parent_subagent_run_id),
+            "parent_tool_call_id": None if event.parent_tool_call_id is None else names.up(event.parent_tool_call_id),
+            "parent_message_id": None if event.parent_message_id is None else names.up(event.parent_message_id),
+        }
+        inner = ids["subagent_run_id"]
+        assert inner is not None
+        ended = core.SubagentErrorEvent(subagent_run_id=inner, message="its caller ended", code="cancelled")
+        self._open["subagent", inner] = ended
+        return (changed(event, **ids),)
+
+    def _subagent_ended(self, event: core.SubagentFinishedEvent | core.SubagentErrorEvent) -> Sequence[Event]:
+        inner = self._names.tag(event.subagent_run_id)
+        self._open.pop(("subagent", inner), None)
+        changes: dict[str, Any] = {"subagent_run_id": inner}
+        outcome = getattr(event, "outcome", None)
+        if isinstance(outcome, core.SubagentFinishedSuspendedOutcome) and outcome.interrupt_ids is not None:
+            waiting = [f"{self._names.invocation}/{each}" for each in outcome.interrupt_ids]
+            changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
+        return (changed(event, **changes),)
+
+    # --- state
+
+    def _shared(self, event: core.StateSnapshotEvent | core.StateDeltaEvent) -> Sequence[Event]:
+        if isinstance(event, core.StateSnapshotEvent):
+            return (changed(self._tagged(event), snapshot=without_journal(event.snapshot)),)
+        operations = [each for each in event.delta if not _is_of_journal(each)]
+        return (changed(self._tagged(event), delta=operations),) if operations else ()
+
+    def _nested(self, event: core.StateSnapshotEvent | core.StateDeltaEvent) -> Sequence[Event]:
+        place = as_pointer(self._state_key)
+        tag = self._names.tag(event.subagent_run_id)
+        if isinstance(event, core.StateSnapshotEvent):
+            value = without_journal(event.snapshot)
+            operations = state_patch({"op": "add", "path": place, "value": value})
+        else:
+            operations = [_moved(each, place) for each in event.delta if not _is_of_journal(each)]
+            if operations and self._baseline is not _PLACED:
+                operations[:0] = state_patch({"op": "add", "path": place, "value": self._baseline})
+        if not operations:
+            return ()
+        self._baseline = _PLACED
+        delta = core.StateDeltaEvent(delta=operations, subagent_run_id=tag)
+        return (changed(delta, timestamp=event.timestamp, raw_event=event.raw_event, metadata=event.metadata),)
+
+
+def without_journal(state: Any) -> Any:
+    """Return the state of a member that may be a team itself, without what only that team needs."""
+    if is_object(state) and JOURNAL in state:
+        return {name: value for name, value in state.items() if name != JOURNAL}
+    return state
+
+
+def _nothing(_event: Event) -> Sequence[Event]:
+    return ()
+
+
+def _is_of_journal(operation: Any) -> bool:
+    path: str = operation.path
+    return path == f"/{JOURNAL}" or path.startswith(f"/{JOURNAL}/")
+
+
+def _moved(operation: Any, place: str) -> Any:
+    changes = {"path": place + operation.path}
+    if (source := getattr(operation, "from_", None)) is not None:
+        changes["from_"] = place + source
+    return operation.model_copy(update=changes)
+
+
+def _owner(owner: str | None) -> dict[str, Any]:
+    return {} if owner is None else {"subagent_run_id": owner}
+
+
+def _retold(after: Sequence[Message], foreign: frozenset[str]) -> set[str]:
+    """Return the ids of messages that say again, under ids of the member's server, what others have said."""
+    missing = foreign - {message.id for message in after}
+    if not missing:
+        return set()
+    said = {"user", "system", "developer"}
+    return {message.id for message in after if message.role in said and message.id not in foreign}

@@ -1,0 +1,128 @@
+"""Snapshots of a member's messages as the events that lead to them, as a snapshot has no owner (SUB-11).
+
+Where no events lead there, because a message was rewritten or removed, a snapshot of the whole team's messages does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ag_ui import core
+from ag_ui.core import Event, Message
+
+from agui_client._protocol.reduce import Reducer
+
+
+def events_between(before: Sequence[Message], after: Sequence[Message]) -> list[Event] | None:
+    """Return events that turn the messages before a snapshot into those after it.
+
+    Args:
+        before: The messages of a member, under the ids and owners that they have in the team's conversation.
+        after: The same after the snapshot.
+
+    Returns:
+        The events; None if no events lead there.
+    """
+    known = {message.id: message for message in before}
+    events = [event for message in after for event in _events(known.get(message.id), message)]
+    reducer = Reducer(before)
+    for event in events:
+        reducer.feed(event)
+    return events if reducer.messages == list(after) else None
+
+
+def with_restated(messages: Iterable[Message], before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
+    """Return a team's messages, those of one member replaced, for a snapshot.
+
+    Args:
+        messages: The team's messages.
+        before: The member's messages before its snapshot.
+        after: The member's messages after it.
+    """
+    new = {message.id: message for message in after}
+    gone = {message.id for message in before} - new.keys()
+    kept = [new.pop(message.id, message) for message in messages if message.id not in gone]
+    return [*kept, *new.values()]
+
+
+def _events(before: Message | None, after: Message) -> Iterator[Event]:
+    """Yield events for a message that is new, or goes on; for any other change, some that do not lead to it."""
+    if before == after:
+        return
+    owner: dict[str, Any] = {"subagent_run_id": after.subagent_run_id}
+    match after:
+        case core.ActivityMessage():
+            fields: dict[str, Any] = {"activity_type": after.activity_type, "content": after.content}
+            yield core.ActivitySnapshotEvent(message_id=after.id, **fields, **_metadata(after), **owner)
+        case core.ToolMessage():
+            yield core.ToolCallResultEvent(
+                message_id=after.id, tool_call_id=after.tool_call_id, content=after.content, **_metadata(after), **owner
+            )
+        case core.ReasoningMessage():
+            yield core.ReasoningMessageStartEvent(message_id=after.id, role="reasoning", **_metadata(after), **owner)
+            if delta := _added(before, after):
+                yield core.ReasoningMessageContentEvent(message_id=after.id, delta=delta, **owner)
+            yield core.ReasoningMessageEndEvent(message_id=after.id, **owner)
+        case _:
+            yield from _text(before, after)
+    calls = (after.tool_calls or ()) if isinstance(after, core.AssistantMessage) else ()
+    earlier = (before.tool_calls or ()) if isinstance(before, core.AssistantMessage) else ()
+    known = {call.id: call for call in earlier}
+    for call in calls:
+        if call != known.get(call.id):
+            yield from _call(call, after, known)
+    if (value := getattr(after, "encrypted_value", None)) is not None and value != getattr(
+        before, "encrypted_value", None
+    ):
+        yield _encrypted("message", after.id, value, after.subagent_run_id)
+
+
+def _text(before: Message | None, after: Message) -> Iterator[Event]:
+    """Yield the text of a message with a role; one without content needs none, as its calls make it."""
+    if not isinstance(after.content, str) or isinstance(after, core.ActivityMessage | core.ToolMessage):
+        return
+    fields: dict[str, Any] = {"role": after.role, "name": getattr(after, "name", None)}
+    owner: dict[str, Any] = {"subagent_run_id": after.subagent_run_id}
+    yield core.TextMessageStartEvent(message_id=after.id, **_given(**fields), **_metadata(after), **owner)
+    if delta := _added(before, after):
+        yield core.TextMessageContentEvent(message_id=after.id, delta=delta, **owner)
+    yield core.TextMessageEndEvent(message_id=after.id, **owner)
+
+
+def _call(call: core.ToolCall, message: Message, known: Mapping[str, core.ToolCall]) -> Iterator[Event]:
+    owner: dict[str, Any] = {"subagent_run_id": message.subagent_run_id}
+    yield core.ToolCallStartEvent(
+        tool_call_id=call.id,
+        tool_call_name=call.function.name,
+        parent_message_id=message.id,
+        **_metadata(call),
+        **owner,
+    )
+    before = known[call.id].function.arguments if call.id in known else ""
+    if delta := call.function.arguments.removeprefix(before):
+        yield core.ToolCallArgsEvent(tool_call_id=call.id, delta=delta, **owner)
+    yield core.ToolCallEndEvent(tool_call_id=call.id, **owner)
+    if call.encrypted_value is not None and (call.id not in known or known[call.id] != call):
+        yield _encrypted("tool-call", call.id, call.encrypted_value, message.subagent_run_id)
+
+
+def _added(before: Message | None, after: Message) -> str:
+    """Return the text that a message has and did not have before."""
+    text = after.content if isinstance(after.content, str) else ""
+    earlier = before.content if before is not None and isinstance(before.content, str) else ""
+    return text.removeprefix(earlier)
+
+
+def _encrypted(subtype: Any, entity_id: str, value: str, owner: str | None) -> Event:
+    return core.ReasoningEncryptedValueEvent(
+        subtype=subtype, entity_id=entity_id, encrypted_value=value, subagent_run_id=owner
+    )
+
+
+def _metadata(item: Any) -> dict[str, Any]:
+    return _given(metadata=item.metadata)
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,119 @@
+"""The events of a team's run: what its members, at work side by side, put in is read in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextvars import copy_context
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+
+from agui_client._concurrency import spawn
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._transport.source import Source
+from agui_client.teams.subagent_run import messages_of
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event
+
+    from agui_client.teams.passing import Whole
+
+    Item: TypeAlias = Event | Whole
+
+_AHEAD = 256
+"""The number of events that members may be ahead of whoever reads them."""
+
+
+class TeamSource(Source):
+    """Runs a function in a task of its own, and gives the events that it puts in.
+
+    Args:
+        work: The function; it begins with the first read, and is cancelled when the source is closed.
+    """
+
+    conforming = True
+
+    def __init__(self, work: Callable[[TeamSource], Awaitable[None]]) -> None:
+        self._work = work
+        self._context, self._scope = copy_context(), CURRENT_SCOPE.get()
+        self._items: list[Item] = []
+        self._news: anyio.Event | None = None
+        self._space: anyio.Event | None = None
+        self._ended: anyio.Event | None = None
+        self._failure: BaseException | None = None
+        self._cancel_scope = anyio.CancelScope()
+
+    async def put(self, item: Item) -> None:
+        """Give an event to the reader; wait while too many are unread."""
+        self.put_nowait(item)
+        if len(self._items) >= _AHEAD:
+            if self._space is None:
+                self._space = anyio.Event()
+            await self._space.wait()
+
+    def put_nowait(self, item: Item) -> None:
+        """Give an event to the reader, however many are unread."""
+        self._items.append(item)
+        if self._news is not None:
+            self._news.set()
+
+    async def read(self) -> Iterable[Event] | None:
+        """Wait for the next events.
+
+        Raises:
+            Exception: The function failed.
+        """
+        if self._ended is None and not self.is_interrupted:
+            self._ended = anyio.Event()
+            spawn(self._run, self._context)
+        while not self._items and self._ended is not None and not self._ended.is_set() and not self.is_interrupted:
+            self._news = anyio.Event()
+            await self._news.wait()
+            self._news = None
+        if self.is_interrupted:
+            return None
+        if self._items:
+            batch, self._items = self._items, []
+            if self._space is not None:
+                self._space.set()
+                self._space = None
+            return self._made(batch)
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+    def interrupt(self) -> bool:
+        """End the stream now, even in the middle of a wait."""
+        self.is_interrupted = True
+        if self._news is None:
+            return False
+        self._news.set()
+        return True
+
+    async def aclose(self) -> None:
+        """Cancel the function, and wait for its end."""
+        self.is_interrupted = True
+        if self._ended is not None:
+            self._cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._ended.wait()
+
+    def _made(self, batch: list[Item]) -> Iterator[Event]:
+        """Yield events; a snapshot is made when all events before it are part of the conversation."""
+        for item in batch:
+            if callable(item):
+                yield item(() if self._scope is None else messages_of(self._scope))
+            else:
+                yield item
+
+    async def _run(self) -> None:
+        assert self._ended is not None
+        try:
+            with self._cancel_scope:
+                await self._work(self)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ended.set()
+            if self._news is not None:
+                self._news.set()

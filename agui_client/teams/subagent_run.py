@@ -1,0 +1,355 @@
+"""SubagentRun: an agent that runs inside another agent's run, told upward as a subagent (SUB-1 … SUB-11, INT-1).
+
+The member is run like an agent that is served: its conversation is what the input of the outer run has of it, so that
+nothing needs to be remembered, and a call of several rounds is one invocation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from ag_ui.core import (
+    Event,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentFinishedSuspendedOutcome,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+    Tool,
+    ToolCall,
+    ToolCallResultEvent,
+    UserMessage,
+    aggregate_token_usage,
+)
+from pydantic_core import to_jsonable_python
+
+from agui_client._protocol.schema import is_object
+from agui_client._run.caller_stream import caller_end
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._run.subagents import SubagentResult
+from agui_client._served_run import served_run
+from agui_client.agent import AbstractAgent
+from agui_client.errors import RunFailedError
+from agui_client.teams.members import Member, as_member, member_state, member_tools, view
+from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
+from agui_client.teams.passing import JOURNAL, Passing, Whole
+
+if TYPE_CHECKING:
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.scope import RunScope
+    from agui_client.teams.journal import CallRecord
+
+EXTENSION = "agui-client"
+"""The member of a SUBAGENT_FINISHED's metadata that says more than the protocol has a place for."""
+
+
+class SubagentRun:
+    """One invocation of an agent inside the run of another: iterate it, and yield its events.
+
+        async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+            researcher = SubagentRun(Member(agent, "researcher"), input)
+            async for event in researcher:
+                yield event
+
+    The events come between SUBAGENT_STARTED and SUBAGENT_FINISHED or SUBAGENT_ERROR; a failure of the agent is not
+    raised, but in `error`. Answers in the input to what the agent has asked continue the invocation that asked.
+
+    Args:
+        member: The agent, and how it takes part.
+        input: The input of the outer run.
+        prompt: What the agent is asked; None for the conversation.
+        speaks: Whether the agent's messages are the outer agent's own words.
+        number: The number of the invocation among those of the same member in the run.
+        invocation: The id of the invocation, `number` aside: for one that goes on.
+        resume: The answers to what the agent has asked, under the ids that the agent gave; taken from the input if
+            left out.
+        tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
+        members: The names of those who speak in the conversation, by their keys.
+        journal: What is left of an invocation that was suspended.
+    """
+
+    def __init__(
+        self,
+        member: Member | AbstractAgent,
+        input: RunAgentInput,
+        *,
+        prompt: str | None = None,
+        speaks: bool = False,
+        number: int = 0,
+        invocation: str | None = None,
+        resume: Sequence[ResumeEntry] | None = None,
+        tools: Iterable[Tool] = (),
+        members: Mapping[str, str] | None = None,
+        journal: CallRecord | None = None,
+    ) -> None:
+        self.member = member = as_member(member)
+        """The agent, and how it takes part."""
+        key = member.key
+        if resume is None:
+            waiting, resume = _answers(input, key)
+            invocation = invocation or waiting
+        self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
+        """The id of the invocation."""
+        self.interrupts: list[Interrupt] = []
+        """The interrupts that the agent waits for, as the outer run gives them to its caller."""
+        self.pending_tool_calls: list[ToolCall] = []
+        """The calls that the agent left to the caller, as the outer run gives them to its caller."""
+        self.own_calls: list[ToolCall] = []
+        """The calls of the `tools` that the agent was offered besides."""
+        self.usage: list[TokenUsage] = []
+        """The tokens that the agent used so far."""
+        self.error: Exception | None = None
+        """The exception that the agent failed with; None if it did not fail."""
+        self.state: Any = None
+        """The agent's state at the end."""
+        self.journal: Any = None
+        """What the agent needs to go on if it is a team that was suspended."""
+        self.messages: list[Message] = []
+        """The agent's own messages at the end, as the team's conversation has them."""
+        prefix = f"{key}/" if member.memory == "thread" else f"{self.subagent_run_id}/"
+        self._names = Names(self.subagent_run_id, prefix)
+        self._further = {tool.name for tool in tools}
+        self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
+        self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
+        self._status: Any = "running"
+        self._text_id, self._text, self._result = "", "", None
+        self._began_at = 0.0
+        self._seconds: float | None = None
+        self._kept: set[str] = set()
+
+    @property
+    def result(self) -> SubagentResult:
+        """What came of the invocation so far."""
+        return SubagentResult(
+            name=self.member.name,
+            subagent_run_id=self.subagent_run_id,
+            status=self._status,
+            text=self._text,
+            result=self._result,
+            usage=aggregate_token_usage(self.usage),
+            seconds=self._seconds,
+            error=None if self.error is None else str(self.error),
+        )
+
+    def __aiter__(self) -> AsyncGenerator[Event]:
+        return self._events()
+
+    async def _events(self) -> AsyncGenerator[Event]:
+        """Yield the events; a snapshot of the whole conversation is made when the events before it are reduced."""
+        async for item in self.items():
+            if callable(item):
+                scope = CURRENT_SCOPE.get()
+                assert scope is not None
+                yield item(messages_of(scope))
+            else:
+                yield item
+
+    async def items(self) -> AsyncGenerator[Event | Whole]:
+        """Iterate the events, with functions in place of snapshots that need the messages that others have written."""
+        self._began_at = time.perf_counter()
+        description = self.member.agent.description or None
+        yield changed(
+            SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name), description=description
+        )
+        if self._prompt is not None:
+            for event in self._asked():
+                yield event
+        try:
+            async with served_run(self.member.agent, self._inner) as run:
+                async for item in self._passed(run):
+                    yield item
+                self._end(run)
+        except Exception as error:
+            for event in self.fail(error):
+                yield event
+            return
+        yield self._finished()
+
+    def fail(self, error: Exception, code: str | None = None) -> list[Event]:
+        """End an invocation that failed, or was given up.
+
+        Args:
+            error: The reason.
+            code: A word for a reason on this side, whose text others may read; None for a failure of the agent.
+
+        Returns:
+            The events that end what the agent has left open, and the SUBAGENT_ERROR; none if the invocation has ended.
+        """
+        if self._status != "running":
+            return []
+        self.error, self._seconds = error, time.perf_counter() - self._began_at
+        self._status = "abandoned" if code == "cancelled" else "error"
+        message, own_code = _message_of(error) if code is None else (str(error), code)
+        ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
+        reason = f"{self.member.name} failed before this call was answered."
+        return [*self._passing.close(reason), changed(ended, metadata=self._more())]
+
+    def answer_own_call(self, call: ToolCall, result: str) -> Event:
+        """Return the event of the result of a call of the `tools` that the agent was offered besides."""
+        owner = next((each.subagent_run_id for each in self.messages if _has_call(each, call.id)), None)
+        event = ToolCallResultEvent(message_id=f"{call.id}-result", tool_call_id=call.id, content=result)
+        return changed(event, subagent_run_id=owner)
+
+    def has_dropped(self, message: Message) -> bool:
+        """Whether a message of the team's conversation was the member's own, and is no longer."""
+        return self._names.is_own(message) and message.id not in self._kept
+
+    # --- before
+
+    def _compose(
+        self, tools: Iterable[Tool], members: Mapping[str, str], journal: CallRecord | None
+    ) -> tuple[Passing, RunAgentInput, frozenset[str]]:
+        member, input, names = self.member, self._input, self._names
+        sees = member.sees or ("all" if self._prompt is None else None)
+        messages, foreign = view(input.messages, names, member, sees, members)
+        if self._prompt is not None:
+            messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
+        baseline = member_state(input.state, member)
+        placed: dict[str, Any] = {}
+        if not (is_object(input.state) and member.name in input.state):
+            placed["baseline"] = baseline
+        if journal is not None and journal.state is not None:
+            baseline = journal.state
+        if journal is not None and journal.team is not None:
+            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: journal.team}
+        passing = Passing(names, speaks=self._speaks, state=member.state, state_key=member.name, **placed)
+        own = member.key if member.memory == "thread" else self.subagent_run_id
+        inner = RunAgentInput(
+            thread_id=f"{input.thread_id}/{own}",
+            run_id=str(uuid4()),
+            messages=messages,
+            state=baseline,
+            tools=member_tools(member, input, tools) or None,
+            context=input.context,
+            forwarded_props=input.forwarded_props,
+            resume=list(self._resume or ()) or None,
+        )
+        return passing, inner, foreign
+
+    def _asked(self) -> list[Event]:
+        owner: Any = {"message_id": f"{self._names.prefix}{_prompt_id(self._names)}"}
+        owner["subagent_run_id"] = self.subagent_run_id
+        return [
+            TextMessageStartEvent(role="user", **owner),
+            TextMessageContentEvent(delta=self._prompt or "", **owner),
+            TextMessageEndEvent(**owner),
+        ]
+
+    # --- meanwhile
+
+    async def _passed(self, run: AgentRun) -> AsyncGenerator[Event | Whole]:
+        """Pass the events of the run on, and note how it ends."""
+        feed, has_begun = self._passing.feed, False
+        self._last: RunFinishedEvent | RunErrorEvent | None = None
+        async for event in run:
+            if not has_begun:
+                has_begun = True
+                for given in run.given_results:
+                    result = ToolCallResultEvent(
+                        message_id=given.id, tool_call_id=given.tool_call_id, content=given.content
+                    )
+                    for passed in feed(result):
+                        yield passed
+            for passed in feed(event):
+                yield passed
+            if isinstance(event, MessagesSnapshotEvent):
+                for item in self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign):
+                    yield item
+            elif isinstance(event, RunFinishedEvent | RunErrorEvent):
+                self._last = event
+                self.usage += event.usage or ()
+
+    # --- afterwards
+
+    def _end(self, run: AgentRun) -> None:
+        """Take over what the run left."""
+        last, result = caller_end(run, self._last), run.partial
+        names, passing = self._names, self._passing
+        self._seconds = time.perf_counter() - self._began_at
+        self.messages = [passing.message_up(each) for each in result.messages if each.id not in self._foreign]
+        self._kept = {message.id for message in self.messages}
+        self.state, self._result, self._text = result.state, result.result, result.text
+        said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
+        self._text_id = names.up(said[-1]) if said and result.text else ""
+        if is_object(result.state):
+            self.journal = result.state.get(JOURNAL)
+        offered = {tool.name for tool in self._inner.tools or ()}
+        for call in result.pending_tool_calls:
+            if call.function.name in offered:
+                up = changed(call, id=names.up(call.id))
+                (self.own_calls if call.function.name in self._further else self.pending_tool_calls).append(up)
+        outcome = last.outcome if isinstance(last, RunFinishedEvent) else None
+        if isinstance(outcome, RunFinishedInterruptOutcome):
+            self.interrupts = [names.interrupt_up(each) for each in outcome.interrupts]
+        is_waiting = bool(self.interrupts or self.pending_tool_calls)
+        is_cancelled = isinstance(outcome, RunFinishedCancelledOutcome)
+        self._status = "suspended" if is_waiting else "abandoned" if is_cancelled else "success"
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            for warning in result.warnings:
+                what = f"{self.member.name}: {warning.message}"
+                scope.warnings.add(warning.rule, what, path=warning.path, event_type=warning.event_type)
+
+    def _finished(self) -> Event:
+        outcome = None
+        if self._status == "suspended":
+            ids = [each.id for each in self.interrupts]
+            outcome = SubagentFinishedSuspendedOutcome(interrupt_ids=ids or None)
+        event = SubagentFinishedEvent(subagent_run_id=self.subagent_run_id)
+        return changed(event, result=self._result, outcome=outcome, metadata=self._more())
+
+    def _more(self) -> dict[str, Any] | None:
+        more: dict[str, Any] = {}
+        if self.usage:
+            usage = aggregate_token_usage(self.usage)
+            more["usage"] = to_jsonable_python(usage, by_alias=True, exclude_none=True)
+        if self._text_id:
+            more["messageId"] = self._text_id
+        return {EXTENSION: more} if more else None
+
+
+def messages_of(scope: RunScope) -> Sequence[Message]:
+    """Return the messages of the conversation that a run belongs to."""
+    return scope.owner.messages if isinstance(scope.owner, AbstractAgent) else ()
+
+
+def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEntry]]:
+    """Return the invocation of a member that an input has answers for, and the answers as the member has them."""
+    found: str | None = None
+    entries: list[ResumeEntry] = []
+    for entry in input.resume or ():
+        parts = split_interrupt_id(entry.interrupt_id)
+        if parts is not None and parts[1].startswith(f"{key}-{parts[0]}."):
+            found = parts[1]
+            entries.append(entry.model_copy(update={"interrupt_id": parts[2]}))
+    return found, entries
+
+
+def _message_of(error: Exception) -> tuple[str, str | None]:
+    """Return the message and the code of a failure for others: the text of an exception is nobody's but the log's."""
+    if isinstance(error, RunFailedError):
+        return error.event.message, error.event.code
+    return f"the agent failed ({type(error).__name__})", type(error).__name__
+
+
+def _has_call(message: Message, tool_call_id: str) -> bool:
+    return message.role == "assistant" and any(call.id == tool_call_id for call in message.tool_calls or ())
+
+
+def _prompt_id(names: Names) -> str:
+    return f"prompt-{names.invocation.rpartition('-')[2]}"
