@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import BaseEvent, RunAgentInput
 
 from agui_client._protocol.reduce import Change
-from agui_client._run.call_setup import AgentOptions, CallSetup
+from agui_client._run.call_setup import AgentOptions, CallSetup, StateT
 from agui_client._run.hooks import Subscriber
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
+    from agui_client.state.edits import StateEdit
+    from agui_client.state.models import StateModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +55,7 @@ _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abo
 """The options that are functions, with what they take."""
 
 
-class AbstractAgent(ABC):
+class AbstractAgent(ABC, Generic[StateT]):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.
@@ -72,7 +74,7 @@ class AbstractAgent(ABC):
     """The newest version that the agent is known to speak, if that is older than 1.0."""
 
     @lists_keywords(AgentOptions)
-    def __init__(self, **options: Unpack[AgentOptions]) -> None:
+    def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
         options = checked_options(options, AgentOptions, "an agent")
         for module in self._needs:
             # With the first agent, so that importing the package is quick, and so is the first run.
@@ -101,12 +103,15 @@ class AbstractAgent(ABC):
 
             check_history(history)
         self._options = options
+        self._state_model: StateModel[StateT] | None = None
         self._middleware: list[Middleware] = []
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
+        if "state_model" in options or "on_conflict" in options:
+            self._type_state(options.get("state_model"), options.get("on_conflict"))
 
     @abstractmethod
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -287,6 +292,38 @@ class AbstractAgent(ABC):
         self.set_state(state)
 
     @property
+    def typed_state(self) -> StateT:
+        """The state as an object of `state_model`: a copy, read anew at each look; see `edit_state` to change it.
+
+        Raises:
+            ParseError: The state does not fit.
+            UsageError: The agent has no `state_model`.
+        """
+        if self._state_model is None:
+            raise UsageError("typed_state needs to know the type: give the agent state_model=, or read agent.state")
+        return self._state_model.read(self.state)
+
+    def edit_state(self) -> StateEdit[StateT]:
+        """Return a block that edits the state: `with agent.edit_state() as trip: trip.budget = 900`.
+
+        The block gets a copy: of `state_model`, or JSON without one. What is changed in it is merged with what the
+        agent changes in the meantime, and goes out with the next run. An exception in the block discards the changes.
+        During a run, edit where its events are iterated, or in a tool.
+
+        Returns:
+            The block.
+
+        Raises:
+            ParseError: At the beginning of the block: the state does not fit the model.
+            UsageError: At its end: the edited state does not fit, or has no JSON form.
+            StateConflictError: At its end, with `on_conflict="raise"`: the agent has changed the same place. If it does
+                so later in a run, it ends that run.
+        """
+        from agui_client.state.edits import StateEdit
+
+        return StateEdit(self._conversation, self._state_model, self._options.get("on_conflict", "theirs"))
+
+    @property
     def pending_interrupts(self) -> list[Interrupt]:
         """The interrupts of the last run; the next run must answer all of them with `resume=`."""
         return list(self._conversation.pending_interrupts)
@@ -366,11 +403,47 @@ class AbstractAgent(ABC):
 
         return observe_changes(self._conversation.listen, Change.MESSAGES, lambda: self.messages)
 
-    def observe_state(self) -> Observable[Any]:
-        """Return the state as a hot RxPY observable: the present one, then every change, across runs."""
+    def observe_state(self, path: str = "") -> Observable[Any]:
+        """Return the state, or places in it, as a hot RxPY observable: the present values, then every change.
+
+        Args:
+            path: The JSON pointer of a place, such as "/legs/0/price"; `*` stands for every member, as in
+                "/legs/*/price". The value of a place that was removed is `agui_client.state.ABSENT`.
+
+        Raises:
+            UsageError: The path is no JSON pointer.
+        """
+        if path:
+            from agui_client.state.pointers import observe_places
+
+            return observe_places(self._conversation, path)
         from agui_client._run.observable import observe_changes
 
         return observe_changes(self._conversation.listen, Change.STATE, lambda: self.state)
+
+    def on_state(self, path: str) -> Callable[[FunctionT], FunctionT]:
+        """Decorate a plain function to be called with every new value at places of the state, in runs and outside.
+
+        Args:
+            path: The JSON pointer of the places, such as "/legs/*/price"; `*` stands for every member.
+
+        Returns:
+            The decorator; the function takes the value, and the JSON pointer of its place after it if it wants. The
+            value of a place that was removed is `agui_client.state.ABSENT`. An exception in the function is logged.
+
+        Raises:
+            UsageError: The path is no JSON pointer, or the function is async.
+        """
+        from agui_client.state.pointers import Places, watch_with
+
+        places = Places(path)
+
+        def register(function: FunctionT) -> FunctionT:
+            """Call the function from the next change on."""
+            watch_with(self._conversation, places, function)
+            return function
+
+        return register
 
     # --- middleware, subscribers, observers, tools
 
@@ -488,6 +561,16 @@ class AbstractAgent(ABC):
         return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
 
     # --- putting a call together
+
+    def _type_state(self, model: Any, policy: object) -> None:
+        """Take the type of the state, and the policy for conflicts."""
+        from agui_client.state.edits import check_policy
+        from agui_client.state.models import ModelCheck, StateModel
+
+        check_policy(policy)
+        if model is not None:
+            self._state_model = StateModel(model)
+            self._observers.append(ModelCheck(self._state_model))
 
     def _address(self) -> str | None:
         """Return the address of a remote agent; None for one in this process."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
@@ -30,6 +30,18 @@ if TYPE_CHECKING:
     from agui_client.history import History
 
 Listener = Callable[[Change], None]
+
+
+class StateOverlay(Protocol):
+    """Edits of the application that the agent does not know of yet, shown over the agent's state."""
+
+    def shown(self, theirs: Any) -> Any:
+        """Return the agent's state with the edits in it."""
+
+    def sent(self, state: Any) -> None:
+        """Go on from the state that a run is sent."""
+
+
 _LONGEST_CALL = 300
 """The characters of a tool call that an error shows."""
 
@@ -105,6 +117,8 @@ class Conversation:
         agent may lack any of the messages."""
         self.listeners: list[Listener] = []
         """Functions that are called after every change."""
+        self.overlay: StateOverlay | None = None
+        """Edits that were made during a run; the agent gets them with the next one."""
         self._interrupt: Callable[[], None] | None = None
         self._marks: dict[Mark, dict[str, None]] = {mark: {} for mark in Mark}
         self._kept_answers: list[ResumeEntry] = []
@@ -152,8 +166,9 @@ class Conversation:
 
     @property
     def state(self) -> Any:
-        """The state so far."""
-        return self.reducer.state
+        """The state so far, with the edits that the agent does not know of yet."""
+        state = self.reducer.state
+        return state if self.overlay is None else self.overlay.shown(state)
 
     # --- editing
 
@@ -199,8 +214,18 @@ class Conversation:
 
     def set_state(self, state: Any) -> None:
         """Replace the state by a copy of a JSON value."""
-        self.reducer.set_state(state_as_json(state))
+        self.replace_state(state_as_json(state))
         self.notify(Change.STATE)
+
+    def replace_state(self, state: Any) -> None:
+        """Replace the state by a JSON value that is neither copied nor changed, without a notification."""
+        self.overlay = None
+        self.reducer.set_state(state)
+
+    def note_sent_state(self, state: Any) -> None:
+        """Note the state that a run is sent, with the edits in it."""
+        if self.overlay is not None:
+            self.overlay.sent(state)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call a function after every change to messages or state.
@@ -422,7 +447,7 @@ class Conversation:
         return ConversationSnapshot(
             thread_id=self.thread_id,
             messages=messages,
-            state=copy.deepcopy(self.reducer.state),
+            state=copy.deepcopy(self.state),
             pending_interrupts=self.pending_interrupts,
             abandoned=self.is_abandoned,
             pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
@@ -456,7 +481,7 @@ class Conversation:
         executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
         unreported = set(document.unheard_ids)
         self.thread_id = document.thread_id
-        self.reducer.set_state(copy.deepcopy(document.state))
+        self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self._kept_answers = list(document.kept_answers)

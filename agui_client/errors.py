@@ -15,7 +15,7 @@ AGUIError                          thread_id, run_id, partial
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
 ├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
-├─ ParseError (ValueError)         the answer is not of the type that it was to be read as
+├─ ParseError (ValueError)         the answer, or the state, is not of the type that it was to be read as
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
@@ -283,7 +283,10 @@ class ToolArgumentsError(AGUIError, ValueError):
 
 
 class ParseError(AGUIError, ValueError):
-    """The answer of a run is not of the type that it was to be read as; see `RunResult.parse`."""
+    """The answer of a run, or the state, is not of the type that it was to be read as.
+
+    See `RunResult.parse` and `agent.typed_state`.
+    """
 
 
 class ToolError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     AgentFunction: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
 
 
-class FunctionAgent(AbstractAgent):
+class FunctionAgent(AbstractAgent[StateT]):
     """An agent that is one function: `FunctionAgent(echo)`, with `async def echo(input): yield RunStartedEvent(...)`.
 
     Args:
@@ -33,10 +33,11 @@ class FunctionAgent(AbstractAgent):
     """
 
     @lists_keywords(AgentOptions)
-    def __init__(self, function: AgentFunction, **options: Unpack[AgentOptions]) -> None:
-        options["agent_id"] = options.get("agent_id") or getattr(function, "__name__", None)
+    def __init__(self, function: AgentFunction, **options: Unpack[AgentOptions[StateT]]) -> None:
+        if not options.get("agent_id"):
+            options.update({"agent_id": getattr(function, "__name__", None)})
         if options.get("description") is None:
-            options["description"] = _first_line(function)
+            options.update({"description": _first_line(function)})
         super().__init__(**options)
         if not callable(function):
             raise UsageError(f"a FunctionAgent needs an async generator function, not {function!r}")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agui_client.options import RunOptions
 
 
-class HttpAgent(AbstractAgent):
+class HttpAgent(AbstractAgent[StateT]):
     """A remote AG-UI agent.
 
     As an `async with` block it keeps HTTP clients, and with them their connections, for later runs inside the block;
@@ -80,7 +80,7 @@ class HttpAgent(AbstractAgent):
         max_protocol_version: str | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         super().__init__(**options)
         self.url = url

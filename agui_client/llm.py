@@ -27,7 +27,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from missing
 
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
@@ -44,7 +44,7 @@ _OLLAMA = "http://localhost:11434/v1"
 """The address of Ollama's server on the same machine."""
 
 
-class LLMAgent(AbstractAgent):
+class LLMAgent(AbstractAgent[StateT]):
     """A language model as an agent.
 
     Args:
@@ -68,7 +68,7 @@ class LLMAgent(AbstractAgent):
         instructions: str | None = None,
         output_type: Any = str,
         model_settings: dict[str, Any] | None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         super().__init__(**options)
         if isinstance(model, Agent):

@@ -1,39 +1,40 @@
-"""State that both sides write: the agent with snapshots and patches, the application with `set_state`.
-
-Every run sends the state. During a run, patches of the agent and edits of the application change the same document: a
-patch changes the places that it names, and nothing else.
-"""
+"""State that both sides write: the agent with snapshots and patches, the application in blocks, as its own type."""
 
 import asyncio
-import sys
 
 from ag_ui.core import StateDeltaEvent
+from pydantic import BaseModel
 
 from agui_client import Cancel, HttpAgent
 from agui_client.testing import demo_agent, serve
 
 
+class Trip(BaseModel):
+    """A day in a city."""
+
+    plan: list[str] = []
+    tickets: str = "none"
+
+
+class Shared(BaseModel):
+    """What both sides write."""
+
+    language: str = "English"
+    trip: Trip = Trip()
+
+
 async def main(url: str) -> None:
-    agent = HttpAgent(url, initial_state={"preferred_language": "English"})
-
+    agent = HttpAgent(url, state_model=Shared)
+    agent.on_state("/language")(print)
     async with agent.stream("Plan my Saturday in Oslo, and book the ferry.") as run:
-        async for snapshot in run.snapshots:
-            if not isinstance(snapshot.event, StateDeltaEvent):
-                continue
-            trip = snapshot.state["trip"]
-            print(f"{snapshot.state['preferred_language']}, {trip['weather']}, {len(trip['plan'])} stops")
-            if len(trip["plan"]) == 1:
-                # The user picks another language while the agent is still planning.
-                agent.set_state({**snapshot.state, "preferred_language": "Norwegian"})
-        before = await run.result()
-
-    # The next run sends the changes of both.
-    after = await agent.run_agent(resume={interrupt.id: Cancel() for interrupt in before.interrupts})
-    print(f"language: {after.state['preferred_language']}")
-    print(f"stops: {len(after.state['trip']['plan'])}")
-    print(f"tickets: {before.state['trip']['tickets']}, then {after.state['trip']['tickets']}")
+        async for event in run:
+            if isinstance(event, StateDeltaEvent) and len(agent.typed_state.trip.plan) == 1:
+                with agent.edit_state() as shared:  # the user picks another language while the agent is planning
+                    shared.language = "Norwegian"
+    await agent.run_agent(resume={interrupt.id: Cancel() for interrupt in agent.pending_interrupts})  # has the edit
+    print(f"{agent.typed_state.language}, {len(agent.typed_state.trip.plan)} stops, {agent.typed_state.trip.tickets}")
 
 
 if __name__ == "__main__":
     with serve(demo_agent()) as server:
-        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else server.url))
+        asyncio.run(main(server.url))

@@ -40,6 +40,7 @@ _NAMESPACES = (
     "agui_client.mcp",
     "agui_client.notebook",
     "agui_client.recording",
+    "agui_client.state",
     "agui_client.teams",
     "agui_client.terminal",
     "agui_client.testing",
@@ -56,7 +57,9 @@ _ROOMS = (
     ("options",),
     ("conversation",),
     ("asgi.in_process",),
+    ("state.merging",),
     ("_run",),
+    ("state",),
     ("agent",),
     ("_served_run",),
     (

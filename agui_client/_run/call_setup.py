@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
+
+from typing_extensions import TypeVar
 
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 
 if TYPE_CHECKING:
+    from types import UnionType
+
     from ag_ui.core import RunAgentInput
+    from pydantic import TypeAdapter
 
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
@@ -27,9 +32,14 @@ if TYPE_CHECKING:
     from agui_client.history import History
     from agui_client.messages import MessageLike
     from agui_client.options import RunOptions
+    from agui_client.state.merging import ConflictPolicy
 
 
-class AgentOptions(TypedDict, total=False):
+StateT = TypeVar("StateT", default=Any)
+"""The type of an agent's state; any JSON value unless `state_model` says more."""
+
+
+class AgentOptions(TypedDict, Generic[StateT], total=False):
     """The keywords that the constructor of every agent takes."""
 
     agent_id: str | None
@@ -46,6 +56,13 @@ class AgentOptions(TypedDict, total=False):
     history: History
     """The messages that a run sends: "full" for all; "new" for those since the last finished run, for servers that
     remember threads; a `Window`; or a function of the messages, sync or async. What is stored stays whole."""
+    state_model: type[StateT] | TypeAdapter[StateT] | UnionType
+    """The type of the state, such as a pydantic model, for `typed_state` and `edit_state()`; for a union use a
+    `TypeAdapter`, which type checkers understand. A state of the agent that does not fit is a warning."""
+    on_conflict: ConflictPolicy
+    """The value that stands where `edit_state()` and the agent changed the same place: the agent's ("theirs", also if
+    left out), the edit's ("mine"), the one that a function of the `Conflict` returns, or a `StateConflictError`
+    ("raise")."""
     tools: ToolSource
     """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
     elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""

@@ -337,6 +337,7 @@ class Engine:
             self.input = scope.input = with_conversation(self.input, conversation)
         if not await self._choose_messages():
             return None
+        conversation.note_sent_state(self.input.state)
         agent_run = observed_run(setup, scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -433,8 +434,7 @@ class Engine:
         """Execute the calls that were approved with this call; return events of their results."""
         if not self._approved or self.is_stopped:
             return []
-        found = map(self.conversation.reducer.tool_call, self._approved)
-        calls = [call for call in found if call is not None]
+        calls = [call for each in self._approved if (call := self.conversation.reducer.tool_call(each)) is not None]
 
         async def execute() -> _Answers:
             """Execute the calls."""

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,6 +121,28 @@ def observe_changes(
             stop()
             raise
         return Disposable(stop)
+
+    return reactivex.create(subscribe)
+
+
+def observe_values(
+    present: Callable[[], Iterable[T]], watch: Callable[[Callable[[T], object]], Callable[[], None]]
+) -> Observable[T]:
+    """Values as an observable.
+
+    Args:
+        present: Gives the values that there are.
+        watch: Registers a function that takes each further value, and returns what removes it.
+
+    Returns:
+        A hot observable: the present values at once, then each further one; it never completes.
+    """
+
+    def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
+        for value in present():
+            observer.on_next(value)
+        return Disposable(watch(observer.on_next))
 
     return reactivex.create(subscribe)
 

@@ -63,7 +63,7 @@ class EventSubscriber(Subscriber):
     def __init__(self, event_type: type[core.BaseEvent], function: Callable[..., Any]) -> None:
         self.event_type = event_type
         self._function = function
-        self._takes_context = _takes_two(function)
+        self._takes_context = takes_two(function)
 
     def call(self, event: core.BaseEvent, context: HookContext) -> HookReturn:
         """Call the function."""
@@ -177,7 +177,7 @@ class HookCalls:
             self._conversation.unreceived = None
             self._mutated |= Change.MESSAGES
         if mutation.state is not UNSET:
-            self._conversation.reducer.set_state(state_as_json(mutation.state))
+            self._conversation.replace_state(state_as_json(mutation.state))
             self._mutated |= Change.STATE
 
     def _refresh(self) -> None:
@@ -203,7 +203,8 @@ def _overriding(subscribers: Sequence[Subscriber], name: str) -> list[Hook]:
     return overriding(subscribers, Subscriber, name)
 
 
-def _takes_two(function: Callable[..., Any]) -> bool:
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes a second argument."""
     try:
         inspect.signature(function).bind("the event", "the context")
     except (TypeError, ValueError):

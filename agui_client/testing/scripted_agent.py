@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client.agent import AbstractAgent
 from agui_client.options import lists_keywords
 from agui_client.testing.closing import closing
@@ -20,7 +20,7 @@ Turn: TypeAlias = Step | Sequence[Step] | Callable[[RunAgentInput], AsyncIterato
 """The script of one run: a step, several steps, or an async generator function that yields them."""
 
 
-class ScriptedAgent(AbstractAgent):
+class ScriptedAgent(AbstractAgent[StateT]):
     """Answers each run of a conversation with the next turn of its script.
 
         agent = ScriptedAgent(
@@ -42,7 +42,7 @@ class ScriptedAgent(AbstractAgent):
     """
 
     @lists_keywords(AgentOptions)
-    def __init__(self, *turns: Turn, **options: Unpack[AgentOptions]) -> None:
+    def __init__(self, *turns: Turn, **options: Unpack[AgentOptions[StateT]]) -> None:
         options.setdefault("agent_id", "scripted")
         options.setdefault("description", "Follows a script.")
         super().__init__(**options)

@@ -32,7 +32,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
     UserMessage,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from reactivex import Observable
 from reactivex import operators as ops
 
@@ -64,6 +64,7 @@ from agui_client import (
     Window,
     attach,
 )
+from agui_client.state import ABSENT, Conflict, merge
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
 from agui_client.types import History, Next, Prompt, RunEnd, RunScope, Snapshot
 
@@ -203,6 +204,31 @@ def observing(agent: HttpAgent) -> None:
     assert_type(agent.observe("Hi", timeout=3), Observable[Event]).subscribe(print)
     assert_type(agent.observe_messages(), Observable[list[Message]]).subscribe(print)
     agent.observe_state().subscribe(print)
+
+
+def sharing_state(adapter: TypeAdapter[Trip | None]) -> None:
+    agent = HttpAgent(URL, state_model=Trip, on_conflict="mine", initial_state=Trip(city="Oslo", days=1))
+    assert_type(agent, HttpAgent[Trip])
+    assert_type(agent.typed_state.city, str)
+    with agent.edit_state() as trip:
+        assert_type(trip, Trip).days = 2
+    assert_type(agent.clone().typed_state, Trip)
+    assert_type(HttpAgent(URL, state_model=adapter).typed_state, Trip | None)
+    assert_type(FunctionAgent(echo, state_model=list[int]).typed_state, list[int])
+    assert_type(HttpAgent(URL, on_conflict="raise").typed_state, Any)
+
+    def settle(conflict: Conflict) -> object:
+        return conflict.ours if conflict.base is ABSENT else conflict.theirs
+
+    HttpAgent(URL, on_conflict=settle).observe_state("/legs/*/price").subscribe(print)
+
+    @agent.on_state("/days")
+    def days(value: int, path: str) -> None:
+        print(value, path)
+
+    days(1, "/days")
+    merged, conflicts = merge({"a": 1}, {"a": 2}, {"a": 3}, settle)
+    print(merged, [each.path for each in conflicts])
 
 
 def reading(result: RunResult) -> Trip:

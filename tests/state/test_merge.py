@@ -1,0 +1,241 @@
+"""The three-way merge: cases one by one, and what holds for all values.
+
+The cases follow the rules that the abstract of draft-jurkovikj-json-three-way-merge-00 states; its vectors were not to
+be had. A side that changed nothing gives way, the same change is one change, absent is not null, and a conflict names
+its place. What a case says of arrays is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agui_client._protocol.schema import is_array, is_object
+from agui_client.state import ABSENT, Conflict, merge
+from agui_client.state.merging import our_side, with_edit
+
+
+class Case(NamedTuple):
+    base: Any
+    ours: Any
+    theirs: Any
+    merged: Any
+    conflicts: tuple[Conflict, ...] = ()
+
+
+A, B, C = {"id": "a", "n": 1}, {"id": "b", "n": 1}, {"id": "c", "n": 1}
+
+CASES = {
+    "nobody changes anything": Case({"a": 1}, {"a": 1}, {"a": 1}, {"a": 1}),
+    "we change": Case(1, 2, 1, 2),
+    "they change": Case(1, 1, 2, 2),
+    "both change the same way": Case(1, 2, 2, 2),
+    "both change, the root": Case(1, 2, 3, 3, (Conflict("", 1, 2, 3),)),
+    "one number in two spellings": Case(1, 1.0, 2, 2),
+    "true is not 1": Case(1, True, 2, 2, (Conflict("", 1, True, 2),)),
+    "different members": Case({"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 2}),
+    "different members, deep": Case(
+        {"x": {"y": {"a": 1, "b": 1}}}, {"x": {"y": {"a": 2, "b": 1}}}, {"x": {"y": {"a": 1, "b": 2}}},
+        {"x": {"y": {"a": 2, "b": 2}}},
+    ),
+    "the same member": Case({"a": 1}, {"a": 2}, {"a": 3}, {"a": 3}, (Conflict("/a", 1, 2, 3),)),
+    "names with / and ~": Case({"a/~": 1}, {"a/~": 2}, {"a/~": 3}, {"a/~": 3}, (Conflict("/a~1~0", 1, 2, 3),)),
+    "both add, different members": Case({}, {"a": 1}, {"b": 2}, {"b": 2, "a": 1}),
+    "both add the same": Case({}, {"a": [1]}, {"a": [1]}, {"a": [1]}),
+    "both add one member": Case({}, {"a": 1}, {"a": 2}, {"a": 2}, (Conflict("/a", ABSENT, 1, 2),)),
+    "two objects that are added are not mixed": Case(
+        {}, {"hotel": {"name": "Ritz"}}, {"hotel": {"stars": 5}}, {"hotel": {"stars": 5}},
+        (Conflict("/hotel", ABSENT, {"name": "Ritz"}, {"stars": 5}),),
+    ),
+    "we remove": Case({"a": 1, "b": 1}, {"b": 1}, {"a": 1, "b": 1}, {"b": 1}),
+    "they remove": Case({"a": 1, "b": 1}, {"a": 1, "b": 1}, {"b": 1}, {"b": 1}),
+    "both remove": Case({"a": 1}, {}, {}, {}),
+    "we remove what they change": Case(
+        {"a": {"b": 1}}, {}, {"a": {"b": 2}}, {"a": {"b": 2}}, (Conflict("/a", {"b": 1}, ABSENT, {"b": 2}),)
+    ),
+    "we change what they remove": Case({"a": 1}, {"a": 2}, {}, {}, (Conflict("/a", 1, 2, ABSENT),)),
+    "null is not absent": Case({"a": 1}, {"a": None}, {}, {}, (Conflict("/a", 1, None, ABSENT),)),
+    "null replaces": Case({"a": 1, "b": 1}, {"a": None, "b": 1}, {"a": 1, "b": 2}, {"a": None, "b": 2}),
+    "an object becomes a text": Case(
+        {"a": {"b": 1}}, {"a": "b"}, {"a": {"b": 2}}, {"a": {"b": 2}}, (Conflict("/a", {"b": 1}, "b", {"b": 2}),)
+    ),
+    "different elements": Case([1, 2, 3], [0, 2, 3], [1, 2, 4], [0, 2, 4]),
+    "different members of one element": Case(
+        [A, B], [{**A, "n": 2}, B], [{**A, "m": 3}, B], [{**A, "n": 2, "m": 3}, B]
+    ),
+    "the same element": Case([1, 2], [1, 3], [1, 4], [1, 4], (Conflict("/1", 2, 3, 4),)),
+    "we append, they change": Case([A], [A, B], [{**A, "n": 2}], [{**A, "n": 2}, B]),
+    "they put one before what we change": Case([A, B], [A, {**B, "n": 2}], [C, A, B], [C, A, {**B, "n": 2}]),
+    "both append": Case([1], [1, 2], [1, 3], [1, 3], (Conflict("", [1], [1, 2], [1, 3]),)),
+    "both append the same": Case([1], [1, 2], [1, 2], [1, 2]),
+    "we append, they prepend": Case([1], [1, 2], [0, 1], [0, 1, 2]),
+    "we remove one, they another": Case([A, B, C], [B, C], [A, B], [B]),
+    "both remove one": Case([A, B, C], [A, C], [A, C], [A, C]),
+    "we remove the one that they change": Case(
+        [A, B], [B], [{**A, "n": 2}, B], [{**A, "n": 2}, B], (Conflict("", [A, B], [B], [{**A, "n": 2}, B]),)
+    ),
+    "a conflict is named by its place in the merged value": Case(
+        {"l": [1, 5]}, {"l": [1, 6]}, {"l": [0, 1, 7]}, {"l": [0, 1, 7]}, (Conflict("/l/2", 5, 6, 7),)
+    ),
+    "beside a conflict the rest is merged": Case(
+        {"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 2, "c": 1}, {"a": 3, "b": 1, "c": 3}, {"a": 3, "b": 2, "c": 3},
+        (Conflict("/a", 1, 2, 3),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+def test_a_merge_has_both_changes_and_names_conflicts(case: Case) -> None:
+    found = merge(case.base, case.ours, case.theirs)
+    assert json.dumps(found.merged) == json.dumps(case.merged)
+    assert found.conflicts == case.conflicts
+
+
+def test_a_function_decides_conflicts_and_may_remove_the_place() -> None:
+    def both(conflict: Conflict) -> Any:
+        return [*conflict.ours, *conflict.theirs[1:]]
+
+    assert merge({"a": [1]}, {"a": [1, 2]}, {"a": [1, 3]}, both).merged == {"a": [1, 2, 3]}
+    assert merge({"a": 1}, {"a": 2}, {"a": 3}, lambda _: ABSENT).merged == {}
+
+
+def test_an_absent_value_is_false_and_prints_its_name() -> None:
+    assert not ABSENT
+    assert repr(ABSENT) == "ABSENT"
+
+
+def test_an_edit_of_a_model_leaves_alone_what_the_model_does_not_know() -> None:
+    raw = {"legs": [{"to": "Oslo", "via": "sea"}, {"to": "Rome", "via": "air"}], "seen": 1, "day": "1 May"}
+    before = {"legs": [{"to": "Oslo", "price": 0}, {"to": "Rome", "price": 0}], "day": "05-01", "budget": 0}
+    after = {"legs": [{"to": "Rome", "price": 9}], "day": "05-01", "budget": 0}
+    assert with_edit(raw, before, after) == {"legs": [{"to": "Rome", "price": 9}], "seen": 1, "day": "1 May"}
+    after = {"legs": [before["legs"][1], {"to": "Bonn", "price": 1}], "day": "05-01", "budget": 5}  # type: ignore[index]
+    assert with_edit(raw, before, after) == {
+        "legs": [{"to": "Rome", "via": "air"}, {"to": "Bonn", "price": 1}],
+        "seen": 1,
+        "day": "1 May",
+        "budget": 5,
+    }
+
+
+# --- for all values
+
+
+class Values:
+    """Random values whose scalars are all different, so that each can be followed through a merge."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self._scalars = 0
+
+    def new(self, depth: int) -> Any:
+        """A new value."""
+        kind = self.random.choice(["scalar", "object", "array"]) if depth else "scalar"
+        if kind == "object":
+            return {name: self.new(depth - 1) for name in self.random.sample("abcd", self.random.randint(0, 3))}
+        if kind == "array":
+            return [self.new(depth - 1) for _ in range(self.random.randint(0, 4))]
+        self._scalars += 1
+        return f"v{self._scalars}"
+
+    def edited(self, value: Any) -> Any:
+        """A copy with one edit somewhere in it."""
+        chance = self.random.random()
+        if is_object(value) and chance < 0.9:
+            name = self.random.choice("abcde")
+            if name not in value:
+                return {**value, name: self.new(1)}
+            if chance < 0.2:
+                return {key: item for key, item in value.items() if key != name}
+            return {**value, name: self.edited(value[name])}
+        if is_array(value) and chance < 0.9:
+            index = self.random.randint(0, len(value))
+            if index == len(value) or chance < 0.2:
+                return [*value[:index], self.new(1), *value[index:]]
+            changed = [] if chance < 0.4 else [self.edited(value[index])]
+            return [*value[:index], *changed, *value[index + 1 :]]
+        return self.new(1)
+
+    def sides(self) -> tuple[Any, Any, Any]:
+        """A base and what two sides made of it."""
+        base = self.new(4)
+        sides = [base, base]
+        for number in (0, 1):
+            for _ in range(self.random.randint(0, 3)):
+                sides[number] = self.edited(sides[number])
+        return base, *sides
+
+
+def scalars(value: Any) -> Counter[str]:
+    """The scalars in a value, members by name so that an empty container counts as well."""
+    return Counter(_scalars(value))
+
+
+def _scalars(value: Any) -> list[str]:
+    if is_object(value):
+        return [each for item in value.values() for each in _scalars(item)]
+    if is_array(value):
+        return [each for item in value for each in _scalars(item)]
+    return [] if value is ABSENT else [value]
+
+
+drawn = st.randoms(use_true_random=False)
+
+
+@given(drawn)
+def test_a_side_that_changed_nothing_gives_way(random: Random) -> None:
+    base, ours, theirs = Values(random).sides()
+    assert merge(base, ours, base) == (ours, ())
+    assert merge(base, base, theirs) == (theirs, ())
+    assert merge(base, ours, ours) == (ours, ())
+    assert merge(base, json.loads(json.dumps(ours)), json.loads(json.dumps(base))) == (ours, ())
+    assert with_edit(base, base, ours) == ours
+
+
+@given(drawn)
+def test_sides_can_be_exchanged(random: Random) -> None:
+    base, ours, theirs = Values(random).sides()
+    one, other = merge(base, ours, theirs), merge(base, theirs, ours, our_side)
+    assert one.merged == other.merged
+    exchanged = [Conflict(each.path, each.base, each.theirs, each.ours) for each in other.conflicts]
+    assert sorted(map(repr, one.conflicts)) == sorted(map(repr, exchanged))
+
+
+@given(drawn)
+def test_no_edit_is_lost_without_a_conflict_that_names_it(random: Random) -> None:
+    base, ours, theirs = Values(random).sides()
+    merged, conflicts = merge(base, ours, theirs)
+    had, has = scalars(base), scalars(merged)
+    for side, of in ((ours, "ours"), (theirs, "theirs")):
+        new, removed = scalars(side) - had, had - scalars(side)
+        named = sum((scalars(getattr(each, of)) for each in conflicts), Counter[str]())
+        assert not new - has - named
+        assert not (removed & has) - sum((scalars(each.base) for each in conflicts), Counter[str]())
+    assert not has - scalars(ours) - scalars(theirs)
+
+
+@given(drawn)
+def test_a_conflict_is_at_its_place_and_its_sides_differ(random: Random) -> None:
+    base, ours, theirs = Values(random).sides()
+    merged, conflicts = merge(base, ours, theirs, lambda conflict: f"conflict at {conflict.path}")
+    for each in conflicts:
+        assert each.base != each.ours != each.theirs != each.base
+        value: Any = merged
+        for member in each.path.split("/")[1:]:
+            value = value[int(member)] if is_array(value) else value[member]
+        assert value == f"conflict at {each.path}"
+
+
+@given(drawn)
+def test_merging_changes_none_of_its_values(random: Random) -> None:
+    values = Values(random).sides()
+    before = json.dumps(values)
+    merge(*values)
+    with_edit(*values)
+    assert json.dumps(values) == before
