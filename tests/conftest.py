@@ -20,3 +20,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run each `anyio` test on both event loops; a module that needs one of them overrides this."""
     backend: str = request.param
     return backend
+
+
+if "AGUI_CLIENT_FAST" in os.environ:
+    from support.on_fast_client import UNLIKE, use_fast_client
+
+    use_fast_client()
+
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        """Skip what aiohttp does in another way."""
+        for item in items:
+            if (reason := next((why for part, why in UNLIKE.items() if part in item.nodeid), None)) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))

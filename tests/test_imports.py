@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
 _HEAVY = (
+    "aiohttp",
     "ipywidgets",
     "mcp",
     "opentelemetry",
@@ -37,6 +38,7 @@ _HEAVY = (
 _NAMESPACES = (
     "agui_client",
     "agui_client.asgi",
+    "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
     "agui_client.recording",
@@ -66,6 +68,7 @@ _ROOMS = (
         "http_agent",
         "function_agent",
         "asgi",
+        "fast",
         "langgraph",
         "llm",
         "mcp",
@@ -83,14 +86,16 @@ _ROOMS = (
 """The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
 # Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's,
 # httpx's own transport is httpcore's, anyio's tasks are trio's where it runs on trio, and the MCP SDK takes a client of
-# httpx2 and its models are in a package of their own.
+# httpx2 and its models are in a package of their own. aiohttp takes addresses of yarl and headers of multidict.
 _PART_OF = {
     "httpcore": {"httpx"},
     "httpx2": {"mcp"},
     "jsonpointer": {"jsonpatch"},
     "mcp_types": {"mcp"},
+    "multidict": {"aiohttp"},
     "pydantic_core": {"pydantic"},
     "trio": {"anyio"},
+    "yarl": {"aiohttp"},
 }
 
 
@@ -264,10 +269,14 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
 @pytest.mark.parametrize(
     ("importers", "libraries"),
     [
+        (("agui_client.fast",), ("aiohttp", "multidict", "yarl")),
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client._transport", "agui_client.asgi.in_process"), ("httpcore", "httpx", "httpx_sse")),
+        (
+            ("agui_client._transport", "agui_client.asgi.in_process", "agui_client.fast"),
+            ("httpcore", "httpx", "httpx_sse"),
+        ),
         (("agui_client._run.observable",), ("reactivex",)),
         (("agui_client._cli",), ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
     ],
@@ -300,7 +309,7 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
-    if (feature := one.module.rpartition(".")[2]) in {"llm", "mcp", "otel"}:
+    if (feature := one.module.rpartition(".")[2]) in {"fast", "llm", "mcp", "otel"}:
         return feature
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 

@@ -124,16 +124,16 @@ class Clients:
         try:
             if callable(self._given):
                 return as_client(self._given())
-            _check_proxies()
+            check_proxies()
             http2 = _HAS_HTTP2 and not self._is_keeping
-            made = httpx.AsyncClient(verify=_ssl_context(has_tls=self._has_tls), cookies=_NoCookies(), http2=http2)
+            made = httpx.AsyncClient(verify=_ssl_context(has_tls=self._has_tls), cookies=NoCookies(), http2=http2)
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
             raise UsageError(f"the HTTP client cannot be made: {_reason(error)}") from None
         self._fresh.add(made)
         return made
 
 
-class _NoCookies(CookieJar):
+class NoCookies(CookieJar):
     """A jar that stays empty: no cookie is carried from one run to another (SEC-9)."""
 
     def extract_cookies(self, response: object, request: object) -> None:
@@ -159,7 +159,7 @@ def can_exist(url: httpx.URL) -> bool:
     return is_name and 0 < (1 if url.port is None else url.port) < _PORTS
 
 
-def _check_proxies() -> None:
+def check_proxies() -> None:
     """Look at proxies before httpx does, which takes some that nothing can connect to."""
     for kind, address in getproxies().items():
         if kind in PROXIES and not can_exist(httpx.URL(address if "://" in address else f"http://{address}")):

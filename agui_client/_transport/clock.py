@@ -251,12 +251,14 @@ def _is_refused(error: BaseException | None) -> bool:
 def _is_unsent(error: Exception) -> bool:
     """Return whether it is certain that nothing was sent.
 
-    Only httpcore, httpx's own transport, is known to raise these before it sends anything. Other transports raise
-    httpx's exceptions about connections that broke later, too, and there a retry would post the run twice.
+    httpcore, httpx's own transport, and aiohttp are known to raise these before they send anything. Other transports
+    raise httpx's exceptions about connections that broke later, too, and there a retry would post the run twice.
     """
     import httpcore
 
-    unsent = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+    unsent: tuple[type[Exception], ...] = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+    if (aiohttp := sys.modules.get("aiohttp")) is not None:
+        unsent += (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
     return isinstance(error.__cause__, unsent) or _is_full(error)
 
 

@@ -184,7 +184,7 @@ async def _write(connection: SocketStream, reply: Reply) -> None:
             if isinstance(piece, Pause | Gate):
                 await piece.wait()
             else:
-                await connection.send(_framed(piece, chunked=reply.chunked))
+                await connection.send(_framed(piece, chunked=_is_chunked(reply)))
         await _end(connection, reply)
     except _BROKEN:
         # The client is gone: the task that reads the connection notices it, too, and ends the reply.
@@ -198,13 +198,18 @@ def _framed(piece: bytes | Raw, *, chunked: bool) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece) if piece and chunked else piece
 
 
+def _is_chunked(reply: Reply) -> bool:
+    """Return whether the body has chunks: responses with these statuses have none, and no end either."""
+    return reply.chunked and reply.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
 def _head(reply: Reply) -> bytes:
     if reply.status is None:
         return b""
     fields = {"Connection": "close", **reply.headers}
     if reply.content_type is not None:
         fields["Content-Type"] = reply.content_type
-    if reply.chunked:
+    if _is_chunked(reply):
         fields["Transfer-Encoding"] = "chunked"
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {reply.status} {_phrase(reply.status)}\r\n{lines}\r\n".encode("latin-1")
@@ -219,7 +224,7 @@ def _phrase(status: int) -> str:
 
 async def _end(connection: SocketStream, reply: Reply) -> None:
     match reply.end:
-        case "close" if reply.chunked:
+        case "close" if _is_chunked(reply):
             await connection.send(b"0\r\n\r\n")
         case "reset":
             # A linger of zero seconds makes the close that follows a reset.

@@ -15,7 +15,7 @@ from benchmarks.wire import finished, started, text
 
 EVENTS = 200
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 
 Converse: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """Answers the requests of one connection."""
@@ -67,7 +67,7 @@ def chunked(pieces: Sequence[bytes]) -> list[bytes]:
 
 
 def _recorded_run() -> Converse:
-    pieces = [_HEAD, *chunked([started(), *text(EVENTS - 4), finished()]), b"0\r\n\r\n"]
+    pieces = [HEAD, *chunked([started(), *text(EVENTS - 4), finished()]), b"0\r\n\r\n"]
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import concurrency, imports, memory, serving, stages, state, streams, surfaces
+from benchmarks import concurrency, imports, memory, serving, single_events, stages, state, streams, surfaces
 from benchmarks.measure import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "sync": surfaces.plain_iteration,
     "rx": surfaces.observing,
     "memory": memory.passing_events,
+    "fast": single_events.fast_reads,
     "concurrency": concurrency.many_runs,
     "serving": serving.served_events,
     "served": serving.many_served_runs,

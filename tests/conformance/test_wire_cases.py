@@ -29,6 +29,7 @@ from agui_client import (
     Timeouts,
     UnexpectedContentTypeError,
 )
+from agui_client.fast import fast_client
 from agui_client.testing import ByteServer, Reply, serve_bytes
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "wire-cases.md"
@@ -342,6 +343,12 @@ def test_a_run_ends_as_the_table_says(served: tuple[Case, ByteServer, HttpAgent]
 
 def test_a_sync_run_ends_as_the_table_says(served: tuple[Case, ByteServer, HttpAgent]) -> None:
     judge(served, lambda agent: agent.run_agent_sync(run_id="r"))
+
+
+def test_a_run_over_the_fast_client_ends_as_the_table_says(served: tuple[Case, ByteServer, HttpAgent]) -> None:
+    wire_case, server, _ = served
+    agent = HttpAgent(server.url, thread_id="t", http_client=fast_client, **wire_case.options)
+    judge((wire_case, server, agent), lambda agent: anyio.run(lambda: agent.run_agent(run_id="r")))
 
 
 def test_the_document_has_a_row_for_every_case_and_no_other() -> None:

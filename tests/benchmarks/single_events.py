@@ -1,0 +1,64 @@
+"""A server that writes one event at a time, over a socket: what a read of one event costs with `fast_client`."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import httpx
+from httpx_sse import EventSource
+
+from agui_client import HttpAgent
+from benchmarks.loopback import HEAD, Converse, chunked, listen, loopback_server, read_request
+from benchmarks.measure import Row, Work, best_times, per_event
+from benchmarks.wire import THREAD_ID, finished, iterate, started, text
+
+_EVENTS = 1000
+_PAUSE = 0.001
+"""Seconds between two events, so that no read brings two."""
+
+
+def fast_reads(repeat: int) -> list[Row]:
+    """One run of 1 000 events with `fast_client`, held against httpx and httpx-sse, which validate nothing."""
+    from agui_client.fast import fast_client
+
+    context = httpx.create_ssl_context()
+    with loopback_server("benchmarks.single_events") as url:
+        agent = HttpAgent(url, thread_id=THREAD_ID, http_client=fast_client)
+        ours: Work = lambda: _expect(asyncio.run(iterate(agent.clone())))  # noqa: E731
+        bare: Work = lambda: _expect(asyncio.run(_read(url, context)))  # noqa: E731
+        ours()
+        fast, reference = best_times(repeat, ours, bare)
+    absolute = per_event(fast, reference, _EVENTS)
+    return [
+        Row("one event per read over a socket, fast_client", fast / reference, 0.45, "httpx and httpx-sse", absolute)
+    ]
+
+
+async def _read(url: str, context: ssl.SSLContext) -> int:
+    count = 0
+    async with httpx.AsyncClient(timeout=60, verify=context) as client, client.stream("POST", url) as response:
+        async for _ in EventSource(response).aiter_sse():
+            count += 1
+    return count
+
+
+def _expect(count: int) -> None:
+    if count != _EVENTS:
+        raise AssertionError(f"{count} events arrived of {_EVENTS}")
+
+
+def _single_events() -> Converse:
+    pieces = [HEAD, *chunked([started(), *text(_EVENTS - 4), finished()]), b"0\r\n\r\n"]
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(_PAUSE)
+
+    return converse
+
+
+if __name__ == "__main__":
+    asyncio.run(listen(_single_events()))
