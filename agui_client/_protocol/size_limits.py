@@ -7,6 +7,7 @@ message or the state, in a saved conversation, in the next run input. Patches ca
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import Any
 
 from agui_client._protocol.schema import is_array, is_object
@@ -18,7 +19,7 @@ DEEPEST_VALUE = 195
 LARGEST = 10_000_000
 """The weight that the copies and moves of patches may go through: about what one event may carry as text."""
 LITTLE = 1_000
-"""The weight that each operation adds to it, and the most that is copied or moved for nothing."""
+"""The weight that each operation adds to it, and the most that is copied for nothing."""
 
 
 def copied(value: Any, levels: int = sys.maxsize) -> Any:
@@ -50,6 +51,28 @@ def nests_deeper(value: Any, levels: int) -> bool:
         if isinstance(each, dict | list) and nests_deeper(each, levels - 1):
             return True
     return False
+
+
+def levels(value: object, most: int) -> tuple[int, int]:
+    """Count the levels of arrays and objects in a value, empty ones at the end not counted.
+
+    Args:
+        value: Any JSON value.
+        most: The number of values after which counting may stop.
+
+    Returns:
+        The levels, and the number of values that were looked at: the levels are all if it is at most `most`.
+    """
+    found, looked_at = 0, 1
+    containers: list[Any] = [value] if value and isinstance(value, dict | list) else []
+    while containers:
+        found += 1
+        looked_at += sum(map(len, containers))
+        if looked_at > most:
+            break
+        inside = chain.from_iterable(each.values() if is_object(each) else each for each in containers)
+        containers = [each for each in inside if each and isinstance(each, (dict, list))]
+    return found, looked_at
 
 
 def weight(value: object, most: int) -> int:

@@ -245,7 +245,6 @@ def test_a_long_path_is_told_in_part() -> None:
 
 MUCH: Any = {"a": [{"k": 1}] * 20_000, "b": {"c": {}}}
 AGAIN: dict[str, list[list[dict[str, Any]]]] = {
-    "moves": [[{"op": "move", "from": "/a", "path": "/b/c/a"}], [{"op": "move", "from": "/b/c/a", "path": "/a"}]],
     "copies": [[{"op": "copy", "from": "/a", "path": "/x"}], [{"op": "remove", "path": "/x"}]],
     "copies that fail": [[{"op": "copy", "from": "/a", "path": "/x"}, {"op": "test", "path": "/b", "value": 1}]],
 }
@@ -267,7 +266,7 @@ def outcomes(document: Document, patches: list[list[dict[str, Any]]], times: int
 
 @pytest.mark.requirement("SNAP-5")
 @pytest.mark.parametrize("name", AGAIN)
-def test_one_large_value_is_copied_and_moved_a_few_times_and_not_for_ever(name: str) -> None:
+def test_one_large_value_is_copied_a_few_times_and_not_for_ever(name: str) -> None:
     document = Document(MUCH, is_private=False)
     said = outcomes(document, AGAIN[name], 200)
     much = [each for each in said if each.endswith("the copies and moves go through too much")]
@@ -280,9 +279,46 @@ def test_one_large_value_is_copied_and_moved_a_few_times_and_not_for_ever(name: 
 
 
 @pytest.mark.requirement("SNAP-2")
-def test_what_lies_side_by_side_is_moved_as_often_as_one_likes() -> None:
-    there, back = {"op": "move", "from": "/a", "path": "/z"}, {"op": "move", "from": "/z", "path": "/a"}
+@pytest.mark.parametrize("path", ["/z", "/b/c/a"])
+def test_a_large_value_is_moved_as_often_as_one_likes(path: str) -> None:
+    there, back = {"op": "move", "from": "/a", "path": path}, {"op": "move", "from": path, "path": "/a"}
     assert set(outcomes(Document(MUCH), [[there], [back]], 2_000)) == {""}
+    larger = Document({"a": dict.fromkeys(map(str, range(300_000))), "b": {"c": {}}})
+    assert set(outcomes(larger, [[there], [back]], 2_000)) == {""}
+
+
+@pytest.mark.requirement("SNAP-5")
+def test_a_value_that_is_moved_down_again_and_again_goes_only_as_deep_as_can_be_saved() -> None:
+    down: list[dict[str, Any]] = [
+        {"op": "move", "from": "/a", "path": "/b/a"},
+        {"op": "move", "from": "/b", "path": "/a"},
+        {"op": "add", "path": "/b", "value": {}},
+    ]
+    for siblings in (1, 500):
+        document = Document({"a": {str(each): each for each in range(siblings)}, "b": {}})
+        said = outcomes(document, [down], 400)
+        assert said.index("operation 0 (move '/a' to '/b/a'): the value is nested too deeply") == DEEPEST_VALUE - 2
+        assert not nests_deeper(document.look(), DEEPEST_VALUE)
+        assert nests_deeper(document.look(), DEEPEST_VALUE - 1)
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize("op", ["add", "replace", "copy"])
+def test_what_is_added_after_a_move_counts_when_it_moves_on(op: str) -> None:
+    wide = {str(each): each for each in range(500)}
+    document = Document({"a": wide, "b": {}, "c": 1, "deep": {"x": nested(150), **wide}})
+    brings = {"op": op, "path": "/c", "from": "/deep", "value": {"x": nested(150), **wide}}
+    patches: list[list[dict[str, Any]]] = [
+        [{"op": "remove", "path": "/deep"}] if op != "copy" else [],
+        [{"op": "move", "from": "/a", "path": "/b/a"}],
+        [brings],
+        [{"op": "add", "path": f"/{name}", "value": within(60)} for name in "ef"],
+        [{"op": "move", "from": "/c", "path": "/e" + "/a" * 30}],
+        [{"op": "move", "from": "/e" + "/a" * 30, "path": "/f" + "/a" * 50}],
+    ]
+    said = outcomes(document, patches, len(patches))
+    assert said[:-1] == [""] * (len(patches) - 1)
+    assert said[-1].endswith("the value is nested too deeply")
 
 
 @pytest.mark.requirement("SNAP-2")
