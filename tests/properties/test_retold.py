@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import anyio
@@ -124,7 +125,7 @@ class Server(AbstractAgent):
 
     def __init__(self) -> None:
         super().__init__(thread_id=THREAD)
-        self.live: list[Event] = []
+        self.live: Callable[[RunAgentInput], list[Event]] = lambda _: []
         self.told: list[Event] = []
         self.way: Way = "ends"
         self.asked: list[RunAgentInput] = []
@@ -132,7 +133,7 @@ class Server(AbstractAgent):
     async def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
         """The events of a live run."""
         self.asked.append(input)
-        for event in self.live:
+        for event in self.live(input):
             yield event
 
     async def connect(self, input: RunAgentInput) -> AsyncIterator[Event]:
@@ -176,20 +177,25 @@ async def lived(woven: list[list[tuple[Make, list[str]]]], ending: str, live_par
     for number, woven_run in enumerate(woven):
         run_id, is_last = f"run-{number}", number == len(woven) - 1
         prompt = UserMessage(id=f"user-{number}", content="And?")
-        asked = RunAgentInput(thread_id=THREAD, run_id=run_id, messages=[*client.messages, prompt], state=client.state)
-        body = list(_made(woven_run, run_id, Reducer(asked.messages, asked.state)))
-        end = _end(run_id, ending if is_last else "finishes")
-        client.live = [RunStartedEvent(thread_id=THREAD, run_id=run_id), *body, end]
-        if is_last:
-            is_whole = live_part == 1
-            client.live = client.live[: round(len(client.live) * live_part)]
+        part, run_events = (live_part if is_last else 1), list[Event]()
+        is_whole = part == 1
+        client.live = partial(_live, woven_run, run_id, ending if is_last else "finishes", part, run_events)
         try:
             await client.run_agent(prompt, run_id=run_id)
         except AGUIError:
             assert is_last
         # With the answers to calls that nobody answered.
-        told += [RunStartedEvent(thread_id=THREAD, run_id=run_id, input=client.asked[-1]), *body, end]
+        told += [RunStartedEvent(thread_id=THREAD, run_id=run_id, input=client.asked[-1]), *run_events[1:]]
     return Past(told, client, is_whole)
+
+
+def _live(
+    woven: list[tuple[Make, list[str]]], run_id: str, ending: str, part: float, whole: list[Event], asked: RunAgentInput
+) -> list[Event]:
+    """Make the events of a run out of what was sent; return the part that arrives."""
+    body = _made(woven, run_id, Reducer(asked.messages, asked.state))
+    whole += [RunStartedEvent(thread_id=THREAD, run_id=run_id), *body, _end(run_id, ending)]
+    return whole[: round(len(whole) * part)]
 
 
 def _made(woven: Iterable[tuple[Make, list[str]]], run_id: str, held: Reducer) -> Iterable[Event]:
@@ -262,7 +268,7 @@ async def _assert_sent(client: Server) -> None:
     held = [each for each in client.messages if not isinstance(each, ActivityMessage)]
     state = client.state
     client.abandon_interrupts()
-    client.live = [RunStartedEvent(thread_id=THREAD, run_id="run-9"), _end("run-9", "finishes")]
+    client.live = lambda _: [RunStartedEvent(thread_id=THREAD, run_id="run-9"), _end("run-9", "finishes")]
     await client.run_agent(UserMessage(id="last", content="Go on"), run_id="run-9")
     assert without_given_up(client.asked[-1].messages[:-1]) == without_given_up(held)
     assert (client.asked[-1].state or {}) == state
