@@ -146,6 +146,8 @@ def settle(engine: Engine, failure: Exception | None) -> None:
     if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
         what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
         engine.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
+    if request is not None and not outcome.is_finished:
+        conversation.unreceived = None
     if outcome.started is not None:
         conversation.mark_run(outcome, engine.pipeline.verifier)
         postponed, pending = request.postponed if request else (), pending_calls(engine)
@@ -155,8 +157,6 @@ def settle(engine: Engine, failure: Exception | None) -> None:
         conversation.keep_answers(engine.input.resume or ())
     elif request is not None:
         request.take_back()
-    if request is not None and not outcome.is_finished:
-        conversation.unreceived = None
 
 
 def _has_replayed(engine: Engine, failure: Exception | None) -> bool:
