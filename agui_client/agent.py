@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
 from agui_client._protocol.reduce import Change
 from agui_client._run.call_setup import AgentOptions, CallSetup, StateT
@@ -96,6 +96,9 @@ class AbstractAgent(ABC, Generic[StateT]):
         limits = cast("object", options.get("tool_limits"))
         if not isinstance(limits, ToolLimits | None):
             raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {limits!r}")
+        declared = cast("object", options.get("capabilities"))
+        if not isinstance(declared, AgentCapabilities | None):
+            raise UsageError(f"capabilities= takes ag_ui.core.AgentCapabilities, not {declared!r}")
         if (nulls := options.get("null_fields", "reject")) not in ("reject", "drop"):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {nulls!r}")
         if (history := options.get("history", "full")) != "full":
@@ -140,6 +143,22 @@ class AbstractAgent(ABC, Generic[StateT]):
             UsageError: There is no way to, which is so unless a subclass says otherwise.
         """
         raise UsageError(f"{type(self).__name__} has no way to reconnect: override connect(), or see connect_url=")
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the agent has a way to send a thread again."""
+        return type(self).connect is not AbstractAgent.connect
+
+    async def capabilities(self) -> AgentCapabilities | None:
+        """Return what the agent declares to be able to do: the `capabilities=` of its constructor.
+
+        A subclass overrides this where it knows more. What is not declared is unknown, not absent, and no run is judged
+        by a declaration.
+
+        Returns:
+            The declaration; None without one.
+        """
+        return self._options.get("capabilities")
 
     # --- the verbs
 

@@ -6,6 +6,9 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
+from ag_ui.core import AgentCapabilities
+from pydantic import ValidationError
+
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client._run.scope import CURRENT_SCOPE
@@ -15,7 +18,7 @@ from agui_client._transport.given_client import ClientSource
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent, as_run_input
-from agui_client.errors import UsageError
+from agui_client.errors import DecodeError, UsageError
 from agui_client.options import lists_keywords
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class HttpAgent(AbstractAgent[StateT]):
         app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
         connect_url: The address that sends a thread again, absolute or relative to `url`; see `connect_agent`.
+        capabilities_url: The address of the agent's `AgentCapabilities` as JSON, absolute or relative to `url`; see
+            `capabilities`.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
             than 1.0; the input is turned into a shape that it understands (VER-5).
         max_event_bytes: The largest event that is accepted, in bytes.
@@ -77,6 +82,7 @@ class HttpAgent(AbstractAgent[StateT]):
         http_client: ClientSource | None = None,
         app: ASGIApp | None = None,
         connect_url: str | None = None,
+        capabilities_url: str | None = None,
         max_protocol_version: str | None = None,
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
@@ -107,6 +113,9 @@ class HttpAgent(AbstractAgent[StateT]):
             max_run_bytes=max_run_bytes,
         )
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
+        if capabilities_url is not None and options.get("capabilities") is not None:
+            raise UsageError("give capabilities= or capabilities_url=, not both")
+        self._capabilities_url = None if capabilities_url is None else self._transport.resolve(capabilities_url)
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Post one run.
@@ -134,6 +143,35 @@ class HttpAgent(AbstractAgent[StateT]):
         if self._connect_url is None:
             raise UsageError("this agent has no way to reconnect: give it connect_url=, or override connect()")
         return self._post(input, self._connect_url)
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the agent has a way to send a thread again."""
+        return self._connect_url is not None or type(self).connect is not HttpAgent.connect
+
+    async def capabilities(self) -> AgentCapabilities | None:
+        """Return what the agent declares to be able to do: the document at `capabilities_url`, or `capabilities=`.
+
+        The document is fetched anew with each call, with the agent's credentials, time-outs and retries. No run needs
+        it (CAP-4).
+
+        Returns:
+            The declaration; None if the agent was made with neither.
+
+        Raises:
+            DecodeError: The document is no JSON, or a member that the protocol describes has another form (CAP-3).
+            TransportError: No document arrived.
+        """
+        if self._capabilities_url is None:
+            return await super().capabilities()
+        from agui_client._transport.document import fetch
+
+        document = await fetch(self._transport, self._capabilities_url, self._timeouts)
+        try:
+            return AgentCapabilities.model_validate_json(document, strict=True, by_alias=True, by_name=False)
+        except ValidationError as invalid:
+            refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in invalid.errors())
+            raise DecodeError(f"the agent's capabilities cannot be used: {refused}", rule="CAP-3") from None
 
     def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
         from agui_client._protocol.request import request_body

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import click
@@ -30,6 +30,7 @@ from agui_client.testing._uvicorn import BackgroundServer
 if TYPE_CHECKING:
     from types import FrameType
 
+_SERVED = (AbstractAgent, AgentApp)
 _KINDS = "an agent, a function that makes one or chooses one for each request, or an app of agent_app(...)"
 
 
@@ -157,12 +158,13 @@ class _ForegroundServer(BackgroundServer):
 
 
 def _show_logs() -> None:
-    """Write the package's log to stderr: a line for each run, and the tracebacks of failures."""
+    """Write the package's log to stderr: a line for each request, and the tracebacks of failures."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("agui_client")
     logger.handlers, logger.propagate = [handler], False
     logger.setLevel(logging.INFO)
+    logging.getLogger("agui_client.run").setLevel(logging.WARNING)  # the rounds of a request are in its line
 
 
 async def _made(found: object, place: str) -> object:
@@ -171,8 +173,8 @@ async def _made(found: object, place: str) -> object:
     Raises:
         click.UsageError: It means none.
     """
-    if isinstance(found, AbstractAgent | AgentApp):
-        return found
+    if isinstance(found, _SERVED):
+        return cast("object", found)
     if inspect.isasyncgenfunction(found):
         return FunctionAgent(found)
     if callable(found) and (number := _required(found)) in (0, 2):
@@ -186,9 +188,9 @@ async def _called(make: Callable[..., Any], place: str) -> object:
         made = await made if inspect.isawaitable(made) else made
     except (Exception, SystemExit) as error:
         raise click.UsageError(f"{place}: making the agent failed: {reason_of(error)}") from error
-    if not isinstance(made, AbstractAgent | AgentApp):
+    if not isinstance(made, _SERVED):
         raise click.UsageError(f"{place}: the function returned a {type(made).__name__}; it returns {_KINDS}")
-    return made
+    return cast("object", made)
 
 
 def _required(function: Callable[..., object]) -> int | None:

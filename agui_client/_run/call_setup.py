@@ -14,7 +14,7 @@ from agui_client._run.scope import CURRENT_SCOPE, RunScope
 if TYPE_CHECKING:
     from types import UnionType
 
-    from ag_ui.core import RunAgentInput
+    from ag_ui.core import AgentCapabilities, RunAgentInput
     from pydantic import TypeAdapter
 
     from agui_client._interrupts.answers import Answerer
@@ -63,6 +63,8 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     """The value that stands where `edit_state()` and the agent changed the same place: the agent's ("theirs", also if
     left out), the edit's ("mine"), the one that a function of the `Conflict` returns, or a `StateConflictError`
     ("raise")."""
+    capabilities: AgentCapabilities | None
+    """The declaration of what the agent can do, for `capabilities()`; None for none, as nothing is guessed."""
     tools: ToolSource
     """Tools of the application that the agent may call: `@tool` functions, definitions of tools that are answered
     elsewhere, `Toolset`s, or a function of the `RunAgentInput` that chooses tools for each run."""

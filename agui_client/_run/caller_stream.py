@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
+from contextlib import aclosing, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +39,17 @@ from agui_client._protocol.open_items import quoted
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from typing import TypeAlias
+
     from ag_ui.core import Event, ToolCall
     from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
+
+    AsyncContextManager: TypeAlias = AbstractAsyncContextManager[object]
 
 KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
@@ -142,7 +147,7 @@ async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
 
 
 async def caller_events(
-    run: AgentRun, *, expose_errors: bool = False, block: AbstractAsyncContextManager[object] | None = None
+    run: AgentRun, *, expose_errors: bool = False, block: AsyncContextManager | None = None
 ) -> AsyncGenerator[Event]:
     """Iterate a call as one run of its caller, whatever number of rounds it takes.
 
@@ -177,11 +182,36 @@ async def caller_events(
             last = caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
-            _logger.exception("run %s of thread %s failed", quoted(run_id), quoted(thread_id))
-            text = f"{type(error).__name__}: {error}" if expose_errors else _FAILED
-            last = RunErrorEvent(message=text, code="agent_failed")
+            last = _failure(error, run_id, thread_id, expose_errors=expose_errors)
     ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
     yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
+
+
+async def replayed_events(run: AgentRun, *, expose_errors: bool, block: AsyncContextManager) -> AsyncGenerator[Event]:
+    """Iterate a thread that is sent again, run by run as the agent sends it.
+
+    Args:
+        run: The replay, entered.
+        expose_errors: Whether the caller gets the text of exceptions.
+        block: Left when the replay is over.
+
+    Yields:
+        The events of all runs, and a RUN_ERROR if the replay failed in another way than by one.
+    """
+    try:
+        async with block:
+            async for event in run:
+                yield event
+    except RunFailedError:
+        return  # its RUN_ERROR was sent
+    except Exception as error:
+        yield _failure(error, run.run_id, run.thread_id, expose_errors=expose_errors)
+
+
+def _failure(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
+    """Log an exception, and return the event that reports it."""
+    _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
+    return RunErrorEvent(message=f"{type(error).__name__}: {error}" if expose_errors else _FAILED, code="agent_failed")
 
 
 def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:

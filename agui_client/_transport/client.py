@@ -17,7 +17,7 @@ from agui_client._transport.clients import Clients, can_exist
 from agui_client._transport.credentials import Credentials, Headers
 from agui_client._transport.given_client import ClientSource
 from agui_client._transport.quiet_logs import quiet_logs
-from agui_client._transport.response import ACCEPTED, EVENT_STREAM, address_of, is_event_stream
+from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_event_stream
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
@@ -28,7 +28,7 @@ _FIXED_HEADERS = {
     "accept": EVENT_STREAM,
     "accept-encoding": ACCEPTED,
     "cache-control": "no-store",
-    "content-type": "application/json",
+    "content-type": JSON,
 }
 
 Address: TypeAlias = httpx.URL
@@ -74,6 +74,8 @@ class Request:
     """The address to post it to; None for the agent's."""
     may_find_nothing: bool = False
     """Whether 204 No Content is an answer: an empty stream."""
+    is_document: bool = False
+    """Whether a JSON document is asked for with GET, instead of a run with POST."""
     headers: Headers | None = field(default=None, repr=False)
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -150,13 +152,17 @@ class Transport:
     async def send(
         self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
     ) -> httpx.Response:
-        """Send the POST and return as soon as the response's headers are there (SSE-2, PB-2)."""
+        """Send the request and return as soon as the response's headers are there (SSE-2, PB-2)."""
         limits = request.timeouts
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        headers.update(_FIXED_HEADERS)
-        post = client.build_request("POST", _bare(url), content=request.body, headers=headers, timeout=timeout)
-        post.stream = _Content(request.body)
+        if request.is_document:
+            headers.update({"accept": JSON, "accept-encoding": ACCEPTED})
+            sent = client.build_request("GET", _bare(url), headers=headers, timeout=timeout)
+        else:
+            headers.update(_FIXED_HEADERS)
+            sent = client.build_request("POST", _bare(url), content=request.body, headers=headers, timeout=timeout)
+            sent.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
         if "authorization" in httpx.Headers(request.headers):
@@ -165,7 +171,7 @@ class Transport:
             auth = _StreamingAuth(auth)
         await self.clients.look_up(client, url, limits.connect)
         with quiet_logs():
-            return await client.send(post, stream=True, follow_redirects=False, auth=auth)
+            return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
 
 
 class _StreamingAuth(httpx.Auth):

@@ -17,7 +17,7 @@ from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.credentials import UnauthorizedContext
-from agui_client._transport.response import EVENT_STREAM, Body, ResponseInfo, address_of
+from agui_client._transport.response import EVENT_STREAM, JSON, Body, ResponseInfo, address_of
 from agui_client.errors import AGUIError, HTTPStatusError, TransportError, UnexpectedContentTypeError
 
 _logger = logging.getLogger("agui_client.transport")
@@ -47,6 +47,7 @@ class Delivery:
         """Whether the agent may have begun to work."""
         self._transport, self._request, self._clock = transport, request, clock
         self._url = request.url or transport.url
+        self._wanted = JSON if request.is_document else EVENT_STREAM
         self._redirected_to: httpx.URL | None = None
         self._status: int | None = None
         self._sent = httpx.Headers()
@@ -118,9 +119,10 @@ class Delivery:
         return await self._accepted(response)
 
     async def _accepted(self, response: httpx.Response) -> Body:
-        """Return the body if the response is an event stream or may be empty; otherwise close it and raise."""
-        body = Body(response)
-        if responses.is_event_stream(response) or (self._request.may_find_nothing and response.status_code == 204):
+        """Return the body if the response is what was asked for; otherwise close it and raise."""
+        body, request = Body(response), self._request
+        is_wanted = response.is_success and responses.media_type_of(response) == self._wanted
+        if is_wanted or (request.may_find_nothing and response.status_code == 204):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
@@ -133,7 +135,7 @@ class Delivery:
         where = f"{address_of(response.url)} answered {response.status_code} {response.reason_phrase}".rstrip()
         if response.is_success:
             media_type = responses.media_type_of(response)
-            where += f" with {media_type or 'no content type'} instead of {EVENT_STREAM}; is this the agent's address?"
+            where += f" with {media_type or 'no content type'} instead of {self._wanted}; is this the agent's address?"
             message = f"{where} The body starts: {body[:_SNIPPET]!r}"
             return UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
         if response.next_request is not None:
@@ -142,7 +144,7 @@ class Delivery:
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             where += f" and points to {address_of(url)}{refusal}"
-        if response.status_code in _NOT_HERE:
+        if response.status_code in _NOT_HERE and not self._request.is_document:
             where += "; is this the address that takes runs?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
 
 EVENT_STREAM = "text/event-stream"
+JSON = "application/json"
 SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 SECRET_VALUE = re.compile("[?#@]")

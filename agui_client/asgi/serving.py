@@ -15,8 +15,8 @@ import anyio
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 
-from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of
-from agui_client._served_run import served_run
+from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of, replayed_events
+from agui_client._served_run import connected_run, served_run
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.errors import RunInProgressError, UsageError
@@ -33,6 +33,8 @@ _HEADERS = {
     # nginx would collect the events otherwise.
     "x-accel-buffering": "no",
 }
+_CONNECT = "/connect"
+"""The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -41,11 +43,13 @@ class ServedRequest:
     """The HTTP request that asked for a run."""
 
     path: str
-    """The path below the place where the app is mounted, such as "/"."""
+    """The path below the place where the app is mounted, such as "/", without a "/connect" at its end."""
     headers: Mapping[str, str] = field(repr=False)
     """The headers, with names in lower case; of several with one name the last."""
     scope: Mapping[str, Any] = field(repr=False)
     """The ASGI scope, for everything else."""
+    is_connect: bool = False
+    """Whether the caller wants a thread again, rather than a run."""
 
 
 class RequestRefusedError(Exception):
@@ -134,7 +138,8 @@ class AgentApp:
             details = invalid.errors(include_url=False, include_input=False, include_context=False)
             raise RequestRefusedError(400 if details[0]["type"] == "json_invalid" else 422, details) from None
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        return ServedRequest(path or "/", headers, scope), input
+        asked_for = path.removesuffix(_CONNECT)
+        return ServedRequest(asked_for or "/", headers, scope, is_connect=asked_for != path), input
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
@@ -167,8 +172,11 @@ class AgentApp:
         """
         async with AsyncExitStack() as stack:
             agent = await self._choose(request, input, stack)
+            if request.is_connect and not agent.can_connect:
+                raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
+            answer, events_of = (connected_run, replayed_events) if request.is_connect else (served_run, caller_events)
             try:
-                run = await stack.enter_async_context(served_run(agent, input))
+                run = await stack.enter_async_context(answer(agent, input))
             except RunInProgressError as error:
                 raise RequestRefusedError(409, "a run is going on in this thread") from error
             except UsageError as error:
@@ -177,13 +185,13 @@ class AgentApp:
                     422, str(error) if self._expose_errors else "the run cannot be begun"
                 ) from error
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
-            events = caller_events(run, expose_errors=self._expose_errors, block=aclosing(stack))
+            events = events_of(run, expose_errors=self._expose_errors, block=aclosing(stack))
             async with aclosing(events):
                 yield events
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
-        if isinstance(self._agent, AbstractAgent):
+        if not callable(self._agent):
             return self._agent
         chosen = self._agent(request, input)
         if inspect.isawaitable(chosen):

@@ -16,8 +16,12 @@ from ag_ui.core import (
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
     TokenUsage,
     Tool,
+    UserMessage,
 )
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
@@ -297,6 +301,94 @@ async def test_the_caller_answers_its_own_tools_in_a_stored_thread() -> None:
     stored = store.saved["t"].messages
     assert [(each.role, each.content) for each in stored if each.role == "tool"] == [("tool", "Bergen")]
     assert [each.id for each in stored] == [each.id for each in caller.messages]
+
+
+class Replaying(ScriptedAgent):
+    """An agent that can send a thread again."""
+
+    inputs_of_connect: list[RunAgentInput]
+    runs: list[list[Event]]
+    failure: Exception | None = None
+
+    async def connect(self, input: RunAgentInput) -> AsyncIterator[Event]:
+        self.inputs_of_connect.append(input)
+        for run in self.runs:
+            for event in run:
+                yield event
+        if self.failure is not None:
+            raise self.failure
+
+
+def _replaying(*runs: list[Event], **options: Any) -> Replaying:
+    agent = Replaying(turn(text("new")), **options)
+    agent.runs, agent.inputs_of_connect = list(runs), []
+    return agent
+
+
+def _run(number: int, *, thread_id: str = "t") -> list[Event]:
+    asked = UserMessage(id=f"u{number}", content=f"question {number}")
+    input = RunAgentInput(thread_id=thread_id, run_id=f"r{number}", messages=[asked])
+    said: list[Event] = [
+        TextMessageStartEvent(message_id=f"a{number}"),
+        TextMessageContentEvent(message_id=f"a{number}", delta=f"answer {number}"),
+        TextMessageEndEvent(message_id=f"a{number}"),
+    ]
+    started = RunStartedEvent(thread_id=thread_id, run_id=f"r{number}", input=input)
+    return [started, *said, RunFinishedEvent(thread_id=thread_id, run_id=f"r{number}")]
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("path", ["", "agents/oslo/"])
+async def test_a_served_agent_sends_a_thread_again_if_it_can(path: str, depth: int) -> None:
+    agent = _replaying(_run(1), _run(2))
+    asked: list[tuple[str, bool]] = []
+
+    def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        asked.append((request.path, request.is_connect))
+        return agent
+
+    app = agent_app(choose)
+    for _ in range(depth):
+        app = agent_app(HttpAgent(f"http://app/{path}", app=app, connect_url="connect"))
+    caller = HttpAgent(f"http://app/{path}", app=app, connect_url="connect", thread_id="t")
+    caller.add_message(UserMessage(id="u0", content="question 0"))
+    with anyio.fail_after(_SECONDS):
+        result = await caller.connect_agent()
+    said = ["question 0", "question 1", "answer 1", "question 2", "answer 2"]
+    assert sorted(str(each.content) for each in caller.messages) == sorted(said)
+    assert (result.text, result.warnings) == ("answer 2", [])
+    assert [each.content for each in agent.inputs_of_connect[0].messages] == ["question 0"]
+    assert (agent.inputs_of_connect[0].thread_id, agent.inputs) == ("t", [])
+    if not depth:
+        assert asked == [(f"/{path}".rstrip("/") or "/", True)]
+
+
+async def test_an_agent_without_anything_to_send_again_sends_an_empty_stream() -> None:
+    caller = HttpAgent("http://app/", app=agent_app(_replaying()), connect_url="connect")
+    with anyio.fail_after(_SECONDS):
+        result = await caller.connect_agent()
+    assert (result.outcome, result.messages) == (None, [])
+
+
+async def test_a_thread_that_cannot_be_sent_to_its_end_fails_for_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    agent = _replaying(_run(1)[:2])
+    agent.failure = LookupError("swordfish")
+    caller = HttpAgent("http://app/", app=agent_app(agent), connect_url="connect", thread_id="t")
+    with caplog.at_level(logging.ERROR), pytest.raises(RunFailedError) as caught, anyio.fail_after(_SECONDS):
+        await caller.connect_agent()
+    assert (caught.value.code, "swordfish" in str(caught.value)) == ("agent_failed", False)
+    assert "swordfish" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "agent", [ScriptedAgent(turn()), HttpAgent("http://app/", app=agent_app(ScriptedAgent(turn())))]
+)
+async def test_an_agent_that_cannot_send_a_thread_again_is_not_asked(agent: AbstractAgent) -> None:
+    assert not agent.can_connect
+    caller = HttpAgent("http://app/", app=agent_app(agent), connect_url="connect")
+    with pytest.raises(HTTPStatusError, match="this agent cannot send a thread again") as caught:
+        await caller.connect_agent()
+    assert caught.value.status_code == 405
 
 
 async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

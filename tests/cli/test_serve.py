@@ -95,7 +95,7 @@ def test_an_agent_or_a_function_that_makes_or_chooses_one_is_served(
     process.send_signal(signal.SIGINT)
     _, logged = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert re.fullmatch(r"INFO agui_client.run: run \S+ of thread \S+: success, \d+ events in [0-9.]+ s\n", logged)
+    assert re.fullmatch(r"INFO agui_client.call: call on thread \S+: success, .* in [0-9.]+ s\n", logged)
 
 
 def test_the_text_of_an_exception_is_logged_and_sent_on_request_only(start: Start, agents: str) -> None:

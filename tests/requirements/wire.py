@@ -5,7 +5,7 @@ from __future__ import annotations
 from requirements.model import Requirement
 
 _NO_PROTOBUF = "the protobuf binding is optional and not offered; PB-2 keeps servers from choosing it"
-_NO_CAPABILITIES = "no protocol exists to retrieve capabilities; the client neither reads nor offers a declaration"
+_DECLARATIONS = "the client hands a declaration over as data; no run reads it"
 _APPLICATION = "the client hands the material over as data and acts on none of it; its use is the application's"
 
 WIRE = (
@@ -239,51 +239,45 @@ WIRE = (
     ),
     Requirement(
         "CAP-1",
-        "Nothing is concluded from an undeclared capability.",
+        "An undeclared capability is None, and not False.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "CAP-2",
-        "No stream is held against a declaration.",
+        "No run is held against a declaration.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "CAP-3",
-        "No declaration is rejected or used.",
+        "Unknown members of a declaration are kept; one with a malformed known member is an error, and is not used.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "CAP-4",
-        "No run waits for a declaration.",
+        "No run waits for a declaration, or fails for one.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "CAP-5",
-        "No declaration is rewritten.",
+        "Members of a declaration that nobody knows are kept.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "CAP-6",
         "No event or transport behaviour is expected because of a declaration.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
+        untested=_DECLARATIONS,
     ),
     Requirement(
         "CAP-7",
         "Declared tools and subagents are not mixed with those of a run.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
+        untested=_DECLARATIONS,
     ),
     Requirement(
         "CAP-8",
-        "Capabilities are not exposed.",
+        "Capabilities have the protocol's type; they are retrieved only from an address of the application's.",
         "basic/capabilities",
-        untested=_NO_CAPABILITIES,
     ),
     Requirement(
         "PASS-1",
