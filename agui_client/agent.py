@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, Start
+    from agui_client._run.checkpoint import Save
     from agui_client._run.engine import Engine
     from agui_client._run.loop import RunLoop
     from agui_client._run.middleware import Middleware
@@ -110,6 +111,7 @@ class AbstractAgent(ABC, Generic[StateT]):
         self._middleware: list[Middleware] = []
         self._subscribers: list[Subscriber] = []
         self._observers: list[RunObserver] = []
+        self._save: Save | None = None
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
@@ -353,6 +355,15 @@ class AbstractAgent(ABC, Generic[StateT]):
         return self._conversation.pending_tool_calls
 
     @property
+    def unknown_tool_calls(self) -> list[ToolCall]:
+        """The tool calls whose functions were stopped in the middle, or killed with their program.
+
+        They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
+        go on: then the agent is told that the results are unknown.
+        """
+        return self._conversation.unknown_tool_calls
+
+    @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
         return self._conversation.marked(Mark.INCOMPLETE)
@@ -381,6 +392,22 @@ class AbstractAgent(ABC, Generic[StateT]):
             UsageError: It has no JSON form.
         """
         self._conversation.set_state(state)
+
+    def save_with(self, save: Save | None) -> Self:
+        """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
+
+        The function is awaited before a run is sent and when it has ended, before a function is called and after it
+        answered, and, while events arrive, about once a second. If it fails, so does the call, and nothing is sent or
+        executed after it. `agui_client.threads` saves threads in a database.
+
+        Args:
+            save: A coroutine function that takes a `Checkpoint`; None ends it.
+
+        Returns:
+            The agent itself.
+        """
+        self._save = save
+        return self
 
     def abandon_interrupts(self) -> None:
         """Let the next run go on without answers: it cancels every pending interrupt."""
@@ -412,7 +439,7 @@ class AbstractAgent(ABC, Generic[StateT]):
         twin = copy.copy(self)
         twin.tools = _own_list(self.tools)
         twin._middleware, twin._observers = list(self._middleware), list(self._observers)
-        twin._subscribers = list(self._subscribers)
+        twin._subscribers, twin._save = list(self._subscribers), None
         twin._conversation = self._conversation.clone(thread_id)
         return twin
 
@@ -625,6 +652,7 @@ class AbstractAgent(ABC, Generic[StateT]):
             middleware=tuple(self._middleware),
             subscribers=self._subscribers,
             observers=Observers(self._observers),
+            save=self._save,
             total=self._total(options),
             is_replay=is_replay,
         )

@@ -270,6 +270,13 @@ class Conversation:
     # --- pending work
 
     @property
+    def unknown_tool_calls(self) -> list[ToolCall]:
+        """The tool calls whose function was called and whose result is not known."""
+        answered = self._answered_call_ids()
+        calls = [self.reducer.tool_call(each) for each in self._marks[Mark.EXECUTED] if each not in answered]
+        return [call for call in calls if call is not None]
+
+    @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
         answered = self._answered_call_ids()
@@ -398,8 +405,8 @@ class Conversation:
                 )
         return [each for each in called if each not in results and each not in answered]
 
-    def _answered_call_ids(self) -> set[str]:
-        return {each.tool_call_id for each in self.reducer.messages if isinstance(each, ToolMessage)}
+    def _answered_call_ids(self) -> Collection[str]:
+        return self.reducer.answered_call_ids
 
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
@@ -440,27 +447,33 @@ class Conversation:
 
     # --- documents
 
-    def snapshot(self) -> ConversationSnapshot:
-        """Return the conversation as a document."""
+    def members(self) -> dict[str, Any]:
+        """Return the members of the conversation's document, which share messages and state with it."""
         messages = self.reducer.messages
         unreported = self._marks[Mark.UNREPORTED]
-        return ConversationSnapshot(
-            thread_id=self.thread_id,
-            messages=messages,
-            state=copy.deepcopy(self.state),
-            pending_interrupts=self.pending_interrupts,
-            abandoned=self.is_abandoned,
-            pending_tool_call_ids=[call.id for call in self.pending_tool_calls],
-            kept_answers=self._kept_answers,
-            incomplete_ids=self.marked(Mark.INCOMPLETE),
-            executed_call_ids=self.marked(Mark.EXECUTED),
-            unfinished_call_ids=self.marked(Mark.UNFINISHED),
-            unheard_ids=[
-                each.id for each in messages if isinstance(each, ToolMessage) and each.tool_call_id in unreported
+        return {
+            "thread_id": self.thread_id,
+            "messages": messages,
+            "state": self.state,
+            "pending_interrupts": list(self.pending_interrupts),
+            "abandoned": self.is_abandoned,
+            "pending_tool_call_ids": [call.id for call in self.pending_tool_calls],
+            "kept_answers": list(self._kept_answers),
+            "incomplete_ids": self.marked(Mark.INCOMPLETE),
+            "executed_call_ids": self.marked(Mark.EXECUTED),
+            "unfinished_call_ids": self.marked(Mark.UNFINISHED),
+            "unheard_ids": [
+                each.id
+                for each in (messages if unreported else ())
+                if isinstance(each, ToolMessage) and each.tool_call_id in unreported
             ],
-            unreceived_ids=None if self.unreceived is None else list(self.unreceived),
-            shown_tool_calls=list(self._shown.values()),
-        )
+            "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
+            "shown_tool_calls": list(self._shown.values()),
+        }
+
+    def snapshot(self) -> ConversationSnapshot:
+        """Return the conversation as a document."""
+        return ConversationSnapshot(**{**self.members(), "state": copy.deepcopy(self.state)})
 
     def restore(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one.
@@ -503,6 +516,13 @@ class Conversation:
         self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
         self._latest = {call.id: call for call in waiting}
         self.notify(Change.MESSAGES | Change.STATE)
+
+    def branch(self) -> Conversation:
+        """Return a conversation over the same messages and state, with pending work and marks of its own."""
+        twin = copy.copy(self)
+        twin._marks = {mark: dict(marked) for mark, marked in self._marks.items()}
+        twin._kept_answers, twin.listeners = list(self._kept_answers), []
+        return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:
         """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""

@@ -18,6 +18,8 @@ AGUIError                          thread_id, run_id, partial
 ├─ ParseError (ValueError)         the answer, or the state, is not of the type that it was to be read as
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
+├─ ThreadStoreError                a stored thread could not be read or written
+│  └─ ThreadBusyError              somebody else has the thread, or took it meanwhile
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -267,6 +269,14 @@ class ToolsetError(AGUIError):
 
 class HistoryError(AGUIError):
     """The messages to send could not be chosen by the function of `history=`; `__cause__` says why if it failed."""
+
+
+class ThreadStoreError(AGUIError):
+    """A stored thread could not be read or written."""
+
+
+class ThreadBusyError(ThreadStoreError):
+    """Somebody else has the thread, or took it while this side was not heard of; nothing of theirs was overwritten."""
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -4,6 +4,8 @@ from agui_client._interrupts.answers import Answer as Answer
 from agui_client._interrupts.answers import Answerer as Answerer
 from agui_client._interrupts.answers import Resume as Resume
 from agui_client._run.call_setup import AgentOptions as AgentOptions
+from agui_client._run.checkpoint import Checkpoint as Checkpoint
+from agui_client._run.checkpoint import Save as Save
 from agui_client._run.ending import OnAbort as OnAbort
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next

@@ -32,6 +32,7 @@ _HEAVY = (
     "pydantic_ai",
     "reactivex",
     "rich",
+    "sqlalchemy",
     "typer",
     "uvicorn",
 )
@@ -46,6 +47,7 @@ _NAMESPACES = (
     "agui_client.teams",
     "agui_client.terminal",
     "agui_client.testing",
+    "agui_client.threads",
 )
 _ROOMS = (
     ("errors",),
@@ -76,6 +78,7 @@ _ROOMS = (
         "notebook",
         "recording",
         "teams",
+        "threads",
         "_widgets",
     ),
     ("types",),
@@ -273,6 +276,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
+        (("agui_client.threads.sql",), ("sqlalchemy",)),
         (
             ("agui_client._transport", "agui_client.asgi.in_process", "agui_client.fast"),
             ("httpcore", "httpx", "httpx_sse"),
@@ -311,6 +315,8 @@ def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
     if (feature := one.module.rpartition(".")[2]) in {"fast", "llm", "mcp", "otel"}:
         return feature
+    if one.module == "agui_client.threads.sql":
+        return "threads"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 
 
@@ -396,7 +402,7 @@ def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -
 import sys
 import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
 before = set(sys.modules)
-import agui_client, agui_client.testing, agui_client.notebook
+import agui_client, agui_client.testing, agui_client.notebook, agui_client.threads
 print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
 """
     command = [sys.executable, "-c", program]

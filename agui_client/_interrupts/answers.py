@@ -98,14 +98,14 @@ def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
 
 
 async def answer_interrupts(
-    answer: Answerer | None, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], None]
+    answer: Answerer | None, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], Awaitable[None]]
 ) -> list[ResumeEntry]:
     """Call the application's answerer for each interrupt.
 
     Args:
         answer: The answerer; None leaves all interrupts to the caller.
         interrupts: The interrupts of the run.
-        keep: Called with each answer at once, as the next question may go wrong.
+        keep: Awaited with each answer at once, as the next question may go wrong.
 
     Returns:
         The answers that were given, in order; an interrupt without one is the caller's.
@@ -118,7 +118,7 @@ async def answer_interrupts(
         what = f"answer to interrupt {quoted(interrupt.id)}"
         given = await _given(cast("Answerer", answer), interrupt, what)
         entry = [] if given is None else cover([interrupt], {interrupt.id: given})
-        keep(entry)
+        await keep(entry)
         entries += entry
     return entries
 

@@ -6,7 +6,7 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, get_args
 
 from ag_ui.core import Event, Message, TextPart, ToolCall, ToolMessage
@@ -94,6 +94,11 @@ class Reducer:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
         call = self.thread.calls.get(tool_call_id)
         return None if call is None else call.build()
+
+    @property
+    def answered_call_ids(self) -> Collection[str]:
+        """The ids of the tool calls that have a result."""
+        return self.thread.results.keys()
 
     def arguments_size(self, tool_call_id: str) -> int:
         """Return the number of characters that have come of a call's arguments; 0 when there is none with this id."""

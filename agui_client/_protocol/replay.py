@@ -5,7 +5,7 @@ For each message the one that says more is shown. Nothing local changes before t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ag_ui import core
@@ -54,6 +54,11 @@ class ReplayReducer(Reducer):
         if self._merged is None:
             self._merged = _merge(self._local.messages, super().messages)
         return list(self._merged)
+
+    @property
+    def answered_call_ids(self) -> Collection[str]:
+        """The ids of the tool calls that have a result, replayed or local."""
+        return {*self._local.answered_call_ids, *super().answered_call_ids}
 
     @property
     def state(self) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.pipeline import NullFields
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.checkpoint import Save
     from agui_client._run.ending import OnAbort
     from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
@@ -111,6 +112,8 @@ class CallSetup:
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
+    save: Save | None = None
+    """Awaited when something must not be lost; None if nothing is saved."""
     total: float = math.inf
     """The seconds that the call may take; infinite if that is not limited."""
     is_replay: bool = False

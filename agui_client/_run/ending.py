@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agui_client._run.engine import Engine
     from agui_client._run.hooks import HookContext
     from agui_client._transport.waiting import Waiter
+    from agui_client.conversation import Conversation
 
 T = TypeVar("T")
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
@@ -100,6 +101,17 @@ def verdict_on_break(
     return cut
 
 
+def failure_after_cut(*, is_waiting: bool) -> IncompleteRunError:
+    """Return the failure of a run that is read on after a wait was cancelled (SSE-10).
+
+    Args:
+        is_waiting: Whether tools or people were waited for, and not an event.
+    """
+    what = "tools or people was cancelled" if is_waiting else "an event was cancelled, and its connection"
+    how = "to limit how long a run may take, use timeout= or leave the block"
+    return IncompleteRunError(f"the wait for {what}; {how}", rule="TRUNC-1")
+
+
 async def in_time(waiter: Waiter, work: Callable[[], Awaitable[T]], started_at: float, total: float) -> T | None:
     """Wait for tools and people, as long as the call may still take.
 
@@ -149,14 +161,25 @@ def settle(engine: Engine, failure: Exception | None) -> None:
     if request is not None and not outcome.is_finished:
         conversation.unreceived = None
     if outcome.started is not None:
-        conversation.mark_run(outcome, engine.pipeline.verifier)
-        postponed, pending = request.postponed if request else (), pending_calls(engine)
-        conversation.settle(outcome.interrupts, [*postponed, *(call.id for call in pending)], engine.warnings)
+        take_over(engine, conversation, engine.warnings)
     elif len(engine.outcomes) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(engine.input.resume or ())
     elif request is not None:
         request.take_back()
+
+
+def take_over(engine: Engine, conversation: Conversation, warnings: WarningLog) -> None:
+    """Let a conversation have what a run that started left pending.
+
+    Args:
+        engine: The call.
+        conversation: Its conversation, or a branch of that.
+        warnings: The log that gets the waiting calls that the run changed.
+    """
+    conversation.mark_run(engine.outcome, engine.pipeline.verifier)
+    postponed, pending = engine.request.postponed if engine.request else (), pending_calls(engine)
+    conversation.settle(engine.outcome.interrupts, [*postponed, *(call.id for call in pending)], warnings)
 
 
 def _has_replayed(engine: Engine, failure: Exception | None) -> bool:

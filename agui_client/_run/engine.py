@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -21,19 +20,20 @@ from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.ending import call_on_abort, in_time, is_left, settle, verdict, verdict_on_break
+from agui_client._run import ending
+from agui_client._run.checkpoint import Saving
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
 from agui_client._run.observed_source import observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, pending_calls, run_end
-from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
+from agui_client._run.run_request import Answers, composed_input, next_input, request_of, with_conversation
 from agui_client._run.subscribers import HookCalls
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
 from agui_client.conversation import Mark
-from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
+from agui_client.errors import RunFailedError, UsageError
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
@@ -63,18 +63,6 @@ _logger = logging.getLogger("agui_client")
 _NO_CHANGE = Change.NONE
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Answers of tools and people to one run."""
-
-    messages: Sequence[ToolMessage] = ()
-    """Results of tool calls, in call order."""
-    entries: Sequence[ResumeEntry] = ()
-    """Answers to interrupts."""
-    is_complete: bool = False
-    """Whether nothing is left for the caller, so that another run follows."""
 
 
 class Engine:
@@ -120,6 +108,10 @@ class Engine:
         """Whether a replay ended before it came as far as the local thread."""
         self.has_come_to_end = False
         """Whether the events of the present run were read to their end."""
+        self.is_run_open = False
+        """Whether the present run is about to be sent, or was sent and has not ended."""
+        self.saving = Saving(self, loop)
+        """Saves the conversation."""
         self.ended = False
         """Whether the call is over."""
         self.error: Exception | None = None
@@ -161,7 +153,7 @@ class Engine:
             agent = self.setup.options
             self._new_run(with_conversation(first, conversation))
             limits, ask = agent.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
-            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record)
+            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save)
             self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 
@@ -177,11 +169,13 @@ class Engine:
                         await self._leave_run()
                 finally:
                     self._finish(self.error)
+            failure = await self._try(self.saving.save(), self.error)
+            if failure is not None and failure is not self.error:
+                raise failure
 
     async def _leave_run(self) -> None:
         """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
-        reported = self.outcome.error
-        expected = None if reported is None else RunFailedError(reported)
+        expected = RunFailedError(self.outcome.error) if self.outcome.error else None
         self.is_aborted = True
         try:
             await self._end_run(expected)
@@ -246,13 +240,14 @@ class Engine:
                                 break
                             if perf_counter() > turn_at:
                                 await self._loop.call(source.pause)
+                                await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
                         if self.is_stopped:
                             break
                     self.has_come_to_end = not self.is_stopped
-                    failure = None if self.is_aborted else verdict(pipeline, may_be_empty=self.setup.is_replay)
+                    failure = None if self.is_aborted else ending.verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:
-                    failure = verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
+                    failure = ending.verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
                 await self._end_run(failure)
                 answers = await self._answer_run()
                 for result in await self._take_in(answers):
@@ -275,10 +270,7 @@ class Engine:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
         if self.ended:
             raise StopAsyncIteration
-        what = "tools or people was cancelled" if self._is_waiting else "an event was cancelled, and its connection"
-        failure: Exception = IncompleteRunError(
-            f"the wait for {what}; to limit how long a run may take, use timeout= or leave the block", rule="TRUNC-1"
-        )
+        failure: Exception = ending.failure_after_cut(is_waiting=self._is_waiting)
         try:
             if not self._is_run_over:
                 await self._end_run(failure)
@@ -315,7 +307,7 @@ class Engine:
         self._inside = partial(setup.observers.inside, self.scope)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
         self._source = None
-        self.has_come_to_end = self._is_run_over = self._is_answering = False
+        self.has_come_to_end = self._is_run_over = self._is_answering = self.is_run_open = False
         self.kept_entries.clear()
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
@@ -338,6 +330,8 @@ class Engine:
         if not await self._choose_messages():
             return None
         conversation.note_sent_state(self.input.state)
+        self.is_run_open = True
+        await self.saving.save()
         agent_run = observed_run(setup, scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -394,21 +388,22 @@ class Engine:
         finally:
             self.scope.end = run_end(self, failure)
             self.setup.observers.call("on_end", self.scope, self.scope.end)
+        failure = await self._try(self.saving.save(), failure)
         if failure is not None:
             raise failure
 
     async def _wind_up(self, failure: Exception | None) -> Exception | None:
         """Take the last steps of a run; return its failure, or the exception of a step that failed."""
-        setup = self.setup
+        setup, self.is_run_open = self.setup, False
         if self._source is not None:
             failure = await self._try(self._source.aclose(), failure)
         self.is_aborted = self.is_aborted and not self.outcome.is_terminal
         has_begun = self._source is not None and self.scope.may_have_started
         on_abort = setup.options.get("on_abort")
-        if on_abort is not None and has_begun and is_left(self.is_aborted or self._is_cut, failure):
+        if on_abort is not None and has_begun and ending.is_left(self.is_aborted or self._is_cut, failure):
             context = HookContext(self.input, self.conversation, latest_run_id(self))
-            await self._loop.call(self._inside, call_on_abort, on_abort, context)
-        settle(self, failure)
+            await self._loop.call(self._inside, ending.call_on_abort, on_abort, context)
+        ending.settle(self, failure)
         if failure is not None and setup.subscribers:
             annotate(failure, self.result())
             await self._try(self._call_hooks("on_run_failed", failure), failure)
@@ -436,19 +431,19 @@ class Engine:
             return []
         calls = [call for each in self._approved if (call := self.conversation.reducer.tool_call(each)) is not None]
 
-        async def execute() -> _Answers:
+        async def execute() -> Answers:
             """Execute the calls."""
-            return _Answers(await self._execute(calls, self._approved))
+            return Answers(await self._execute(calls, self._approved))
 
         return await self._take_in(await self._until_stopped(execute))
 
-    async def _answer_run(self) -> _Answers:
+    async def _answer_run(self) -> Answers:
         """Have tools and people answer what a run left, as far as they can."""
         answer = self.setup.options.get("answer")
         if not self.outcome.is_finished or self.setup.is_replay or self.is_stopped:
-            return _Answers()
+            return Answers()
         if answer is None and not any(tool.toolset for tool in self.tools.offered.values()):
-            return _Answers()
+            return Answers()
         interrupts = self.outcome.interrupts
         ours, is_waiting = sort_calls(
             pending_calls(self),
@@ -458,28 +453,28 @@ class Engine:
             warnings=self.warnings,
         )
         if not ours and not (interrupts and answer):
-            return _Answers()
+            return Answers()
         # Before anybody is asked: an answer of a person must not be lost to a limit.
         self._limits.check(ours, [usage for each in self.outcomes for usage in each.usage])
         self._is_answering = True
 
-        async def reply() -> _Answers:
+        async def reply() -> Answers:
             """Ask people, then execute the calls."""
-            entries = await answer_interrupts(answer, interrupts, self.kept_entries.extend)
+            entries = await answer_interrupts(answer, interrupts, self.saving.keep)
             if not ours and not entries:
-                return _Answers()
+                return Answers()
             messages = await self._execute(ours)
             is_complete = len(entries) == len(interrupts) and not is_waiting and len(messages) == len(ours)
-            return _Answers(messages, entries, is_complete)
+            return Answers(messages, entries, is_complete)
 
         return await self._until_stopped(reply)
 
-    async def _until_stopped(self, reply: Callable[[], Awaitable[_Answers]]) -> _Answers:
+    async def _until_stopped(self, reply: Callable[[], Awaitable[Answers]]) -> Answers:
         """Wait for answers; of a wait that is given up, keep what tools and people have done: nothing is done twice."""
         earlier = set(self.executions)
         self.kept_entries.clear()
         self._is_waiting = True
-        answers: _Answers | None = None
+        answers: Answers | None = None
         try:
             answers = await self._loop.call(self._inside, self._waited, reply)
         finally:
@@ -488,13 +483,13 @@ class Engine:
                 self._add_results(done)
                 self.conversation.keep_answers(self.kept_entries)
         self._is_waiting = False
-        return answers or _Answers()
+        return answers or Answers()
 
     async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
-        return await in_time(self._waiter, work, self.started_at, self.setup.total)
+        return await ending.in_time(self._waiter, work, self.started_at, self.setup.total)
 
-    async def _take_in(self, answers: _Answers) -> list[core.Event]:
+    async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
         self._add_results(answers.messages)
         if self.is_stopped or not answers.is_complete:

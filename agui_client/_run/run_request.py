@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
 
 NO_RESULT = "no result: the conversation went on without one"
 """The agent's message about a tool call that nobody answered."""
+UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
+"""The agent's message about a tool call that was stopped in the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers of tools and people to one run."""
+
+    messages: Sequence[ToolMessage] = ()
+    """Results of tool calls, in call order."""
+    entries: Sequence[ResumeEntry] = ()
+    """Answers to interrupts."""
+    is_complete: bool = False
+    """Whether nothing is left for the caller, so that another run follows."""
 
 
 class RunRequest:
@@ -64,7 +79,9 @@ class RunRequest:
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
         self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        self.results = _result_messages({**answers, **dict.fromkeys(self._given_up, ToolError(NO_RESULT))})
+        executed = conversation.marked(Mark.EXECUTED)
+        given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
+        self.results = _result_messages({**answers, **given_up})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
         """The input of the first run, its tools left out."""

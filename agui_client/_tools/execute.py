@@ -83,12 +83,14 @@ class ToolExecutor:
         ask: Has a question of a tool answered; None if there is nobody to ask.
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
+        save: Awaited before a function is called, and after it answered: neither must be lost.
     """
 
     approve: Approver | None
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[Any]] | None
     record: Callable[[ToolExecution], None]
+    save: Callable[[], Awaitable[None]]
 
     def __post_init__(self) -> None:
         self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
@@ -169,6 +171,7 @@ class ToolCallTask:
             raise
         if ending is not None:
             self._end(*ending)
+            await self._executor.save()
 
     async def _execute(self) -> _Ending | None:
         call = self._bound
@@ -205,6 +208,7 @@ class ToolCallTask:
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
+            await self._executor.save()
             self._began = time.monotonic()
             arguments = copy.deepcopy(call.arguments)
             given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}

@@ -8,8 +8,8 @@
         ...  # HttpAgent(server.url)
 
 `ScriptedAgent` also runs in process, without a server. `serve_bytes` sends bytes that no agent would, and `faults`
-makes replies as networks, proxies and servers spoil them. `serve` needs uvicorn (`pip install 'agui-client[cli]'`);
-the rest of the kit needs nothing further.
+makes replies as networks, proxies and servers spoil them. `ThreadStoreContract` has the tests of a store of threads.
+`serve` needs uvicorn (`pip install 'agui-client[cli]'`); the rest of the kit needs nothing further.
 """
 
 from agui_client.testing import faults
@@ -32,6 +32,7 @@ from agui_client.testing.parts import (
 from agui_client.testing.scripted_agent import ScriptedAgent, Turn
 from agui_client.testing.server import Server, serve
 from agui_client.testing.steps import Gate, Step
+from agui_client.testing.thread_store import ThreadStoreContract
 
 __all__ = [
     "Answer",
@@ -44,6 +45,7 @@ __all__ = [
     "ScriptedApp",
     "Server",
     "Step",
+    "ThreadStoreContract",
     "Turn",
     "agui_app",
     "demo_agent",

@@ -37,6 +37,10 @@ def run_with(*tools: FunctionTool[..., Any]) -> tuple[RunAgentInput, dict[str, O
     return RunAgentInput(thread_id="t1", run_id="r1", messages=[]), {each.name: offered(each) for each in tools}
 
 
+async def unsaved() -> None:
+    """Save nothing."""
+
+
 class Record:
     """Everything that an executor records, with the task in which it did."""
 
@@ -52,7 +56,7 @@ class Record:
 
     def executor(self) -> ToolExecutor:
         """An executor that denies."""
-        return ToolExecutor(lambda request: False, ToolLimits(), None, self.record)
+        return ToolExecutor(lambda request: False, ToolLimits(), None, self.record, unsaved)
 
     def last(self, tool_call_id: str) -> tuple[str, str | None]:
         """The final status of a call, and its error."""
@@ -138,7 +142,7 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    await ToolExecutor(None, ToolLimits(), None, seen.append).execute([call("work")], *run_with(work))
+    await ToolExecutor(None, ToolLimits(), None, seen.append, unsaved).execute([call("work")], *run_with(work))
     assert {each.description for each in seen} == {"Works."}
 
 
@@ -158,7 +162,7 @@ async def test_every_change_is_recorded_in_order() -> None:
 @pytest.mark.requirement("SEC-3")
 async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
     made = Record()
-    executor = ToolExecutor(None, ToolLimits(), None, made.record)
+    executor = ToolExecutor(None, ToolLimits(), None, made.record, unsaved)
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
     messages = await executor.execute(calls, *run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]

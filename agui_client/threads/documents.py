@@ -1,0 +1,99 @@
+"""Exported threads: Markdown for people, JSON and JSON lines for going on elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from ag_ui.core import Message, TokenUsage
+from pydantic import BaseModel, Field, ValidationError
+
+from agui_client.conversation import ConversationSnapshot
+from agui_client.errors import UsageError
+from agui_client.threads.store import ThreadInfo
+
+Format = Literal["md", "json", "jsonl"]
+"""The formats of an exported thread."""
+
+
+class ThreadDocument(BaseModel):
+    """An exported thread."""
+
+    agui_thread: Literal[1] = 1
+    """The version of the format."""
+    title: str = ""
+    """The title."""
+    usage: list[TokenUsage] = Field(default_factory=list["TokenUsage"])
+    """The tokens of all runs."""
+    conversation: ConversationSnapshot
+    """The conversation, without secrets that are not part of it."""
+
+
+def exported(info: ThreadInfo, conversation: ConversationSnapshot, form: Format) -> str:
+    """Return a thread as text.
+
+    Args:
+        info: The description.
+        conversation: The conversation.
+        form: The format.
+
+    Raises:
+        UsageError: There is no such format.
+    """
+    if form == "md":
+        return "\n\n".join(_markdown(info, conversation.messages)) + "\n"
+    document = ThreadDocument(title=info.title, usage=list(info.usage), conversation=conversation)
+    if form == "json":
+        return document.model_dump_json(indent=2, by_alias=True) + "\n"
+    if form == "jsonl":
+        plain = document.model_dump(mode="json", by_alias=True)
+        messages = plain["conversation"].pop("messages")
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [plain, *messages])
+    raise UsageError(f"a thread is exported as 'md', 'json' or 'jsonl', not {form!r}")
+
+
+def imported(text: str) -> ThreadDocument:
+    """Read an exported thread, JSON or JSON lines.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        try:
+            return ThreadDocument.model_validate_json(text)
+        except ValidationError:
+            plain, *messages = [json.loads(line) for line in text.splitlines() if line.strip()]
+            plain["conversation"]["messages"] = messages
+            return ThreadDocument.model_validate(plain)
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError("this is no exported thread: import_() takes what export() gives as json or jsonl") from error
+
+
+def _markdown(info: ThreadInfo, messages: Sequence[Message]) -> Iterator[str]:
+    yield f"# {info.title or info.thread_id}"
+    for message in messages:
+        text = _text(message.content)
+        if message.role == "tool":
+            yield f"**Result of {message.tool_call_id}**\n\n{_fenced(text)}"
+        elif text:
+            yield f"**{message.role.capitalize()}**\n\n{text}"
+        if message.role == "assistant":
+            for call in message.tool_calls or ():
+                yield f"**Call of {call.function.name}** ({call.id})\n\n{_fenced(call.function.arguments)}"
+
+
+def _text(content: Any) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, dict):
+        return _fenced(json.dumps(content, ensure_ascii=False, indent=2))
+    return "\n\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
+
+
+def _fenced(text: str) -> str:
+    """Return a text as a code block, whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

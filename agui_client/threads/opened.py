@@ -1,0 +1,327 @@
+"""A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
+from pydantic import TypeAdapter
+
+from agui_client._field_docs import Record
+from agui_client._protocol.open_items import quoted
+from agui_client._run.observers import RunObserver
+from agui_client.agent import AbstractAgent
+from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
+from agui_client.threads.entries import (
+    Members,
+    add_up,
+    difference,
+    document_of,
+    empty_members,
+    members_of,
+    members_of_document,
+)
+from agui_client.threads.store import ThreadInfo, ThreadStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from agui_client._run.checkpoint import Checkpoint
+    from agui_client._run.observers import RunEnd
+    from agui_client._run.scope import RunScope
+    from agui_client.conversation import ConversationSnapshot
+    from agui_client.threads.worker import StoreLoop
+
+AgentT = TypeVar("AgentT", bound=AbstractAgent)
+Titler = Callable[[Sequence[Message]], str]
+"""Makes the title of a thread of its messages."""
+
+_logger = logging.getLogger("agui_client.threads")
+_RESUME = TypeAdapter(list[ResumeEntry])
+_LONGEST_TITLE = 80
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
+"""Seconds between two attempts to get a lease."""
+_RENEWALS = 3
+"""The number of renewals in the time of a lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutOffRun(Record):
+    """A run that was going on when its program ended: nobody knows what became of it."""
+
+    run_id: str
+    """The id of the run."""
+    resume: Sequence[ResumeEntry]
+    """The answers to interrupts that the run carried, as long as it was unknown whether the agent got them; the
+    interrupts are pending again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts that all threads of one `Threads` share."""
+
+    store: ThreadStore
+    """The store."""
+    loop: StoreLoop
+    """The event loop of the store."""
+    lease: float
+    """The seconds that a lease lasts."""
+    title: Titler
+    """Makes the titles of new threads."""
+
+
+class OpenThread(Generic[AgentT]):
+    """A block, for `async with` and `with`, that gives a clone of the agent with the conversation of the thread.
+
+    Made by `Threads.open`. The block has the lease of the thread, and renews it until it is left.
+    """
+
+    def __init__(self, service: Service, thread_id: str, agent: AgentT, owner: str, wait: float) -> None:
+        self.thread_id = thread_id
+        """The id of the thread."""
+        self.owner = owner
+        """The owner of the thread."""
+        self.info: ThreadInfo | None = None
+        """The description of the thread as it was saved last; None if it never was."""
+        self.cut_off: CutOffRun | None = None
+        """The run that was going on when the program that had the thread before ended; None if there was none."""
+        self._given, self._wait = agent, wait
+        self._store, self._loop, self._seconds = service.store, service.loop, service.lease
+        self._title = service.title
+        self._agent: AgentT | None = None
+        self._members: Members = empty_members()
+        self._usage: list[TokenUsage] = []
+        self._number: int | None = None
+        self._is_lost = self._is_left = False
+        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> AgentT:
+        self._check_new()
+        try:
+            return self._begin(await self._loop.call(self._open))
+        except BaseException:
+            self._give_up()
+            raise
+
+    def __enter__(self) -> AgentT:
+        self._check_new()
+        try:
+            return self._begin(self._loop.call(self._open).result())
+        except BaseException:
+            self._give_up()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        left = self._loop.call(self._leaving())
+        with anyio.CancelScope(shield=True):
+            await left
+        self._report(left.result(), error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._report(self._loop.call(self._leaving()).result(), error)
+
+    # --- in the program's threads
+
+    def _check_new(self) -> None:
+        if self._is_left or self._agent is not None:
+            raise UsageError("a thread's block can be entered once; call open() again")
+
+    def _begin(self, document: ConversationSnapshot | None) -> AgentT:
+        """Give a clone of the agent the conversation, and have it saved from now on."""
+        agent = self._given.clone(thread_id=self.thread_id)
+        if document is not None:
+            agent.restore(document)
+            self._warn(agent)
+        agent.add_observer(_UsageObserver(self._usage)).save_with(self._save)
+        self._agent = agent
+        return agent
+
+    def _warn(self, agent: AgentT) -> None:
+        thread = quoted(self.thread_id)
+        if self.cut_off is not None:
+            run = quoted(self.cut_off.run_id)
+            _logger.warning("thread %s: its program ended during run %s; its end is unknown", thread, run)
+        for call in agent.unknown_tool_calls:
+            about = quoted(call.function.name), quoted(call.id)
+            _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        """Save the conversation of the agent."""
+        if self._is_left:
+            raise UsageError(f"the block of thread {self.thread_id!r} was left, so nothing is saved; open it again")
+        self._check_id(checkpoint.members["thread_id"])
+        call = self._loop.call(partial(self._write, members_of(checkpoint)))
+        with anyio.CancelScope(shield=True):
+            await call
+
+    def _check_id(self, thread_id: str) -> None:
+        if thread_id != self.thread_id:
+            what = f"the agent of thread {self.thread_id!r} went over to thread {thread_id!r}"
+            raise UsageError(f"{what}, which is not saved; open that one, or import_() its conversation")
+
+    def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
+        self._is_left = True
+        if self._agent is None:
+            return partial(self._leave, None)
+        document = self._agent.snapshot()
+        return partial(self._leave, document if document.thread_id == self.thread_id else None)
+
+    def _give_up(self) -> None:
+        self._is_left = True
+        with suppress(UsageError):
+            _ = self._loop.call(partial(self._leave, None))
+
+    def _report(self, failure: Exception | None, error: BaseException | None) -> None:
+        """Raise the failure of the last save, unless the block was left by an exception of its own."""
+        if failure is not None and error is None:
+            raise failure
+        if failure is not None:
+            _logger.error("thread %s was not saved at its end: %s", quoted(self.thread_id), failure)
+
+    # --- in the loop of the store
+
+    async def _open(self) -> ConversationSnapshot | None:
+        async with self._lock:
+            self._number = await take_lease(
+                self._store, self.owner, self.thread_id, self._seconds, self._wait, is_left=lambda: self._is_left
+            )
+            self._renewal = asyncio.create_task(self._renew(self._number))
+            found = await self._store.read(self.owner, self.thread_id)
+            if found is None:
+                return None
+            self.info, entries = found
+            self._members = add_up(entries)
+            if (run := self._members["run"]) is not None:
+                self.cut_off = CutOffRun(run["run_id"], _RESUME.validate_python(run["resume"]))
+            document = document_of(self.thread_id, self._members)
+            # Those objects that the agent gets are what the first save is compared with.
+            kept = {name: self._members[name] for name in ("results", "run")}
+            self._members = members_of_document(document) | kept
+            return document
+
+    async def _renew(self, number: int) -> None:
+        while not self._is_lost:
+            await asyncio.sleep(self._seconds / _RENEWALS)
+            try:
+                renewed = await self._store.lease(self.owner, self.thread_id, self._seconds, number)
+            except Exception as error:
+                _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
+            else:
+                self._is_lost = renewed is None
+
+    async def _write(self, members: Members) -> None:
+        """Append what has changed since the last save."""
+        async with self._lock:
+            entry = difference(self._members, members)
+            if entry is None:
+                return
+            now, usage = datetime.now(UTC), list(self._usage)
+            before = self.info or ThreadInfo(self.thread_id, "", now, now, 0)
+            info = replace(
+                before,
+                title=before.title or self._made_title(members["messages"]),
+                updated_at=max(now, before.updated_at),
+                message_count=len(members["messages"]),
+                usage=aggregate_token_usage([*before.usage, *usage]),
+            )
+            is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
+            if not is_written:
+                self._is_lost = True
+                what = f"thread {self.thread_id!r} was taken over by somebody else, or deleted"
+                raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
+            self.info, self._members = info, members
+            del self._usage[: len(usage)]
+
+    async def _leave(self, document: ConversationSnapshot | None) -> Exception | None:
+        """Save what the agent's conversation has become, and give the lease back."""
+        failure: Exception | None = None
+        try:
+            if document is not None:
+                await self._write(members_of_document(document))
+        except Exception as error:
+            failure = error
+        async with self._lock:
+            if self._renewal is not None:
+                self._renewal.cancel()
+            number, self._number = self._number, None
+            if number is not None:
+                with suppress(ThreadStoreError):
+                    await self._store.lease(self.owner, self.thread_id, 0, number)
+        return failure
+
+    def _made_title(self, messages: Sequence[Message]) -> str:
+        try:
+            return " ".join(self._title(messages).replace("\0", "").split())[:_LONGEST_TITLE]
+        except Exception:
+            _logger.exception("the title of thread %s could not be made", quoted(self.thread_id))
+            return ""
+
+
+class _UsageObserver(RunObserver):
+    """Collects the tokens of runs."""
+
+    def __init__(self, usage: list[TokenUsage]) -> None:
+        self._usage = usage
+
+    def on_end(self, run: RunScope, end: RunEnd) -> None:
+        """Add the tokens of a run."""
+        self._usage.extend(end.usage)
+
+
+async def take_lease(
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    seconds: float,
+    wait: float,
+    *,
+    is_left: Callable[[], bool] = lambda: False,
+) -> int:
+    """Take the lease of a thread, as soon as nobody else has it.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+        is_left: Whether nobody waits any more.
+
+    Returns:
+        The number of the lease.
+
+    Raises:
+        ThreadBusyError: Somebody else still has it.
+    """
+    give_up, pause = monotonic() + wait, _FIRST_WAIT
+    while (number := await store.lease(owner, thread_id, seconds)) is None:
+        if (left := give_up - monotonic()) <= 0 or is_left():
+            what = f"somebody else has thread {thread_id!r}, and did not leave it within {wait:g} seconds"
+            raise ThreadBusyError(f"{what}; wait= sets how long to wait")
+        await asyncio.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_WAIT)
+    return number
+
+
+def first_prompt(messages: Sequence[Message]) -> str:
+    """Return the text of the first message of a user, as the title of a thread."""
+    for message in messages:
+        if message.role == "user" and isinstance(message.content, str):
+            return message.content
+        if message.role == "user":
+            return " ".join(part.text for part in message.content if isinstance(part, TextPart))
+    return ""

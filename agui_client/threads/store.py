@@ -1,0 +1,108 @@
+"""The seam to databases: a store keeps, for each thread of an owner, a description, a list of entries, and a lease.
+
+An entry is a text that the store does not read. Whoever writes has a lease, whose number grows each time that the lease
+is taken: a write with an older number changes nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agui_client._field_docs import Record
+
+if TYPE_CHECKING:
+    from ag_ui.core import TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadInfo(Record):
+    """The description of a thread, as lists show it."""
+
+    thread_id: str
+    """The id of the thread, unique among those of its owner."""
+    title: str
+    """The title; empty as long as there is none."""
+    created_at: datetime
+    """When the thread was saved first, in UTC."""
+    updated_at: datetime
+    """When the thread was saved last, in UTC."""
+    message_count: int
+    """The number of messages."""
+    usage: Sequence[TokenUsage] = ()
+    """The tokens of all runs, per provider and model, as far as they were reported."""
+
+
+class ThreadStore(ABC):
+    """A place where threads are kept: subclass it for a database of your own.
+
+    The methods are called in an asyncio event loop that `Threads` runs in a thread of its own, several at a time, also
+    where the program uses trio or no event loop. `agui_client.testing.ThreadStoreContract` has the tests that a store
+    must pass. Every method sees the threads of one owner only.
+    """
+
+    @abstractmethod
+    async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
+        """Take, renew or give back the lease of a thread, which need not exist yet.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+            seconds: The seconds from now after which others may take the lease; 0 gives it back.
+            number: The number of the lease to renew or give back; None takes a new one.
+
+        Returns:
+            The number of the lease, higher than all before it; None if somebody else has it, or took it meanwhile.
+        """
+
+    @abstractmethod
+    async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
+        """Return the description of a thread and its entries in order; None if there is no such thread."""
+
+    @abstractmethod
+    async def append(
+        self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+    ) -> bool:
+        """Append an entry and replace the description, both or neither; create the thread if there is none.
+
+        Args:
+            owner: The owner.
+            info: The new description.
+            entry: The entry.
+            number: The number of the lease of the thread.
+            shared: For a new thread only: the id of another thread of the owner, and the number of its entries that the
+                new thread begins with. They outlive the other thread.
+
+        Returns:
+            Whether it was written; not if the lease has another number, or the thread to share with is gone.
+        """
+
+    @abstractmethod
+    async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
+        """Return the descriptions of an owner's threads, those that were saved last first.
+
+        Args:
+            owner: The owner.
+            limit: The most to return.
+            after: The last one of the page before; None for the first page.
+        """
+
+    @abstractmethod
+    async def delete(self, owner: str, thread_id: str, number: int) -> bool:
+        """Delete a thread, its lease, and those of its entries that no other thread shares.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+            number: The number of its lease.
+
+        Returns:
+            Whether there was such a thread.
+        """
+
+    async def aclose(self) -> None:
+        """Close connections; does nothing unless a store has some."""
+        return

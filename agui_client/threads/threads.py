@@ -1,0 +1,287 @@
+"""Threads: the public face of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+import anyio.to_thread
+
+from agui_client._field_docs import Record
+from agui_client.conversation import ConversationSnapshot
+from agui_client.errors import ThreadBusyError, UsageError
+from agui_client.threads.documents import Format, exported, imported
+from agui_client.threads.entries import (
+    add_up,
+    as_text,
+    cut,
+    difference,
+    document_of,
+    empty_members,
+    members_of_document,
+)
+from agui_client.threads.memory import MemoryStore
+from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
+from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.threads.worker import StoreCall, StoreLoop
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedThread(Record):
+    """A thread as it was saved last."""
+
+    info: ThreadInfo
+    """The description."""
+    conversation: ConversationSnapshot
+    """The messages, the state and what is pending; `agent.restore()` takes it."""
+
+
+class Threads:
+    """Conversations that are kept in a database, or in memory.
+
+        threads = Threads("sqlite:///chats.db")
+        async with threads.open("thread-1", agent, owner="ann") as agent:
+            await agent.run_agent("...")
+
+    Methods other than `open` begin their work at once: `await` them, or call `result()` on what they return where there
+    is no `await`. An owner sees no thread of another owner. Works with asyncio, with trio, and without either.
+
+    Args:
+        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name` (extra `threads`), or a store of
+            your own; None keeps threads in memory.
+        lease: The seconds after which others may take a thread whose program has stopped without leaving it. The lease
+            is renewed as long as the block of the thread is open.
+        title: A function of the messages that makes the title of a new thread; the first prompt if left out.
+
+    Raises:
+        UsageError: The URL is of no database that can be used.
+    """
+
+    def __init__(
+        self, store: str | ThreadStore | None = None, *, lease: float = 30.0, title: Titler = first_prompt
+    ) -> None:
+        if isinstance(store, str):
+            store = _sql_store(store)
+        self._store = MemoryStore() if store is None else store
+        self._loop = StoreLoop(self._store.aclose)
+        self._lease, self._title = lease, title
+
+    def open(self, thread_id: str | None, agent: AgentT, *, owner: str = "", wait: float = 5.0) -> OpenThread[AgentT]:
+        """Open a thread for a block: `async with threads.open(...) as agent`, or `with` in a program without `await`.
+
+        Args:
+            thread_id: The id of the thread, which is made if there is none; None for a new id.
+            agent: The agent to go on with. The block gives a clone of it, with the conversation of the thread; a new
+                thread begins with the agent's own conversation.
+            owner: The owner of the thread.
+            wait: The most seconds to wait while somebody else has the thread open.
+
+        Returns:
+            The block. Entering it raises `ThreadBusyError` if somebody else has the thread, and `ThreadStoreError` if
+            the database fails.
+        """
+        new_id = str(uuid4()) if thread_id is None else thread_id
+        service = Service(self._store, self._loop, self._lease, self._title)
+        return OpenThread(service, new_id, agent, owner, wait)
+
+    def list(
+        self, *, owner: str = "", limit: int = 50, after: ThreadInfo | None = None
+    ) -> StoreCall[Sequence[ThreadInfo]]:
+        """List the threads of an owner, those that were saved last first.
+
+        Args:
+            owner: The owner.
+            limit: The most to return.
+            after: The last thread of the page before; None for the first page.
+        """
+        return self._call(self._store.list, owner, limit, after)
+
+    def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
+        """Return a thread as it was saved last; None if there is none. Nobody waits for its lease."""
+        return self._call(self._get, owner, thread_id)
+
+    def fork(
+        self, thread_id: str, *, at: str | None = None, new_id: str | None = None, owner: str = ""
+    ) -> StoreCall[str]:
+        """Make a thread that begins like another one, and shares what came before with it.
+
+        Args:
+            thread_id: The thread to begin with.
+            at: The id of its last message in the new thread, which also gets the results of that message's calls; None
+                for all messages.
+            new_id: The id of the new thread; None makes one.
+            owner: The owner of both.
+
+        Returns:
+            The id of the new thread.
+
+        Raises:
+            UsageError: There is no such thread or message, or there is a thread with the new id.
+        """
+        return self._call(self._fork, owner, thread_id, at, new_id or str(uuid4()))
+
+    def rewind(self, thread_id: str, at: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[None]:
+        """Take a thread back to one of its messages, with the state that was saved with that message.
+
+        Functions that were called since are not called again.
+
+        Args:
+            thread_id: The thread.
+            at: The id of the message that becomes the last one; the results of its calls stay, too.
+            owner: The owner.
+            wait: The most seconds to wait while somebody has the thread open.
+
+        Raises:
+            UsageError: There is no such thread or message.
+            ThreadBusyError: Somebody has the thread open.
+        """
+        return self._call(self._rewind, owner, thread_id, at, wait)
+
+    def delete(self, thread_id: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[bool]:
+        """Delete a thread; forks of it keep what they share.
+
+        Args:
+            thread_id: The thread.
+            owner: The owner.
+            wait: The most seconds to wait while somebody has the thread open.
+
+        Returns:
+            Whether there was such a thread.
+
+        Raises:
+            ThreadBusyError: Somebody has the thread open.
+        """
+        return self._call(self._delete, owner, thread_id, wait)
+
+    def export(self, thread_id: str, form: Format = "json", *, owner: str = "") -> StoreCall[str]:
+        """Return a thread as text.
+
+        Args:
+            thread_id: The thread.
+            form: "md" for reading, "json" or "jsonl" for `import_`; JSON lines have one message a line.
+            owner: The owner.
+
+        Raises:
+            UsageError: There is no such thread, or no such format.
+        """
+        return self._call(self._export, owner, thread_id, form)
+
+    def import_(self, document: str, *, thread_id: str | None = None, owner: str = "") -> StoreCall[str]:
+        """Make a thread of one that was exported.
+
+        Args:
+            document: The text of `export(..., "json")` or `export(..., "jsonl")`.
+            thread_id: The id of the new thread; None takes that of the exported one.
+            owner: The owner of the new thread.
+
+        Returns:
+            The id of the new thread.
+
+        Raises:
+            UsageError: The text is no exported thread, or there is a thread with that id.
+        """
+        return self._call(self._import, owner, document, thread_id)
+
+    def close(self) -> None:
+        """Close the connections, when everything that has begun is done. Idempotent."""
+        self._loop.close()
+
+    async def aclose(self) -> None:
+        """Close the connections, when everything that has begun is done. Idempotent."""
+        await anyio.to_thread.run_sync(self._loop.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        await self.aclose()
+
+    # --- in the loop of the store
+
+    def _call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object) -> StoreCall[T]:
+        return self._loop.call(partial(function, *args))
+
+    async def _read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]]:
+        if (found := await self._store.read(owner, thread_id)) is None:
+            raise UsageError(f"there is no thread {thread_id!r}")
+        return found
+
+    async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
+        if (found := await self._store.read(owner, thread_id)) is None:
+            return None
+        info, entries = found
+        return SavedThread(info, document_of(thread_id, add_up(entries)))
+
+    async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
+        info, entries = await self._read(owner, thread_id)
+        here = cut(entries, at)
+        entry = difference(here.before, here.members) or as_text({})
+        new = replace(info, thread_id=new_id, usage=(), message_count=len(here.members["messages"]))
+        await self._make(owner, new, entry, (thread_id, here.shared))
+        return new_id
+
+    async def _make(self, owner: str, info: ThreadInfo, entry: str, shared: tuple[str, int] | None = None) -> None:
+        """Write the first entry of a new thread."""
+        now, thread_id = datetime.now(UTC), info.thread_id
+        number = await take_lease(self._store, owner, thread_id, self._lease, 0)
+        try:
+            if await self._store.read(owner, thread_id) is not None:
+                raise UsageError(f"there is a thread {thread_id!r} already")
+            made = replace(info, created_at=now, updated_at=now)
+            if not await self._store.append(owner, made, entry, number, shared):
+                raise UsageError(f"thread {thread_id!r} could not be made: the thread to fork was deleted meanwhile")
+        finally:
+            await self._store.lease(owner, thread_id, 0, number)
+
+    async def _rewind(self, owner: str, thread_id: str, at: str, wait: float) -> None:
+        await self._read(owner, thread_id)
+        number = await take_lease(self._store, owner, thread_id, self._lease, wait)
+        try:
+            info, entries = await self._read(owner, thread_id)
+            members = cut(entries, at).members
+            entry = difference(add_up(entries), members)
+            changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
+            if entry is not None and not await self._store.append(owner, changed, entry, number):
+                raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
+        finally:
+            await self._store.lease(owner, thread_id, 0, number)
+
+    async def _delete(self, owner: str, thread_id: str, wait: float) -> bool:
+        number = await take_lease(self._store, owner, thread_id, self._lease, wait)
+        return await self._store.delete(owner, thread_id, number)
+
+    async def _export(self, owner: str, thread_id: str, form: Format) -> str:
+        info, entries = await self._read(owner, thread_id)
+        return exported(info, document_of(thread_id, add_up(entries)), form)
+
+    async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
+        document = imported(text)
+        new_id, now = thread_id or document.conversation.thread_id, datetime.now(UTC)
+        members = members_of_document(document.conversation) | {"unreceived_ids": None}
+        entry = difference(empty_members(), members) or as_text({})
+        count = len(document.conversation.messages)
+        await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
+        return new_id
+
+
+def _sql_store(url: str) -> ThreadStore:
+    try:
+        from agui_client.threads.sql import SQLStore
+    except ImportError as error:
+        raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
+    return SQLStore(url)

@@ -1,0 +1,62 @@
+"""Every store of the package passes the contract; the SQL store makes and checks its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+
+from agui_client.testing import ThreadStoreContract
+from agui_client.threads import MemoryStore, SQLStore, ThreadStore
+from support.postgres import postgres_server
+
+
+class TestMemoryStore(ThreadStoreContract):
+    def new_store(self) -> ThreadStore:
+        return MemoryStore()
+
+
+class TestSQLite(ThreadStoreContract):
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _file(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        cls.path = tmp_path_factory.mktemp("stores") / "threads.db"
+
+    path: Path
+
+    def new_store(self) -> ThreadStore:
+        return SQLStore(f"sqlite:///{self.path}")
+
+
+class _OnPostgreSQL(ThreadStoreContract):
+    driver: str
+    address: str
+
+    def new_store(self) -> ThreadStore:
+        return SQLStore(f"postgresql+{self.driver}://{self.address}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _server(request: pytest.FixtureRequest) -> Iterator[None]:
+    classes = (item.cls for item in request.session.items if isinstance(item, pytest.Function))
+    if not any(each is not None and issubclass(each, _OnPostgreSQL) for each in classes):
+        yield
+        return
+    with postgres_server() as address:
+        _OnPostgreSQL.address = address
+        yield
+
+
+class TestAsyncpg(_OnPostgreSQL):
+    driver = "asyncpg"
+
+
+@pytest.mark.skipif(
+    "AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1: nearly all of it is tested by asyncpg"
+)
+class TestPsycopg(_OnPostgreSQL):
+    driver = "psycopg"

@@ -1,0 +1,620 @@
+"""Threads: conversations go on in another program, with everything that was pending, for every kind of program."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import (
+    Message,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+)
+
+pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+
+from agui_client import (
+    Approve,
+    ConnectError,
+    HttpAgent,
+    Resolve,
+    RunFailedError,
+    ThreadBusyError,
+    ThreadStoreError,
+    UsageError,
+    tool,
+)
+from agui_client._run import checkpoint, engine
+from agui_client.testing import ScriptedAgent, Step, interrupt, state, text, tool_call, turn
+from agui_client.threads import MemoryStore, SavedThread, SQLStore, Threads, ThreadStore
+from support.programs import STRICT, run_program
+from support.waiting import LIMIT
+
+pytestmark = pytest.mark.anyio
+NewThreads = Callable[..., Threads]
+
+
+@pytest.fixture(params=["asyncio-sqlite", "trio-memory"])
+def place(request: pytest.FixtureRequest) -> str:
+    """An event loop and a store: the loop of the program and that of the store know nothing of each other."""
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def anyio_backend(place: str) -> str:
+    return place.partition("-")[0]
+
+
+@pytest.fixture
+def new_threads(place: str, tmp_path: Path) -> Iterator[NewThreads]:
+    """Makes threads in one place, as several programs would."""
+    made: list[Threads] = []
+    shared = MemoryStore()
+
+    def make(**options: Any) -> Threads:
+        store: ThreadStore = shared if "memory" in place else SQLStore(f"sqlite:///{tmp_path}/threads.db")
+        made.append(Threads(store, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def roles(messages: Sequence[Message]) -> list[str]:
+    return [each.role for each in messages]
+
+
+async def saved(threads: Threads, thread_id: str = "t", owner: str = "") -> SavedThread:
+    found = await threads.get(thread_id, owner=owner)
+    assert found is not None
+    return found
+
+
+def test_a_thread_goes_on_in_another_program_without_await(new_threads: NewThreads) -> None:
+    agent = ScriptedAgent(turn(text("Hello."), state({"n": 1}), outcome=interrupt("Proceed?", interrupt_id="i")))
+    with new_threads().open("t", agent, owner="ann") as first:
+        assert first.run_agent_sync("Hi").text == "Hello."
+    with new_threads().open("t", ScriptedAgent(turn(text("Done."))), owner="ann") as again:
+        assert (roles(again.messages), again.state) == (["user", "assistant"], {"n": 1})
+        assert [each.id for each in again.pending_interrupts] == ["i"]
+        assert again.run_agent_sync(resume={"i": Resolve("yes")}).text == "Done."
+    (info,) = new_threads().list(owner="ann").result()
+    assert (info.thread_id, info.title, info.message_count) == ("t", "Hi", 3)
+    assert agent.messages == []
+
+
+async def test_a_thread_goes_on_in_another_program(new_threads: NewThreads) -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
+    async with new_threads().open("t", agent) as first:
+        await first.run_agent("Hi")
+        first.state = {"by": "hand"}
+    async with new_threads() as threads, threads.open("t", agent) as again:
+        assert (again.thread_id, again.state) == ("t", {"by": "hand"})
+        async with again.stream("And?") as run:
+            assert [piece async for piece in run.text_stream] == ["Two."]
+    assert roles((await saved(new_threads())).conversation.messages) == ["user", "assistant"] * 2
+
+
+async def test_a_new_thread_begins_with_the_conversation_of_the_agent(new_threads: NewThreads) -> None:
+    agent = ScriptedAgent(
+        turn(text("Hello.")), initial_messages=[{"role": "system", "content": "Be brief."}], initial_state={"n": 1}
+    )
+    block = new_threads().open(None, agent)
+    async with block as new:
+        await new.run_agent("Hi")
+    conversation = (await saved(new_threads(), block.thread_id)).conversation
+    assert (roles(conversation.messages), conversation.state) == (["system", "user", "assistant"], {"n": 1})
+
+
+async def test_it_is_saved_before_a_run_is_sent_before_a_tool_is_called_and_after_it_answered(
+    new_threads: NewThreads,
+) -> None:
+    seen: list[tuple[str, list[str], list[str], list[str]]] = []
+    other, slow, quick = new_threads(), anyio.Event(), anyio.Event()
+
+    async def look(where: str) -> None:
+        found = (await saved(other)).conversation
+        results = [str(each.content) for each in found.messages if each.role == "tool"]
+        seen.append((where, roles(found.messages)[-1:], sorted(found.executed_call_ids), results))
+
+    @tool
+    async def fast() -> str:
+        """Answers at once."""
+        await look("in fast")
+        quick.set()
+        return "quick"
+
+    @tool
+    async def lasting() -> str:
+        """Answers after the other one was saved."""
+        await quick.wait()
+        await until_saved_result()
+        await look("in lasting")
+        slow.set()
+        return "slow"
+
+    async def until_saved_result() -> None:
+        with anyio.fail_after(LIMIT):
+            while not any(each.role == "tool" for each in (await saved(other)).conversation.messages):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
+    async def first(input: RunAgentInput) -> AsyncIterator[Step]:
+        await look("sent")
+        yield turn(tool_call("fast", tool_call_id="c1"), tool_call("lasting", tool_call_id="c2"))
+
+    async def second(input: RunAgentInput) -> AsyncIterator[Step]:
+        await look("sent again")
+        yield turn(text("Done."))
+
+    async with new_threads().open("t", ScriptedAgent(first, second, tools=[fast, lasting])) as agent:
+        await agent.run_agent("Hi")
+    assert seen[0] == ("sent", ["user"], [], [])
+    assert ("c1" in seen[1][2], seen[1][3]) == (True, [])
+    assert seen[2][2:] == (["c1", "c2"], ["quick"])
+    assert seen[3] == ("sent again", ["tool"], ["c1", "c2"], ["quick", "slow"])
+
+
+async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Threads:
+    """The thread as another program finds it if this one is killed now: in a place of its own."""
+
+    async def copied() -> MemoryStore:
+        found, copy = await threads._store.read("", thread_id), MemoryStore()
+        assert found is not None
+        info, entries = found
+        number = await copy.lease("", thread_id, 60)
+        assert number is not None
+        for entry in entries:
+            await copy.append("", info, entry, number)
+        await copy.lease("", thread_id, 0, number)
+        return copy
+
+    return Threads(await threads._loop.call(copied))
+
+
+async def test_a_call_that_was_killed_in_the_middle_is_unknown_and_not_made_again(
+    new_threads: NewThreads, caplog: pytest.LogCaptureFixture
+) -> None:
+    other, copies, calls = new_threads(), list[Threads](), list[str]()
+
+    @tool
+    async def pay() -> str:
+        """Pays."""
+        calls.append("pay")
+        copies.append(await left_by_a_killed_program(other))
+        return "paid"
+
+    @tool(approval="always")
+    async def book() -> str:
+        """Books."""
+        calls.append("book")
+        return "booked"
+
+    script = [turn(tool_call("pay", tool_call_id="c1"), tool_call("book", tool_call_id="c2")), turn(text("Done."))]
+    async with new_threads().open("t", ScriptedAgent(*script, tools=[pay, book])) as agent:
+        await agent.run_agent("Pay")
+    producer = ScriptedAgent(turn(text("I see.")), tools=[pay, book])
+    async with copies[0].open("t", producer) as agent:
+        assert "tool 'pay' was stopped in call 'c1'; its effect is unknown" in caplog.text
+        assert [each.id for each in agent.unknown_tool_calls] == ["c1"]
+        assert [each.id for each in agent.pending_tool_calls] == ["c1", "c2"]
+        with pytest.raises(UsageError, match="whose function was called before"):
+            await agent.run_agent(tool_results={"c1": Approve()})
+        result = await agent.run_agent(tool_results={"c1": "paid, says the bank", "c2": Approve()})
+    assert result.text == "I see."
+    results = [str(each.content) for each in producer.inputs[0].messages if each.role == "tool"]
+    assert results == ["paid, says the bank", "booked"]
+    assert calls == ["pay", "book"]
+
+
+async def test_the_agent_is_told_that_a_result_is_unknown_when_the_conversation_goes_on_without_it(
+    new_threads: NewThreads,
+) -> None:
+    other, copies = new_threads(), list[Threads]()
+
+    @tool
+    async def pay() -> str:
+        """Pays."""
+        copies.append(await left_by_a_killed_program(other))
+        return "paid"
+
+    script = [turn(tool_call("pay", tool_call_id="c1")), turn(text("Done."))]
+    async with new_threads().open("t", ScriptedAgent(*script, tools=[pay])) as agent:
+        await agent.run_agent("Pay")
+    producer = ScriptedAgent(turn(text("I see.")))
+    async with copies[0].open("t", producer) as agent:
+        await agent.run_agent()
+        assert agent.unknown_tool_calls == []
+    assert "it may have had its effect or not" in str(producer.inputs[0].messages[-1].content)
+
+
+async def test_a_result_that_no_run_got_is_sent_with_the_next(new_threads: NewThreads) -> None:
+    other, copies, calls = new_threads(), list[Threads](), list[str]()
+
+    @tool
+    async def pay() -> str:
+        """Pays."""
+        calls.append("pay")
+        return "paid"
+
+    async def sent(input: RunAgentInput) -> AsyncIterator[Step]:
+        copies.append(await left_by_a_killed_program(other))
+        yield turn(text("Done."))
+
+    async with new_threads().open(
+        "t", ScriptedAgent(turn(tool_call("pay", tool_call_id="c1")), sent, tools=[pay])
+    ) as agent:
+        await agent.run_agent("Pay")
+    producer, block = ScriptedAgent(turn(text("I see."))), copies[0].open("t", ScriptedAgent(turn(text("-"))))
+    async with block as left:
+        assert block.cut_off is not None
+        assert (left.pending_tool_calls, left.unknown_tool_calls) == ([], [])
+        producer.restore(left.snapshot())
+    assert (await producer.run_agent()).text == "I see."
+    assert [str(each.content) for each in producer.inputs[0].messages] == ["Pay", "None", "paid"]
+    assert calls == ["pay"]
+
+
+async def test_an_answer_whose_run_was_cut_off_is_named_and_its_interrupt_is_pending_again(
+    new_threads: NewThreads, caplog: pytest.LogCaptureFixture
+) -> None:
+    other, copies = new_threads(), list[Threads]()
+
+    async def sent(input: RunAgentInput) -> AsyncIterator[Step]:
+        copies.append(await left_by_a_killed_program(other))
+        yield turn(text("Done."))
+
+    asks = turn(text("Hm."), outcome=interrupt("Proceed?", interrupt_id="i"))
+    async with new_threads().open("t", ScriptedAgent(asks, sent)) as agent:
+        await agent.run_agent("Hi")
+        result = await agent.run_agent(resume={"i": Resolve("yes")})
+    block = copies[0].open("t", ScriptedAgent(turn(text("Again."))))
+    async with block as left:
+        assert block.cut_off is not None
+        assert (block.cut_off.run_id, [each.payload for each in block.cut_off.resume]) == (result.run_id, ["yes"])
+        assert [each.id for each in left.pending_interrupts] == ["i"]
+        assert "its end is unknown" in caplog.text
+        assert (await left.run_agent(resume=block.cut_off.resume)).text == "Again."
+    async with copies[0].open("t", ScriptedAgent(turn(text("-")))) as left:
+        assert left.pending_interrupts == []
+
+
+async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
+    new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, copies = new_threads(), list[Threads]()
+    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(engine, "_TURN_SECONDS", 0)
+
+    async def breaks(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield text("All of this.", message_id="m1")
+        yield tool_call("pay", tool_call_id="c1")
+        yield TextMessageStartEvent(message_id="m2")
+        yield TextMessageContentEvent(message_id="m2", delta="Some")
+        copies.append(await left_by_a_killed_program(other))
+        yield TextMessageEndEvent(message_id="m2")
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    @tool
+    def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    async with new_threads().open("t", ScriptedAgent(breaks, turn(text("Done.")), tools=[pay])) as agent:
+        await agent.run_agent("Hi")
+    async with copies[0].open("t", ScriptedAgent(turn(text("-")), tools=[pay])) as left:
+        assert [str(each.content) for each in left.messages] == ["Hi", "All of this.", "None", "Some"]
+        assert left.incomplete_ids == ["m2"]
+        assert [each.id for each in left.pending_tool_calls] == ["c1"]
+        assert (await left.run_agent()).text == "-"
+
+
+async def test_a_run_that_never_started_leaves_the_thread_as_it_was(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    async with threads.open("t", HttpAgent("http://127.0.0.1:1/")) as agent:
+        with pytest.raises(ConnectError):
+            await agent.run_agent("Hi")
+    assert (await saved(threads)).conversation.messages == []
+
+
+async def test_a_failed_run_leaves_what_had_arrived(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    async with threads.open("t", ScriptedAgent(turn(text("Hm."), RunErrorEvent(message="overloaded")))) as agent:
+        with pytest.raises(RunFailedError):
+            await agent.run_agent("Hi")
+    assert roles((await saved(threads)).conversation.messages) == ["user", "assistant"]
+
+
+async def test_a_second_holder_waits_and_then_gets_an_error(new_threads: NewThreads) -> None:
+    threads, other = new_threads(), new_threads()
+    agent = ScriptedAgent(turn(text("Hello.")))
+    async with threads.open("t", agent) as first:
+        with pytest.raises(ThreadBusyError, match="wait= sets how long"):
+            async with other.open("t", agent, wait=0.05):
+                raise AssertionError
+        with pytest.raises(ThreadBusyError):
+            await other.delete("t", wait=0)
+        await first.run_agent("Hi")
+    async with other.open("t", agent, wait=0) as second:
+        assert len(second.messages) == 2
+
+
+async def test_the_block_of_a_waiter_that_was_cancelled_has_no_lease(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    async with threads.open("t", agent):
+        with anyio.move_on_after(0.05):
+            async with threads.open("t", agent, wait=LIMIT):
+                raise AssertionError
+    async with threads.open("t", agent, wait=LIMIT) as opened:
+        assert opened.messages == []
+
+
+class _Stopped(MemoryStore):
+    """A store whose holder cannot renew its lease any more."""
+
+    async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
+        return number if number and seconds else await super().lease(owner, thread_id, seconds, number)
+
+
+async def test_a_lost_lease_overwrites_nothing_and_calls_no_tool() -> None:
+    store, calls = _Stopped(), list[str]()
+    threads, other = Threads(store, lease=0.05), Threads(store)
+
+    @tool
+    async def pay() -> str:
+        """Pays."""
+        calls.append("pay")
+        return "paid"
+
+    async def lasting(input: RunAgentInput) -> AsyncIterator[Step]:
+        async with other.open("t", ScriptedAgent(turn(text("Mine."))), wait=LIMIT) as theirs:
+            await theirs.run_agent("Their question")
+        yield turn(tool_call("pay"))
+
+    with pytest.raises(ThreadBusyError, match="taken over by somebody else"):
+        async with threads.open("t", ScriptedAgent(lasting, tools=[pay])) as agent:
+            await agent.run_agent("My question")
+    messages = (await saved(other)).conversation.messages
+    assert ([str(each.content) for each in messages], calls) == (["My question", "Their question", "Mine."], [])
+
+
+async def test_a_lease_is_renewed_as_long_as_the_block_lasts(new_threads: NewThreads) -> None:
+    threads, other = new_threads(lease=0.3), new_threads()
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        with pytest.raises(ThreadBusyError):
+            async with other.open("t", agent, wait=1):
+                raise AssertionError
+        await agent.run_agent("Hi")
+
+
+async def test_an_agent_is_saved_in_its_block_only(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.clone().run_agent("Not this")
+        with pytest.raises(UsageError, match="went over to thread"):
+            await agent.run_agent(RunAgentInput(thread_id="other", run_id="r", messages=[], state={}))
+    with pytest.raises(UsageError, match="the block of thread 't' was left"):
+        await agent.run_agent("Hi")
+    assert await threads.get("t") is None
+
+
+async def test_titles_times_counts_and_tokens_are_in_the_list(new_threads: NewThreads) -> None:
+    usage = [TokenUsage(provider="p", model="m", input_tokens=3)]
+    agent = ScriptedAgent(turn(text("Hello."), usage=usage))
+
+    def title(messages: Sequence[Message]) -> str:
+        return f"{len(messages)} so far\0\n"
+
+    threads = new_threads(title=title)
+    for thread_id in ("t1", "t2", "t3"):
+        async with threads.open(thread_id, agent) as opened:
+            await opened.run_agent([f"About {thread_id}", "and more"])
+            await opened.run_agent("And?")
+    infos = await new_threads().list(limit=2)
+    infos = [*infos, *await threads.list(after=infos[-1])]
+    assert [each.thread_id for each in infos] == ["t3", "t2", "t1"]
+    assert {(each.title, each.message_count) for each in infos} == {("1 so far", 4)}
+    assert all(each.created_at < each.updated_at for each in infos)
+    assert [count.input_tokens for each in infos for count in each.usage] == [6, 6, 6]
+
+
+async def test_a_title_that_cannot_be_made_is_empty(new_threads: NewThreads, caplog: pytest.LogCaptureFixture) -> None:
+
+    def title(messages: Sequence[Message]) -> str:
+        return str(1 / 0)
+
+    threads = new_threads(title=title)
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.run_agent("Hi")
+    assert ((await saved(threads)).info.title, "ZeroDivisionError" in caplog.text) == ("", True)
+
+
+@tool
+def look() -> str:
+    """Looks."""
+    return "seen"
+
+
+async def a_long_thread(threads: Threads) -> list[str]:
+    """Make a thread of three turns, the second with a tool; returns the ids of its messages."""
+    script = [
+        turn(text("One."), state({"n": 1})),
+        turn(text("Let me see.", message_id="m2"), tool_call("look", tool_call_id="c1", parent_message_id="m2")),
+        turn(text("Two."), state({"n": 2})),
+        turn(text("Three."), state({"n": 3})),
+    ]
+    async with threads.open("t", ScriptedAgent(*script, tools=[look])) as agent:
+        for prompt in ("first", "second", "third"):
+            await agent.run_agent(prompt)
+        return [each.id for each in agent.messages]
+
+
+async def test_a_fork_begins_like_its_thread_with_the_state_of_that_moment(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    ids = await a_long_thread(threads)
+    before = (await saved(threads)).conversation
+    forked = await saved(threads, await threads.fork("t", at=ids[1]))
+    assert ([each.id for each in forked.conversation.messages], forked.conversation.state) == (ids[:2], {"n": 1})
+    called = ids.index(next(each.id for each in before.messages if each.role == "assistant" and each.tool_calls))
+    forked = await saved(threads, await threads.fork("t", at=ids[called], new_id="f"))
+    assert [each.id for each in forked.conversation.messages] == ids[: called + 2]
+    async with threads.open("f", ScriptedAgent(turn(text("Other.")))) as agent:
+        assert (await agent.run_agent("And now?")).warnings == []
+    assert len((await saved(threads, "f")).conversation.messages) == called + 4
+    whole = await saved(threads, await threads.fork("t"))
+    assert whole.conversation.messages == before.messages
+    assert (await saved(threads)).conversation == before
+    with pytest.raises(UsageError, match="no message 'unknown'"):
+        await threads.fork("t", at="unknown")
+    with pytest.raises(UsageError, match="there is a thread 'f' already"):
+        await threads.fork("t", new_id="f")
+
+
+async def test_a_thread_that_was_rewound_goes_on_from_there(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    ids = await a_long_thread(threads)
+    await threads.rewind("t", ids[1])
+    rewound = await saved(threads)
+    assert ([each.id for each in rewound.conversation.messages], rewound.info.message_count) == (ids[:2], 2)
+    assert rewound.conversation.state == {"n": 1}
+    async with threads.open("t", ScriptedAgent(turn(text("Other.")))) as agent:
+        await agent.run_agent("And now?")
+    assert [each.content for each in (await saved(threads)).conversation.messages][1:] == ["One.", "And now?", "Other."]
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form: Any) -> None:
+    threads = new_threads()
+    await a_long_thread(threads)
+    text_of_it = await threads.export("t", form)
+    new_id = await threads.import_(text_of_it, thread_id="copy", owner="bob")
+    original, copy = await saved(threads), await saved(threads, new_id, "bob")
+    assert copy.conversation == original.conversation.model_copy(update={"thread_id": "copy", "unreceived_ids": None})
+    assert (copy.info.title, copy.info.message_count) == (original.info.title, original.info.message_count)
+    with pytest.raises(UsageError, match="already"):
+        await threads.import_(text_of_it)
+
+
+@pytest.mark.parametrize("document", ["", "{}", "[1]", "no", '{"agui_thread": 2, "conversation": {}}', "1\n2"])
+async def test_what_is_no_exported_thread_is_not_imported(new_threads: NewThreads, document: str) -> None:
+    with pytest.raises(UsageError, match="no exported thread"):
+        await new_threads().import_(document)
+
+
+async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    await a_long_thread(threads)
+    lines = (await threads.export("t", "md")).splitlines()
+    assert lines[:3] == ["# first", "", "**User**"]
+    assert "**Call of look** (c1)" in lines
+    with pytest.raises(UsageError, match="'md', 'json' or 'jsonl'"):
+        await threads.export("t", "pdf")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+async def test_a_turn_writes_the_turn_and_not_the_thread(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    sizes: list[int] = []
+    async with threads.open("t", ScriptedAgent(turn(text("Answer."), state({"large": "x" * 1000})))) as agent:
+        for _ in range(20):
+            await agent.run_agent("Question")
+            found = await threads._loop.call(lambda: threads._store.read("", "t"))
+            assert found is not None
+            sizes.append(sum(map(len, found[1])))
+    growth = [after - before for before, after in pairwise(sizes[1:])]
+    assert max(growth) <= 1.1 * min(growth)
+
+
+def test_a_program_that_closes_nothing_ends() -> None:
+    program = """
+import sys
+from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.threads import Threads
+
+threads = Threads("sqlite:///" + sys.argv[1])
+agent = threads.open("t", ScriptedAgent(turn(text("Hello.")))).__enter__()
+print(agent.run_agent_sync("Hi").text, threads.list().result()[0].message_count)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        printed = run_program("-c", program, f"{folder}/threads.db", flags=STRICT)
+    assert printed == ("Hello. 2\n", "", 0)
+
+
+async def test_closed_threads_say_so(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    await threads.aclose()
+    await threads.aclose()
+    with pytest.raises(UsageError, match="were closed"):
+        await threads.list()
+
+
+async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
+    for url in ("mysql://localhost/x", "chats.db", "postgresql://localhost/x"):
+        with pytest.raises(UsageError, match="subclass ThreadStore"):
+            Threads(url)
+    async with Threads(f"sqlite:///{tmp_path}/missing/threads.db") as threads:
+        with pytest.raises(ThreadStoreError, match="unable to open database file"):
+            await threads.list()
+    async with Threads("postgresql+asyncpg://ann:secret@127.0.0.1:1/x") as threads:
+        with pytest.raises(ThreadStoreError) as raised:
+            await threads.list()
+    assert "secret" not in str(raised.value)
+
+
+async def test_tables_of_a_newer_version_are_left_alone(tmp_path: Path) -> None:
+    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+        await threads.list()
+    with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
+        database.execute("update agui_version set version = 2")
+        database.commit()
+    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+        with pytest.raises(ThreadStoreError, match="of version 2, and this client knows 1"):
+            await threads.list()
+
+
+async def test_a_damaged_thread_is_an_error_of_ours() -> None:
+    store = MemoryStore()
+    async with Threads(store) as threads:
+        async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+            await agent.run_agent("Hi")
+        store._threads["", "t"].entries.append('{"version": 2}')
+        with pytest.raises(ThreadStoreError, match="cannot be read"):
+            await threads.get("t")
+
+
+async def test_nobody_but_the_owner_reaches_a_thread(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    async with threads.open("t", agent, owner="ann") as opened:
+        await opened.run_agent("Hi")
+    before = await saved(threads, owner="ann")
+    for owner in ("", "bob", "Ann", "ann ", "%", "ann' OR '1'='1"):
+        assert (await threads.get("t", owner=owner), list(await threads.list(owner=owner))) == (None, [])
+        for call in (
+            threads.fork("t", owner=owner),
+            threads.fork("t", new_id="x", at=before.conversation.messages[0].id, owner=owner),
+            threads.rewind("t", before.conversation.messages[0].id, owner=owner),
+            threads.export("t", owner=owner),
+        ):
+            with pytest.raises(UsageError, match="there is no thread 't'"):
+                await call
+        assert not await threads.delete("t", owner=owner)
+        async with threads.open("t", agent, owner=owner) as theirs:
+            assert theirs.messages == []
+            await theirs.run_agent("Mine")
+        assert await threads.delete("t", owner=owner)
+    assert await saved(threads, owner="ann") == before
+    assert [each.thread_id for each in await threads.list(owner="ann")] == ["t"]
