@@ -31,7 +31,7 @@ from agui_client.notebook import NotebookApprover
 from agui_client.testing import ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import RunOptions
 from support import scenario
-from support.verbs import Verb, every_verb, shown
+from support.verbs import Verb, every_kind_of_verb, shown
 
 HELLO = turn(text("Hello."))
 SYSTEM = SystemMessage(id="system", content="Be brief.")
@@ -128,7 +128,7 @@ def test_an_unknown_keyword_is_a_type_error_that_names_the_known_ones(verb: str)
     anyio.run(call)
 
 
-@every_verb
+@every_kind_of_verb
 def test_headers_and_time_outs_are_for_agents_behind_http(verb: Verb) -> None:
     agent = ScriptedAgent(HELLO)
     for options in (RunOptions(headers={"X": "1"}), RunOptions(timeout=3)):
@@ -141,7 +141,7 @@ def test_headers_and_time_outs_are_for_agents_behind_http(verb: Verb) -> None:
 # --- prompts
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("LIFE-15", "INPUT-1")
 def test_text_is_a_user_message_with_an_id_of_its_own(verb: Verb) -> None:
     agent = ScriptedAgent(HELLO)
@@ -156,14 +156,14 @@ def test_text_is_a_user_message_with_an_id_of_its_own(verb: Verb) -> None:
     assert agent.inputs[0].thread_id == agent.inputs[1].thread_id == agent.thread_id
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_message_of_any_role_is_a_prompt(verb: Verb) -> None:
     agent = ScriptedAgent(HELLO)
     verb(agent, SYSTEM)
     assert agent.messages[0] == SYSTEM
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("LIFE-15")
 def test_messages_may_be_json_objects(verb: Verb) -> None:
     agent = ScriptedAgent(HELLO)
@@ -190,7 +190,7 @@ def test_content_parts_are_a_user_message() -> None:
     assert shown(agent.messages)[0]["content"] == [{"type": "text", "text": "Look: "}, {"type": "text", "text": "this"}]
 
 
-@every_verb
+@every_kind_of_verb
 def test_no_prompt_goes_on_with_what_is_there(verb: Verb) -> None:
     agent = ScriptedAgent(HELLO, initial_messages=BEFORE)
     verb(agent)
@@ -230,7 +230,7 @@ def test_the_whole_input_is_what_was_given() -> None:
     assert agent.tools == [tool]
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_input_that_cannot_be_sent_changes_nothing(verb: Verb) -> None:
     with serve_bytes(b"") as server:
         agent = HttpAgent(server.url)
@@ -308,7 +308,7 @@ async def echo(input: RunAgentInput) -> AsyncIterator[Event]:
         yield step(thread_id=input.thread_id, run_id=input.run_id)
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SSE-13")
 def test_a_function_is_an_agent(verb: Verb) -> None:
     agent = FunctionAgent(echo)
@@ -327,7 +327,7 @@ def test_an_agent_is_described_by_the_first_line_of_its_functions_docstring_and_
     assert FunctionAgent(partial(echo)).description == ""
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SSE-13")
 def test_a_subclass_is_an_agent(verb: Verb) -> None:
     class Mine(AbstractAgent):
@@ -344,7 +344,7 @@ def test_an_agent_without_run_cannot_be_made() -> None:
         unfinished()
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SSE-13")
 def test_a_run_that_returns_nothing_to_iterate_is_an_error(verb: Verb) -> None:
     def nothing(input: RunAgentInput) -> Any:

@@ -20,7 +20,7 @@ from agui_client._interrupts.answers import Answer, cover
 from agui_client._interrupts.models import answer_model
 from agui_client._tools.approval import DENIED, Approve, Deny
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, turn
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -82,7 +82,7 @@ def model_of(schema: Schema) -> type[BaseModel]:
 # --- models made from the schema
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 def test_a_model_made_from_the_schema_is_filled_in_and_sent(verb: Verb) -> None:
     question = asked(FILING)
@@ -466,7 +466,7 @@ def test_metadata_that_json_cannot_hold_is_refused(answer: Answer) -> None:
 # --- decisions
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 def test_an_approval_is_told_in_the_words_of_the_protocols_pages(verb: Verb) -> None:
     assert sent(asked(), Approve(), verb) == {

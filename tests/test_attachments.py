@@ -20,7 +20,7 @@ from ag_ui.core import (
 
 from agui_client import UsageError, attach
 from agui_client.testing import ScriptedAgent, text, turn
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_guessed_or_read_says_what_to_give(tmp_path: Path) -> Non
         attach("absent.png")
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_prompt_mixes_text_paths_and_parts(verb: Verb, tmp_path: Path) -> None:
     path = tmp_path / "photo.png"
     path.write_bytes(PNG)

@@ -29,7 +29,7 @@ from agui_client import (
 )
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from support import scenario
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 HELLO = turn(text("Hello."))
 SYSTEM = SystemMessage(id="system", content="Be brief.")
@@ -213,7 +213,7 @@ def state_of(agent: AbstractAgent) -> Any:
     return agent.state
 
 
-@every_verb
+@every_kind_of_verb
 def test_models_and_dataclasses_in_the_state_become_json_wherever_the_state_comes_from(verb: Verb) -> None:
     class Planner(Subscriber):
         def on_run_started_event(self, event: RunStartedEvent, context: HookContext) -> Mutation:

@@ -19,7 +19,7 @@ from ag_ui.core import (
 from agui_client import Cancel, HttpAgent, InterruptsNotCoveredError, ProtocolError, Resolve, RunFailedError
 from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, text, turn
 from agui_client.types import RunOptions
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 DONE = turn(text("Done."))
 PAST, FUTURE = "2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
@@ -60,7 +60,7 @@ def refusal(agent: ScriptedAgent, verb: Verb, resume: Any) -> str:
 # --- coming and going on
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-1", "INT-7")
 def test_an_interrupted_run_returns_with_its_interrupts_as_they_came(verb: Verb) -> None:
     full = question("i1", message="Pay 100 EUR?", tool_call_id="c1", response_schema={"x": 1}, metadata={"a": None})
@@ -72,7 +72,7 @@ def test_an_interrupted_run_returns_with_its_interrupts_as_they_came(verb: Verb)
         assert ending.result.interrupts == [full, question("i2")]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-1", "INT-3", "INT-7")
 def test_answers_are_sent_with_a_new_run_on_the_same_thread(verb: Verb) -> None:
     agent = interrupted(question("i1"), question("i2"), question("i3"))
@@ -112,14 +112,14 @@ def test_no_payload_is_left_out_on_the_wire() -> None:
         assert server.requests[0].json()["resume"] == [{"interruptId": "i1", "status": "resolved"}]
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_protocols_own_entries_are_taken_too(verb: Verb) -> None:
     agent = interrupted(question("i1"))
     assert verb(agent, resume=[ResumeEntry(interrupt_id="i1", status="cancelled")]).error is None
     assert sent_entries(agent) == [{"interruptId": "i1", "status": "cancelled"}]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-8")
 def test_a_resumed_run_may_end_in_the_same_interrupt_again(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=interrupt("Proceed?")))
@@ -129,7 +129,7 @@ def test_a_resumed_run_may_end_in_the_same_interrupt_again(verb: Verb) -> None:
         assert [each.id for each in agent.pending_interrupts] == ["interrupt-1"]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-8")
 def test_a_resumed_run_may_be_refused_and_the_interrupts_stay_until_a_run_begins(verb: Verb) -> None:
     with serve_bytes(Reply(status=503)) as server:
@@ -141,7 +141,7 @@ def test_a_resumed_run_may_be_refused_and_the_interrupts_stay_until_a_run_begins
         assert len(server.requests) == 2
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-8")
 def test_resuming_where_nothing_waits_is_refused(verb: Verb) -> None:
     agent = ScriptedAgent(DONE)
@@ -149,7 +149,7 @@ def test_resuming_where_nothing_waits_is_refused(verb: Verb) -> None:
     assert "'i1' is not among the pending interrupts" in refusal(agent, verb, {"i1": Resolve(True)})
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-4")
 def test_only_the_latest_runs_interrupts_are_pending(verb: Verb) -> None:
     agent = ScriptedAgent(
@@ -163,7 +163,7 @@ def test_only_the_latest_runs_interrupts_are_pending(verb: Verb) -> None:
     assert verb(agent, resume={"i2": Resolve(True)}).error is None
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-2", "SET-6")
 def test_two_interrupts_with_one_id_reject_the_stream(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=asking(question("i1"), question("i1"))))
@@ -173,7 +173,7 @@ def test_two_interrupts_with_one_id_reject_the_stream(verb: Verb) -> None:
     assert agent.pending_interrupts == []
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_failed_run_leaves_nothing_pending(verb: Verb) -> None:
     failing: list[Step] = [turn(outcome=interrupt("Proceed?")), RunErrorEvent(message="late")]
     agent = ScriptedAgent(failing, DONE)
@@ -184,7 +184,7 @@ def test_a_failed_run_leaves_nothing_pending(verb: Verb) -> None:
 # --- answers that do not cover
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3")
 @pytest.mark.parametrize("resume", [None, {}, [], {"i1": Resolve(True)}], ids=repr)
 def test_a_missing_answer_is_refused(verb: Verb, resume: Any) -> None:
@@ -194,21 +194,21 @@ def test_a_missing_answer_is_refused(verb: Verb, resume: Any) -> None:
     assert "abandon_interrupts()" in said
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-4", "SET-7")
 def test_an_unknown_answer_is_refused(verb: Verb) -> None:
     said = refusal(interrupted(question("i1")), verb, {"i1": Resolve(True), "i9": Cancel()})
     assert said == "nothing was sent: 'i9' is not among the pending interrupts"
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-4", "SET-7")
 def test_a_second_answer_is_refused(verb: Verb) -> None:
     twice = [ResumeEntry(interrupt_id="i1", status="resolved"), ResumeEntry(interrupt_id="i1", status="cancelled")]
     assert refusal(interrupted(question("i1")), verb, twice) == "nothing was sent: 'i1' is answered twice"
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize("answer", [True, "yes", None, {"approved": True}], ids=repr)
 def test_a_bare_answer_is_refused_with_what_to_write_instead(verb: Verb, answer: Any) -> None:
     assert "Resolve(answer)" in refusal(interrupted(question("i1")), verb, {"i1": answer})
@@ -217,7 +217,7 @@ def test_a_bare_answer_is_refused_with_what_to_write_instead(verb: Verb, answer:
 # --- expiry
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-5")
 def test_an_expired_interrupt_can_only_be_cancelled(verb: Verb) -> None:
     agent = interrupted(question("i1", expires_at=PAST))
@@ -265,7 +265,7 @@ def test_answers_are_by_id() -> None:
     assert agent.run_agent_sync(resume={"i1": Resolve("yes")}).text == "Done."
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 @pytest.mark.parametrize("payload", [None, {}, {"approved": "yes"}, True], ids=repr)
 def test_an_answer_that_does_not_fit_its_schema_is_refused(verb: Verb, payload: Any) -> None:
@@ -310,7 +310,7 @@ def test_a_schema_makes_nobody_fetch_anything() -> None:
 # --- going on without
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3")
 def test_abandoning_cancels_every_interrupt_with_the_next_run(verb: Verb) -> None:
     agent = interrupted(question("i1"), question("i2", expires_at=PAST))
@@ -324,7 +324,7 @@ def test_abandoning_cancels_every_interrupt_with_the_next_run(verb: Verb) -> Non
     assert sent_entries(agent) == []
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3")
 def test_what_is_said_instead_of_an_answer_stays_when_a_snapshot_does_not_know_it(verb: Verb) -> None:
     asked, done = UserMessage(id="u1", content="Book it."), AssistantMessage(id="a1", content="Not booked.")

@@ -40,7 +40,7 @@ from agui_client import (
 )
 from agui_client._interrupts.answers import Answer
 from agui_client.langgraph import langgraph_interrupts
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 A, B = "5b02c82efe18cad94db75c0f2d2d065c", "94ceda14649b123cf22f050f87185af5"
 """Ids as LangGraph mints them."""
@@ -89,7 +89,7 @@ class Graph:
 # --- questions
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-1", "INT-7")
 def test_a_question_and_its_answer_go_around(verb: Verb) -> None:
     graph = Graph(question({"message": "Book?", "seat": 7}, A))

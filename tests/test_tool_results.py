@@ -33,7 +33,7 @@ from agui_client import (
 )
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, tool_result, turn
 from agui_client.types import RunOptions
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 TWO_CALLS = turn(tool_call("look", {"at": "map"}, tool_call_id="c1"), tool_call("listen", tool_call_id="c2"))
 DONE = turn(text("Done."))
@@ -91,7 +91,7 @@ def test_calls_of_earlier_runs_are_not_this_runs(verb: Verb) -> None:
     assert pending_of(agent, verb) == []
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10", "TOOL-6")
 def test_results_are_tool_messages_right_after_the_messages_that_made_the_calls(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE)
@@ -133,7 +133,7 @@ def test_a_result_is_text_parts_or_json(value: Any, content: Any) -> None:
     assert answers(agent)[0].content == content
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_a_failure_says_what_went_wrong(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), DONE)
@@ -143,7 +143,7 @@ def test_a_failure_says_what_went_wrong(verb: Verb) -> None:
     assert (message.content, message.error) == ("no light", "no light")
 
 
-@every_verb
+@every_kind_of_verb
 def test_results_come_before_the_prompt(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), DONE)
     verb(agent, "Hi")
@@ -151,7 +151,7 @@ def test_results_come_before_the_prompt(verb: Verb) -> None:
     assert [message.role for message in agent.inputs[1].messages] == ["user", "assistant", "tool", "user"]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_going_on_without_an_answer_is_warned_about(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE)
@@ -163,7 +163,7 @@ def test_going_on_without_an_answer_is_warned_about(verb: Verb) -> None:
         assert "'c1'" in ending.result.warnings[0].message
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize(("tool_call_id", "why"), [("c9", "never made"), ("call-1", "has a result already")])
 def test_an_answer_to_no_open_call_is_refused(verb: Verb, tool_call_id: str, why: str) -> None:
     agent = ScriptedAgent(turn(tool_call("look"), tool_result("seen")), DONE)
@@ -176,7 +176,7 @@ def test_an_answer_to_no_open_call_is_refused(verb: Verb, tool_call_id: str, why
     assert len(agent.inputs) == 1
 
 
-@every_verb
+@every_kind_of_verb
 def test_results_without_the_ids_of_their_calls_are_refused(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), DONE)
     verb(agent, "Hi")
@@ -185,7 +185,7 @@ def test_results_without_the_ids_of_their_calls_are_refused(verb: Verb) -> None:
     assert "tool_call_id" in str(error)
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_result_that_is_no_json_is_refused(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), DONE)
     verb(agent, "Hi")
@@ -196,7 +196,7 @@ def test_a_result_that_is_no_json_is_refused(verb: Verb) -> None:
     assert (agent.messages, agent.is_running) == (before, False)
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_call_of_a_conversation_that_was_loaded_can_be_answered(verb: Verb) -> None:
     first = ScriptedAgent(turn(tool_call("look")))
     first.run_agent_sync("Hi")
@@ -261,7 +261,7 @@ def given_up(agent: ScriptedAgent) -> list[tuple[str, Any, str | None]]:
     return [(each.tool_call_id, each.content, each.error) for each in answers(agent)]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10", "TOOL-5")
 def test_a_prompt_answers_the_calls_that_it_leaves_without_a_result(verb: Verb) -> None:
     agent = ScriptedAgent(TWO_CALLS, DONE)
@@ -285,7 +285,7 @@ ANSWERS_TO_AN_INTERRUPT: dict[str, Any] = {"cancelled": Cancel(), "approved": Ap
 
 
 @pytest.mark.parametrize("answer", ANSWERS_TO_AN_INTERRUPT.values(), ids=list(ANSWERS_TO_AN_INTERRUPT))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_a_call_of_an_interrupt_that_never_got_its_result_is_answered_after_it(verb: Verb, answer: Any) -> None:
     asked = interrupt("Book it?", interrupt_id="i1", tool_call_id="c1")
@@ -326,7 +326,7 @@ async def _unreachable(input: RunAgentInput) -> AsyncIterator[Event]:
     yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_approval_that_is_said_again_after_a_failure_is_carried_out_once(verb: Verb) -> None:
     looked: list[str] = []
 
@@ -363,7 +363,7 @@ UNSENDABLE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("value", UNSENDABLE.values(), ids=list(UNSENDABLE))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-6")
 def test_a_result_that_cannot_be_sent_is_refused_and_the_call_stays_pending(verb: Verb, value: Any) -> None:
     agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE)
@@ -375,7 +375,7 @@ def test_a_result_that_cannot_be_sent_is_refused_and_the_call_stays_pending(verb
 
 
 @pytest.mark.parametrize("value", UNSENDABLE.values(), ids=list(UNSENDABLE))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_a_tool_that_returns_what_cannot_be_sent_has_failed(verb: Verb, value: Any) -> None:
     @tool
@@ -391,7 +391,7 @@ def test_a_tool_that_returns_what_cannot_be_sent_has_failed(verb: Verb, value: A
 
 
 @pytest.mark.parametrize("said", [Deny("no \ud800"), ToolError("no \ud800")], ids=["Deny", "ToolError"])
-@every_verb
+@every_kind_of_verb
 def test_half_a_character_in_a_denial_becomes_a_question_mark(verb: Verb, said: Any) -> None:
     agent = ScriptedAgent(turn(tool_call("look", tool_call_id="c1")), DONE)
     assert verb(agent, "Hi").error is None
@@ -399,7 +399,7 @@ def test_half_a_character_in_a_denial_becomes_a_question_mark(verb: Verb, said: 
     assert [each.error for each in answers(agent)] == ["no ?"]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-6")
 def test_a_part_that_is_changed_after_it_was_returned_is_sent_as_it_was(verb: Verb) -> None:
     shared = TextPart(text="fine")

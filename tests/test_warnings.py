@@ -9,7 +9,7 @@ import pytest
 
 from agui_client import HttpAgent, ProtocolError, ProtocolWarning
 from agui_client.testing import ScriptedAgent, patch, serve_bytes, sse, state, text, turn
-from support.verbs import RESULT_VERBS, Verb, every_result_verb, every_verb
+from support.verbs import RESULT_VERBS, Verb, every_kind_of_verb, every_result_verb
 
 ODD = turn(
     {"type": "FUTURE_EVENT", "payload": 1},
@@ -41,7 +41,7 @@ def test_what_was_tolerated_is_on_the_result(verb: Verb) -> None:
     assert result.warnings[1].path == "/futureProp"
 
 
-@every_verb
+@every_kind_of_verb
 def test_each_kind_is_one_line_in_the_log(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "agui_client")
     verb(ScriptedAgent(ODD))
@@ -51,7 +51,7 @@ def test_each_kind_is_one_line_in_the_log(verb: Verb, caplog: pytest.LogCaptureF
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_nobody_is_interrupted_by_python_warnings(verb: Verb) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -95,7 +95,7 @@ def test_ids_that_do_not_match_are_warned_about(verb: Verb) -> None:
     assert (result.thread_id, result.run_id) == ("mine", "my-run")
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("LIFE-12", "SET-5")
 @pytest.mark.parametrize(("thread_id", "run_id"), [("other", "my-run"), ("mine", "other")])
 def test_ids_that_do_not_match_end_the_run_when_it_is_strict(verb: Verb, thread_id: str, run_id: str) -> None:

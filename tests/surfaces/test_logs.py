@@ -26,7 +26,7 @@ from agui_client.testing import (
     turn,
 )
 from support.faults_matrix import FaultCase, every_fault_by_verb
-from support.verbs import RESULT_VERBS, Verb, by_verb, every_verb
+from support.verbs import RESULT_VERBS, Verb, by_verb, every_kind_of_verb
 from support.waiting import LIMIT
 
 FRAMES = sse(turn(text("One two")))
@@ -133,7 +133,7 @@ def test_a_call_that_is_refused_before_it_is_a_run_leaves_no_record(caplog: pyte
     assert caplog.records == []
 
 
-@every_verb
+@every_kind_of_verb
 def test_each_round_of_a_call_is_a_record(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "agui_client.run")
 
@@ -149,7 +149,7 @@ def test_each_round_of_a_call_is_a_record(verb: Verb, caplog: pytest.LogCaptureF
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_call_is_a_record_with_the_sums_of_its_rounds(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "agui_client")
 
@@ -174,7 +174,7 @@ def test_a_call_is_a_record_with_the_sums_of_its_rounds(verb: Verb, caplog: pyte
     assert MARK not in ours(caplog)
 
 
-@every_verb
+@every_kind_of_verb
 def test_every_attempt_is_counted_and_told_at_debug(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "agui_client")
     busy = faults.status(503, retry_after=0, body=MARK.encode())
@@ -235,7 +235,7 @@ def test_no_log_holds_what_anybody_said(odd: list[Step], verb: Verb, caplog: pyt
     assert MARK not in caplog.text
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize(
     "reply",
     [
@@ -256,7 +256,7 @@ def test_no_log_of_ours_holds_what_a_broken_answer_said(
     assert MARK not in ours(caplog)
 
 
-@every_verb
+@every_kind_of_verb
 def test_no_log_holds_what_tools_are_told_and_say(verb: Verb, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 

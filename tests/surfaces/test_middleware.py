@@ -24,7 +24,7 @@ from agui_client import HttpAgent, UnrecognizedEvent, UsageError
 from agui_client.testing import Reply, ScriptedAgent, Step, serve_bytes, sse, state, text, turn
 from agui_client.types import Middleware, Next
 from support import scenario
-from support.verbs import Verb, every_result_verb, every_verb, shown
+from support.verbs import Verb, every_kind_of_verb, every_result_verb, shown
 from support.waiting import SOON
 
 
@@ -57,7 +57,7 @@ async def cached(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
 # --- what middleware can do
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("PROC-2", "PROC-14")
 def test_passing_on_changes_nothing(verb: Verb) -> None:
     agent = ScriptedAgent(scenario.TURN, thread_id="thread-1", middleware=[passing_on, passing_on])
@@ -69,7 +69,7 @@ def test_passing_on_changes_nothing(verb: Verb) -> None:
     assert ending.events is None or ending.types == scenario.TYPES
 
 
-@every_verb
+@every_kind_of_verb
 def test_middleware_runs_outermost_first(verb: Verb) -> None:
     order: list[str] = []
 
@@ -99,7 +99,7 @@ def test_middleware_runs_outermost_first(verb: Verb) -> None:
     ]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INPUT-3", "INPUT-7")
 def test_middleware_rewrites_the_input(verb: Verb) -> None:
     async def add_tenant(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
@@ -118,14 +118,14 @@ def test_middleware_rewrites_the_input(verb: Verb) -> None:
     assert [message.content for message in agent.messages] == ["Hi", "Hi."]
 
 
-@every_verb
+@every_kind_of_verb
 def test_middleware_rewrites_events(verb: Verb) -> None:
     agent = ScriptedAgent(turn(text("Hi there")), middleware=[loud])
     verb(agent, "Hi")
     assert agent.messages[-1].content == "HI THERE"
 
 
-@every_verb
+@every_kind_of_verb
 def test_middleware_may_drop_and_add_events(verb: Verb) -> None:
     async def annotating(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
         async for event in following(input):
@@ -153,7 +153,7 @@ def test_middleware_may_answer_itself(verb: Verb) -> None:
     assert result.response is None
 
 
-@every_verb
+@every_kind_of_verb
 def test_middleware_may_ask_twice(verb: Verb) -> None:
     async def retrying(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
         first = [event async for event in following(input)]
@@ -168,7 +168,7 @@ def test_middleware_may_ask_twice(verb: Verb) -> None:
     assert agent.inputs[0] == agent.inputs[1]
 
 
-@every_verb
+@every_kind_of_verb
 def test_middleware_may_be_any_callable_that_returns_an_async_iterator(verb: Verb) -> None:
     class Counting:
         def __init__(self) -> None:
@@ -184,7 +184,7 @@ def test_middleware_may_be_any_callable_that_returns_an_async_iterator(verb: Ver
     assert counting.count == 1
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_middleware_yields_is_judged(verb: Verb) -> None:
     async def wrong(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
         yield TextMessageContentEvent(message_id="m", delta="out of order")
@@ -193,7 +193,7 @@ def test_what_middleware_yields_is_judged(verb: Verb) -> None:
     assert getattr(error, "rule", None) == "LIFE-1"
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_middleware_makes_of_the_input_is_judged_before_it_is_sent(verb: Verb) -> None:
     async def wrong(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
         async for event in following(input.model_copy(update={"run_id": 7})):
@@ -205,7 +205,7 @@ def test_what_middleware_makes_of_the_input_is_judged_before_it_is_sent(verb: Ve
     assert isinstance(error, UsageError)
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_exception_in_middleware_comes_through_untouched(verb: Verb) -> None:
     own = ZeroDivisionError("mine")
 
@@ -222,7 +222,7 @@ def test_an_exception_in_middleware_comes_through_untouched(verb: Verb) -> None:
     assert [message.content for message in agent.messages] == ["Hi", "a "]
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_error_of_the_transport_passes_through_middleware(verb: Verb) -> None:
     seen: list[str] = []
 
@@ -285,7 +285,7 @@ def test_middleware_sees_chunks_as_they_came() -> None:
     assert seen_by_middleware(chunk) == [chunk]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("PROC-14")
 def test_chunks_and_the_triads_made_of_them_lead_to_the_same(verb: Verb) -> None:
     async def expanding(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
@@ -305,7 +305,7 @@ def test_chunks_and_the_triads_made_of_them_lead_to_the_same(verb: Verb) -> None
     assert endings[0].types == endings[1].types
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("PROC-2", "PROC-7")
 def test_middleware_translates_what_the_protocol_does_not_know(verb: Verb) -> None:
     async def translating(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:

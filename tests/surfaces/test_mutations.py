@@ -26,7 +26,7 @@ from agui_client.testing import (
     turn,
 )
 from support.recording import Recorder
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 
 class Mutating(Subscriber):
@@ -40,7 +40,7 @@ class Mutating(Subscriber):
         return mutation
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize("value", [{"mine": True}, None, [], 0], ids=repr)
 def test_a_state_mutation_takes_effect_before_the_event(verb: Verb, value: Any) -> None:
     agent, recorder = ScriptedAgent(turn(state({"n": 1}), text("a b"))), Recorder()
@@ -55,7 +55,7 @@ def test_a_state_mutation_takes_effect_before_the_event(verb: Verb, value: Any) 
         assert ending.result.state == value
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_message_mutation_takes_effect_before_the_event(verb: Verb) -> None:
     agent = ScriptedAgent(turn(text("a b", message_id="m1"), text("c", message_id="m2")))
     note = UserMessage(id="note", content="A note")
@@ -72,7 +72,7 @@ def test_a_message_mutation_takes_effect_before_the_event(verb: Verb) -> None:
         assert ending.result.messages == agent.messages
 
 
-@every_verb
+@every_kind_of_verb
 def test_stopping_keeps_an_event_from_later_subscribers_and_from_the_conversation(verb: Verb) -> None:
     agent, recorder = ScriptedAgent(turn(text("a b c"))), Recorder()
     agent.subscribe(Mutating(Mutation(stop_propagation=True)))
@@ -84,7 +84,7 @@ def test_stopping_keeps_an_event_from_later_subscribers_and_from_the_conversatio
     assert ending.events is None or ending.types.count("TEXT_MESSAGE_CONTENT") == 3
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_mutation_that_stops_still_changes_the_state(verb: Verb) -> None:
     agent = ScriptedAgent(turn(text("a b")))
     agent.subscribe(Mutating(Mutation(state={"mine": True}, stop_propagation=True)))
@@ -93,7 +93,7 @@ def test_a_mutation_that_stops_still_changes_the_state(verb: Verb) -> None:
     assert [message.content for message in agent.messages] == ["Hi", "b"]
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_is_changed_when_a_run_is_initialized_is_sent(verb: Verb) -> None:
     class Preparing(Subscriber):
         async def on_run_initialized(self, context: HookContext) -> Mutation:
@@ -111,7 +111,7 @@ def test_what_is_changed_when_a_run_is_initialized_is_sent(verb: Verb) -> None:
     assert agent.state == {"tenant": "acme"}
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize("moment", ["on_run_finalized", "on_run_failed"])
 def test_what_is_changed_when_a_run_is_over_is_there_for_the_next(verb: Verb, moment: str) -> None:
     def tidy(*details: object) -> Mutation:
@@ -139,7 +139,7 @@ def test_mutations_reach_the_hot_observables() -> None:
 # --- hooks that raise
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize(
     "moment",
     ["on_run_initialized", "on_event", "on_text_message_start_event", "on_messages_changed", "on_run_finalized"],
@@ -160,7 +160,7 @@ def test_an_exception_in_a_hook_ends_the_run_with_it(verb: Verb, moment: str) ->
         assert verb(agent, "Again").error is None
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_exception_in_a_hook_closes_the_connection(verb: Verb) -> None:
     class Refusing(Subscriber):
         async def on_text_message_start_event(self, event: Any, context: HookContext) -> None:

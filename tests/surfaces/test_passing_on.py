@@ -23,7 +23,7 @@ from agui_client import HttpAgent, IncompleteRunError, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
 from agui_client.types import Next
 from support import scenario
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 WEATHER = Tool(name="get_weather", description="Weather.", parameters={"type": "object", "properties": {}})
 GIVEN = RunAgentInput(
@@ -45,7 +45,7 @@ def sent(run_input: RunAgentInput) -> dict[str, Any]:
     return dumped
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_input_is_sent_as_it_is_and_the_conversation_becomes_that_one(verb: Verb) -> None:
     upstream = ScriptedAgent(turn(text("Hello.", message_id="m"), state({"n": 2})), turn(text("Again.")))
     with serve(upstream) as server:
@@ -77,7 +77,7 @@ def test_a_call_that_the_input_leaves_without_a_result_stays_without_one() -> No
     assert (sent(agent.inputs[0]), result.warnings) == (sent(given), [])
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_input_that_never_started_a_run_leaves_the_conversation_as_it_was(verb: Verb) -> None:
     waiting = turn(text("Hello.", message_id="m"), outcome=interrupt("Proceed?"))
     agent = ScriptedAgent(waiting, thread_id="ours", initial_state="ours")
@@ -88,7 +88,7 @@ def test_an_input_that_never_started_a_run_leaves_the_conversation_as_it_was(ver
     assert agent.snapshot() == before
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_call_of_the_callers_tool_is_left_to_the_caller_and_one_of_ours_is_executed(verb: Verb) -> None:
     @tool
     def look_up(name: str) -> str:

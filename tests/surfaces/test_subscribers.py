@@ -40,7 +40,7 @@ from agui_client.testing import (
 )
 from support import scenario
 from support.recording import Recorder, recorded
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 STATE_EVENTS = turn(state({"n": 1}), text("a b", message_id="m1"), patch({"op": "add", "path": "/m", "value": 2}))
 
@@ -48,7 +48,7 @@ STATE_EVENTS = turn(state({"n": 1}), text("a b", message_id="m1"), patch({"op": 
 # --- which hooks
 
 
-@every_verb
+@every_kind_of_verb
 def test_hooks_are_called_in_order_with_every_verb(verb: Verb) -> None:
     assert recorded(verb, ScriptedAgent(STATE_EVENTS)).names == [
         "on_run_initialized",
@@ -99,7 +99,7 @@ def test_every_events_hook_gets_that_event() -> None:
     assert [event for _, event in called] == [details[0] for details in recorder.of("on_event")]
 
 
-@every_verb
+@every_kind_of_verb
 def test_complete_messages_and_calls_are_told(verb: Verb) -> None:
     agent = ScriptedAgent(turn(reasoning("Hm."), text("Hi."), tool_call("look", {"a": 1}), tool_result("seen")))
     recorder = recorded(verb, agent)
@@ -113,7 +113,7 @@ def test_complete_messages_and_calls_are_told(verb: Verb) -> None:
     assert [(call.function.name, call.function.arguments) for call in calls] == [("look", '{"a": 1}')]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_failure_is_told_before_the_end(verb: Verb) -> None:
     with serve_bytes(Reply(sse(turn(text("a"))).splitlines(keepends=True)[:4])) as server:
         recorder = recorded(verb, HttpAgent(server.url))
@@ -124,7 +124,7 @@ def test_a_failure_is_told_before_the_end(verb: Verb) -> None:
     assert context.messages == error.partial.messages
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_exception_of_the_agent_says_once_where_it_happened_though_a_hook_has_seen_it(verb: Verb) -> None:
     async def broken(input: RunAgentInput) -> AsyncIterator[Event]:
         yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
@@ -135,7 +135,7 @@ def test_an_exception_of_the_agent_says_once_where_it_happened_though_a_hook_has
     assert error.__notes__ == [f"in run {context.run_id!r} of thread 't'"]
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_context_shows_the_run_and_what_was_there_before_the_event(verb: Verb) -> None:
     seen: list[tuple[str, list[Any], Any]] = []
 
@@ -160,7 +160,7 @@ def test_the_context_shows_the_run_and_what_was_there_before_the_event(verb: Ver
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_async_hooks_are_awaited_before_the_event_is_given_out(verb: Verb) -> None:
     order: list[str] = []
 

@@ -33,7 +33,7 @@ from agui_client import (
 )
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.tool_rounds import Ran, results_in, results_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 DONE = turn(text("Done."))
 YES_OR_NO = {
@@ -83,7 +83,7 @@ HANDLERS: dict[str, Callable[[Interrupt], Any]] = {
 
 
 @pytest.mark.parametrize("answer", HANDLERS.values(), ids=list(HANDLERS))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-1", "INT-7")
 def test_what_is_answered_goes_out_with_a_follow_up_run(verb: Verb, answer: Any) -> None:
     agent = ScriptedAgent(turn(text("Well,", message_id="m1"), outcome=ASK), DONE, answer=answer)
@@ -102,7 +102,7 @@ DECISIONS: dict[str, tuple[Any, ResumeEntry]] = {
 
 
 @pytest.mark.parametrize(("decision", "entry"), DECISIONS.values(), ids=list(DECISIONS))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 def test_a_decision_is_said_in_the_words_of_the_schema(verb: Verb, decision: Any, entry: ResumeEntry) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), DONE, answer=lambda asked: decision)
@@ -161,7 +161,7 @@ def test_what_nobody_answered_comes_back_and_the_rest_is_kept_for_then(verb: Ver
     assert resumes(agent)[1] == [resolved("i1", "yes"), resolved("i2", "now")]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3", "INT-4")
 def test_the_rest_must_be_covered_and_what_was_answered_cannot_be_answered_again(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ask_both()), DONE, answer=only_the_first)
@@ -172,7 +172,7 @@ def test_the_rest_must_be_covered_and_what_was_answered_cannot_be_answered_again
         assert (agent.snapshot(), len(agent.inputs)) == (before, 1)
 
 
-@every_verb
+@every_kind_of_verb
 def test_kept_answers_survive_in_a_saved_conversation(verb: Verb) -> None:
     first = ScriptedAgent(turn(outcome=ask_both()), answer=only_the_first)
     verb(first, "Hi")
@@ -186,7 +186,7 @@ def test_kept_answers_survive_in_a_saved_conversation(verb: Verb) -> None:
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_kept_answers_go_out_when_the_rest_is_abandoned(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ask_both()), DONE, answer=only_the_first)
     verb(agent, "Hi")
@@ -203,7 +203,7 @@ def test_a_clone_has_the_kept_answers() -> None:
     assert resumes(agent)[1:] == [[resolved("i1", "yes"), resolved("i2", number)] for number in (1, 2)]
 
 
-@every_verb
+@every_kind_of_verb
 def test_nothing_is_kept_of_an_earlier_interruption(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ask_both()), turn(outcome=ask_both()), DONE, answer=only_the_first)
     verb(agent, "Hi")
@@ -223,7 +223,7 @@ INVALID: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("answer", "why"), INVALID.values(), ids=list(INVALID))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 def test_an_answer_that_does_not_fit_ends_the_call_and_the_question_stays(verb: Verb, answer: Any, why: str) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), DONE, answer=lambda asked: answer)
@@ -236,7 +236,7 @@ def test_an_answer_that_does_not_fit_ends_the_call_and_the_question_stays(verb: 
     assert verb(agent, resume={"i1": Approve()}).error is None
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-5")
 def test_an_expired_question_can_only_be_abandoned(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ask_both(expires_at=PAST)), DONE, answer=lambda asked: Resolve("yes"))
@@ -250,7 +250,7 @@ def test_an_expired_question_can_only_be_abandoned(verb: Verb) -> None:
     assert resumes(careful)[1] == [resolved("i1", True), ResumeEntry(interrupt_id="i2", status="cancelled")]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_handler_that_fails_ends_the_call_and_the_question_stays(verb: Verb) -> None:
     def answer(asked: Interrupt) -> Resolve:
         raise KeyError("the screen is broken")
@@ -261,7 +261,7 @@ def test_a_handler_that_fails_ends_the_call_and_the_question_stays(verb: Verb) -
 
 
 @pytest.mark.parametrize("second", [KeyError("the screen is broken"), "no answer"], ids=["raises", "does not fit"])
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3")
 def test_what_was_answered_before_it_went_wrong_is_kept(verb: Verb, second: Any) -> None:
     def answer(asked: Interrupt) -> Any:
@@ -279,7 +279,7 @@ def test_what_was_answered_before_it_went_wrong_is_kept(verb: Verb, second: Any)
     assert resumes(agent)[1] == [resolved("i1", "yes"), ResumeEntry(interrupt_id="i2", status="cancelled")]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_follow_up_run_that_fails_leaves_nothing_to_answer(verb: Verb) -> None:
     agent = ScriptedAgent(turn(outcome=ASK), turn(RunErrorEvent(message="no")), DONE, answer=lambda asked: Approve())
     assert isinstance(verb(agent, "Hi").error, RunFailedError)
@@ -293,7 +293,7 @@ async def _unreachable(input: RunAgentInput) -> AsyncIterator[Event]:
     yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-3")
 def test_an_answer_that_no_run_took_goes_out_with_the_next(verb: Verb) -> None:
     asked: list[str] = []
@@ -315,7 +315,7 @@ def both(tool_call_id: str | None = None) -> RunFinishedInterruptOutcome:
     return interrupt("Sure?", interrupt_id="i1", tool_call_id=tool_call_id)
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-9", "INT-1")
 def test_calls_and_questions_of_one_run_are_answered_with_one_follow_up_run(verb: Verb) -> None:
     agent = ScriptedAgent(
@@ -369,7 +369,7 @@ def test_a_call_nobody_answers_here_holds_the_answers_back_until_it_is_answered(
     )
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("INT-7")
 def test_a_call_that_a_question_is_about_is_the_agents_to_go_on_with(verb: Verb) -> None:
     ran = Ran()

@@ -27,7 +27,7 @@ from agui_client.testing import Gate, ScriptedAgent, serve, text, tool_call, tur
 from support.leaks import nothing_left_behind
 from support.programs import STRICT, run_program
 from support.tool_rounds import results_in, results_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 from support.waiting import LIMIT
 
 DONE = turn(text("Done."))
@@ -109,7 +109,7 @@ def test_a_person_is_asked_unless_the_rule_plainly_says_no(verb: Verb, rule: Any
     assert (len(asked), till.paid) == ((1, []) if asks else (0, [5]))
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_rule_and_an_approver_see_the_call_and_the_conversation(verb: Verb) -> None:
     requests: list[ApprovalRequest] = []
 
@@ -166,7 +166,7 @@ FAILING: dict[str, Callable[[ApprovalRequest], Any]] = {
 
 
 @pytest.mark.parametrize("approve", APPROVALS.values(), ids=list(APPROVALS))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3")
 def test_only_true_and_approve_approve(verb: Verb, approve: Any) -> None:
     till = Till()
@@ -176,7 +176,7 @@ def test_only_true_and_approve_approve(verb: Verb, approve: Any) -> None:
 
 
 @pytest.mark.parametrize("approve", DENIALS.values(), ids=list(DENIALS))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3", "TOOL-10")
 def test_anything_else_denies_and_the_agent_is_told(verb: Verb, approve: Any) -> None:
     till = Till()
@@ -186,7 +186,7 @@ def test_anything_else_denies_and_the_agent_is_told(verb: Verb, approve: Any) ->
 
 
 @pytest.mark.parametrize("approve", FAILING.values(), ids=list(FAILING))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3", "TOOL-10")
 def test_an_approver_who_fails_denies_in_nobodys_name(
     verb: Verb, approve: Any, caplog: pytest.LogCaptureFixture
@@ -204,7 +204,7 @@ def test_an_approver_who_forgets_to_return_is_warned_about(caplog: pytest.LogCap
     assert "approve= returned a NoneType for call 'c1', which denies it" in caplog.messages
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3", "TOOL-10")
 def test_a_denial_says_why(verb: Verb) -> None:
     till = Till()
@@ -225,7 +225,7 @@ def test_an_approval_may_change_the_arguments(verb: Verb) -> None:
 
 
 @pytest.mark.parametrize("edited", [{"amount": "much"}, {}, {"amount": 1, "tip": 1}], ids=str)
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2", "SEC-3")
 def test_changed_arguments_that_do_not_fit_are_not_used(verb: Verb, edited: dict[str, Any]) -> None:
     till = Till()
@@ -279,7 +279,7 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
     assert "the approval of call 'c1' was left in its thread, where nobody waits for it any more" in caplog.messages
 
 
-@every_verb
+@every_kind_of_verb
 def test_several_calls_wait_for_approval_at_once(verb: Verb) -> None:
     are_all_asked, asked = Gate(), set[str]()
 
@@ -311,7 +311,7 @@ def test_a_rule_judges_what_the_function_would_be_called_with(verb: Verb, text: 
     assert (wiped, [call.id for call in agent.pending_tool_calls]) == ([], ["c1"])
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3")
 def test_an_approver_who_changes_what_he_is_shown_changes_nothing(verb: Verb) -> None:
     def approve(request: ApprovalRequest) -> bool:
@@ -375,7 +375,7 @@ ANSWERS: dict[str, tuple[Any, tuple[str, str | None]]] = {
 
 
 @pytest.mark.parametrize(("answer", "told"), ANSWERS.values(), ids=list(ANSWERS))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3", "TOOL-10")
 def test_it_is_answered_later(verb: Verb, answer: Any, told: tuple[str, str | None]) -> None:
     till = Till()
@@ -392,7 +392,7 @@ def test_it_is_answered_later(verb: Verb, answer: Any, told: tuple[str, str | No
         assert statuses == ([("c1", "succeeded")] if isinstance(answer, Approve) else [])
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2", "SEC-3")
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(verb: Verb) -> None:
     till = Till()
@@ -406,7 +406,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(verb: Ver
     assert (till.paid, results_sent(agent)[1]) == ([3], [("c1", "paid 3", None), ("c2", "no", "no")])
 
 
-@every_verb
+@every_kind_of_verb
 def test_calls_approved_later_run_at_once_and_are_answered_in_the_order_of_the_approvals(verb: Verb) -> None:
     is_first_done = Gate()
 
@@ -422,7 +422,7 @@ def test_calls_approved_later_run_at_once_and_are_answered_in_the_order_of_the_a
     assert results_sent(agent)[1] == [("c1", "5", None), ("c2", "7", None)]
 
 
-@every_verb
+@every_kind_of_verb
 def test_an_approved_call_is_not_carried_out_a_second_time(verb: Verb) -> None:
     till = Till()
     agent = ScriptedAgent(CALL, DONE, tools=[till.tool])
@@ -435,7 +435,7 @@ def test_an_approved_call_is_not_carried_out_a_second_time(verb: Verb) -> None:
 
 
 @pytest.mark.parametrize("tools", [[], [Till().tool.definition]], ids=["not offered", "a definition"])
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-4")
 def test_a_call_without_a_function_cannot_be_approved(verb: Verb, tools: Any) -> None:
     agent = ScriptedAgent(CALL, DONE, tools=[Till().tool])

@@ -25,7 +25,7 @@ from agui_client import Approve, Cancel, ConversationSnapshot, Deny, Resolve, Us
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.testing.steps import Step
 from support.tool_rounds import results_sent
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 
 ASK_USER = Tool(name="ask_user", description="Asks the user.", parameters={"type": "object"})
 ADA, MALLORY = '{"to": "Ada", "amount": 1}', '{"to": "Mallory", "amount": 1000000}'
@@ -114,7 +114,7 @@ def test_a_call_that_starts_again_while_it_waits_is_not_carried_out(deltas: list
     assert bank.paid == []
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-3")
 def test_it_is_approved_with_arguments_of_the_persons_own_or_denied(verb: Verb) -> None:
     bank = Bank()

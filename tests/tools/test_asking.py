@@ -14,7 +14,7 @@ from pydantic import BaseModel, field_validator
 from agui_client import Approve, Cancel, Deny, Resolve, ToolContext, ToolError, tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import results_sent
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb
 from support.waiting import LIMIT
 
 CALL = turn(tool_call("pay", {"amount": 5}, tool_call_id="c1"))
@@ -52,7 +52,7 @@ both_kinds = pytest.mark.parametrize("payer", [pay, pay_in_thread], ids=["corout
 
 
 @both_kinds
-@every_verb
+@every_kind_of_verb
 def test_a_question_of_a_tool_goes_to_the_answerer(verb: Verb, payer: Any) -> None:
     asked: list[Interrupt] = []
 
@@ -70,7 +70,7 @@ def test_a_question_of_a_tool_goes_to_the_answerer(verb: Verb, payer: Any) -> No
 
 
 @both_kinds
-@every_verb
+@every_kind_of_verb
 def test_with_nobody_to_ask_the_agent_is_told_to_ask(verb: Verb, payer: Any) -> None:
     agent = ScriptedAgent(CALL, DONE, tools=[payer])
     assert verb(agent, "Pay!").error is None
@@ -134,7 +134,7 @@ async def test_an_answer_is_text_a_type_or_the_json_of_a_schema(kind: Any, paylo
 
 
 @both_kinds
-@every_verb
+@every_kind_of_verb
 def test_several_tools_ask_at_once(verb: Verb, payer: Any) -> None:
     both = anyio.Event()
     asked: list[str] = []
@@ -153,7 +153,7 @@ def test_several_tools_ask_at_once(verb: Verb, payer: Any) -> None:
 
 
 @pytest.mark.parametrize("is_sync", [False, True], ids=["coroutine", "thread"])
-@every_verb
+@every_kind_of_verb
 def test_a_person_may_be_given_a_time(verb: Verb, is_sync: bool) -> None:
     @tool(name="pay")
     async def wait(ctx: ToolContext, amount: int) -> str:

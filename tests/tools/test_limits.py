@@ -14,7 +14,7 @@ from ag_ui.core import RunAgentInput, TokenUsage
 from agui_client import AbstractAgent, ToolLimits, ToolRoundsExceededError, UsageError, tool
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 from support.tool_rounds import Ran, results_in, results_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 
 async def _asking_anew(input: RunAgentInput) -> AsyncIterator[Step]:
@@ -34,7 +34,7 @@ def stopped(verb: Verb, agent: AbstractAgent) -> ToolRoundsExceededError:
     return error
 
 
-@every_verb
+@every_kind_of_verb
 def test_after_so_many_rounds_the_calls_stay_pending(verb: Verb) -> None:
     ran = Ran()
     agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(rounds=2))
@@ -70,7 +70,7 @@ def test_ten_rounds_are_the_limit_unless_another_is_set() -> None:
         assert len(ran.calls) == most
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_third_round_with_the_same_call_is_not_answered(verb: Verb) -> None:
     ran = Ran()
     agent = ScriptedAgent(turn(tool_call("look", {"at": "sea"})), tools=ran.tools)
@@ -99,7 +99,7 @@ def test_without_limits_the_loop_goes_on() -> None:
     assert len(ran.calls) == 20
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_rounds_end_when_their_time_is_over(verb: Verb) -> None:
     ran = Ran()
     agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(seconds=1e-9))
@@ -108,7 +108,7 @@ def test_the_rounds_end_when_their_time_is_over(verb: Verb) -> None:
     assert (error.rounds, ran.calls) == (0, [])
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_rounds_end_when_their_tokens_are_used_up(verb: Verb) -> None:
     ran = Ran()
     agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(tokens=80))

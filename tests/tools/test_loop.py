@@ -58,7 +58,7 @@ from agui_client.testing import (
     turn,
 )
 from support.tool_rounds import Ran, results_in, results_sent, told, tools_sent
-from support.verbs import RESULT_VERBS, Ending, Verb, every_result_verb, every_verb
+from support.verbs import RESULT_VERBS, Ending, Verb, every_kind_of_verb, every_result_verb
 from support.waiting import LIMIT
 
 ASK_USER = Tool(name="ask_user", description="Asks the user.", parameters={"type": "object"})
@@ -101,7 +101,7 @@ def result_of(ending: Ending) -> RunResult:
     return ending.result
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-8", "TOOL-10", "SET-3")
 def test_rounds_of_run_execute_and_run_until_no_call_is_ours(verb: Verb) -> None:
     ran = Ran()
@@ -148,7 +148,7 @@ def test_over_http_every_round_is_one_post(verb: Verb) -> None:
     assert result.response is not None
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_warnings_of_every_round_are_there(verb: Verb) -> None:
     odd = {"type": "FUTURE_EVENT"}, {"type": "LATER_EVENT"}
     agent = ScriptedAgent(turn(odd[0], tool_call("look")), turn(odd[1], text("Done.")), tools=Ran().tools)
@@ -158,7 +158,7 @@ def test_the_warnings_of_every_round_are_there(verb: Verb) -> None:
         assert [warning.event_type for warning in ending.result.warnings] == ["FUTURE_EVENT", "LATER_EVENT"]
 
 
-@every_verb
+@every_kind_of_verb
 def test_results_stand_in_call_order_whatever_finishes_first(verb: Verb) -> None:
     is_second_done = Gate()
 
@@ -194,7 +194,7 @@ def test_a_result_stands_right_after_the_message_that_made_its_call() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 8])
-@every_verb
+@every_kind_of_verb
 def test_no_more_tools_run_at_once_than_allowed(verb: Verb, at_once: int) -> None:
     running = most = 0
 
@@ -247,7 +247,7 @@ NOT_FINISHED: dict[str, Turn] = {
 
 
 @pytest.mark.parametrize("ended", NOT_FINISHED.values(), ids=list(NOT_FINISHED))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SET-11", "LIFE-4")
 def test_calls_of_a_run_that_did_not_finish_are_not_carried_out(verb: Verb, ended: Turn) -> None:
     ran = Ran()
@@ -422,7 +422,7 @@ def test_a_later_run_that_names_the_call_of_one_that_did_not_finish_gets_no_answ
     assert ran.calls == ["look sky" if approval.arguments else "look map"]
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2")
 def test_a_call_whose_arguments_never_ended_cannot_be_approved_as_it_is(verb: Verb) -> None:
     ran = Ran()
@@ -463,7 +463,7 @@ def _in_an_approver(edit: Callable[[], object]) -> dict[str, Any]:
     return {"tools": [look], "approve": approve}
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.parametrize("where", [_in_a_tool, _in_an_async_tool, _in_an_approver], ids=lambda made: made.__name__)
 @pytest.mark.requirement("STATE-1")
 def test_what_is_changed_while_tools_are_at_work_is_part_of_the_next_round(verb: Verb, where: Any) -> None:
@@ -539,7 +539,7 @@ def test_tools_and_approvers_see_what_the_caller_changed_at_the_end_of_the_run(i
     assert agent.inputs[1].state == {"budget": 5}
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_an_approved_tool_changes_is_part_of_the_run_that_follows(verb: Verb) -> None:
     @tool(approval="always")
     def buy() -> str:
@@ -564,7 +564,7 @@ def test_a_result_says_what_was_changed_at_the_end_of_the_run(verb: Verb) -> Non
     assert result_of(verb(agent, "Hi")).state == agent.state == {"closed": True}
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_a_hook_changes_at_the_end_of_a_run_is_part_of_the_next_round(verb: Verb) -> None:
     class Counting(Subscriber):
         def on_run_finalized(self, context: HookContext) -> Mutation:
@@ -577,7 +577,7 @@ def test_what_a_hook_changes_at_the_end_of_a_run_is_part_of_the_next_round(verb:
     assert (agent.inputs[1].state, agent.state) == ({"runs": 1}, {"runs": 2})
 
 
-@every_verb
+@every_kind_of_verb
 def test_results_that_are_given_at_different_times_stand_in_call_order(verb: Verb) -> None:
     @tool(approval="always")
     def pay() -> str:
@@ -616,7 +616,7 @@ def test_the_end_of_somebody_elses_iteration_is_not_the_end_of_the_run(verb: Ver
     assert not agent.is_running
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-9")
 def test_of_named_calls_only_those_are_carried_out(verb: Verb) -> None:
     ran = Ran()
@@ -658,7 +658,7 @@ def test_of_calls_the_agent_named_those_answered_here_are_no_longer_pending(verb
     assert result_of(verb(agent, tool_results=given)).warnings == []
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-11", "SEC-4")
 def test_a_call_of_a_tool_that_was_not_offered_is_the_agents_own(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("search"), tool_call("look")), turn(text("Done.")), tools=Ran().tools)
@@ -673,7 +673,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_the_agents_own(verb: Verb) -> 
         )
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10", "TOOL-11", "SEC-4")
 def test_a_call_that_the_agent_waits_for_is_answered_with_an_error_if_its_tool_was_not_offered(verb: Verb) -> None:
     ran = Ran()
@@ -686,7 +686,7 @@ def test_a_call_that_the_agent_waits_for_is_answered_with_an_error_if_its_tool_w
     assert (results_sent(agent)[1], ran.calls) == ([("c1", why, why)], [])
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2", "TOOL-2", "TOOL-10")
 def test_arguments_that_do_not_fit_are_the_agents_to_mend(verb: Verb) -> None:
     ran = Ran()
@@ -702,7 +702,7 @@ def test_arguments_that_do_not_fit_are_the_agents_to_mend(verb: Verb) -> None:
         assert [(each.status, each.arguments) for each in ending.result.tool_executions] == [("failed", {})] * 2
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("TOOL-10")
 def test_half_a_character_in_an_error_can_still_be_sent(verb: Verb) -> None:
     @tool
@@ -727,7 +727,7 @@ def test_a_follow_up_run_that_fails_leaves_the_results_to_go_on_with(verb: Verb)
     assert results_sent(agent) == [[], *[[("call-1", "seen map", None)]] * 2]
 
 
-@every_verb
+@every_kind_of_verb
 def test_the_result_of_a_tool_is_an_event_before_the_follow_up_run(verb: Verb) -> None:
     agent = ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=Ran().tools)
     ending = verb(agent, "Hi")

@@ -13,7 +13,7 @@ from agui_client import ApprovalRequest, FunctionAgent, FunctionTool, HttpAgent,
 from agui_client._protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import Ran, results_sent, tools_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 
 ASK_USER = Tool(name="ask_user", description="Asks the user.", parameters={"type": "object"})
 CALL = turn(tool_call("look", {"at": "sea"}))
@@ -30,7 +30,7 @@ def look(at: str) -> str:
     return f"seen {at}"
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_tool_is_offered_as_its_definition(verb: Verb) -> None:
     agent = ScriptedAgent(DONE, tools=[look, ASK_USER])
     verb(agent, "Hi")
@@ -43,7 +43,7 @@ def test_a_tool_is_offered_as_its_definition(verb: Verb) -> None:
     }
 
 
-@every_verb
+@every_kind_of_verb
 def test_tools_of_a_call_stand_instead_of_the_agents(verb: Verb) -> None:
     agent = ScriptedAgent(CALL, DONE, DONE, tools=Ran().tools)
     assert verb(agent, "Hi", tools=[look]).error is None
@@ -53,7 +53,7 @@ def test_tools_of_a_call_stand_instead_of_the_agents(verb: Verb) -> None:
     assert agent.inputs[3].tools == []
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-4")
 def test_a_function_chooses_the_tools_of_every_round(verb: Verb) -> None:
     seen: list[tuple[int, Any]] = []
@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[list[Any] | FunctionTool[..., Any] | Callable[[RunAgent
 
 
 @pytest.mark.parametrize(("tools", "why"), REFUSED.values(), ids=list(REFUSED))
-@every_verb
+@every_kind_of_verb
 def test_what_cannot_be_offered_is_refused_before_anything_is_sent(verb: Verb, tools: Any, why: str) -> None:
     agent = ScriptedAgent(DONE)
     error = verb(agent, "Hi", tools=tools).error

@@ -28,7 +28,7 @@ from agui_client._tools.toolset import FAILED, CallTools
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from agui_client.types import BoundCall
 from support.tool_rounds import Ran, results_sent, tools_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 from support.waiting import LIMIT
 
 DONE = turn(text("Done."))
@@ -89,7 +89,7 @@ class Weather(Toolset):
         self.notes.append(f"{what} {self.name}" if what in {"open", "close"} else what)
 
 
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2", "SEC-4")
 def test_a_toolset_is_open_from_before_the_first_run_until_after_the_last(verb: Verb) -> None:
     weather = Weather()
@@ -107,7 +107,7 @@ def test_a_toolset_is_open_from_before_the_first_run_until_after_the_last(verb: 
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_functions_definitions_and_toolsets_are_offered_in_their_order(verb: Verb) -> None:
     look, listen = Ran().tools
     agent = ScriptedAgent(
@@ -120,7 +120,7 @@ def test_functions_definitions_and_toolsets_are_offered_in_their_order(verb: Ver
     assert results_sent(agent)[1] == [("c1", '{"sun":true}', None), ("c2", "seen map", None)]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_may_be_all_the_tools_of_an_agent_or_of_a_call(verb: Verb) -> None:
     agent = ScriptedAgent(DONE, DONE, tools=Weather())
     verb(agent, "Hi")
@@ -128,7 +128,7 @@ def test_a_toolset_may_be_all_the_tools_of_an_agent_or_of_a_call(verb: Verb) -> 
     assert [tools_sent(asked) for asked in agent.inputs] == [["weather"], ["storms"]]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_lists_its_tools_for_each_run_by_its_state(verb: Verb) -> None:
     @tool
     def go_online() -> None:
@@ -141,7 +141,7 @@ def test_a_toolset_lists_its_tools_for_each_run_by_its_state(verb: Verb) -> None
     assert [tools_sent(asked) for asked in agent.inputs] == [["go_online"], ["weather", "go_online"]]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_that_cannot_be_opened_ends_the_call_before_anything_is_sent(verb: Verb) -> None:
     notes: list[Any] = []
     first, second, third = Weather("first", notes), Weather("second", notes), Weather("third", notes)
@@ -183,7 +183,7 @@ def test_a_call_is_aborted_while_its_toolset_is_opened(verb: Verb, moment: str) 
     assert (agent.inputs, agent.messages, agent.is_running) == ([], [], False)
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_that_cannot_list_its_tools_ends_the_call(verb: Verb) -> None:
     weather = Weather()
     weather.fails["tools"] = OSError("lost")
@@ -196,7 +196,7 @@ def test_a_toolset_that_cannot_list_its_tools_ends_the_call(verb: Verb) -> None:
     assert (weather.notes, agent.inputs, agent.is_running) == (["open weather", "close weather"], [], False)
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_that_cannot_be_closed_changes_nothing_but_the_log(
     verb: Verb, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,7 +237,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("tools", "why"), REFUSED.values(), ids=list(REFUSED))
-@every_verb
+@every_kind_of_verb
 def test_what_cannot_be_offered_is_refused_before_anything_is_sent(verb: Verb, tools: Any, why: str) -> None:
     agent = ScriptedAgent(DONE)
     error = verb(agent, "Hi", tools=tools).error
@@ -353,7 +353,7 @@ def test_errors_for_the_agent_and_all_others_are_told_apart(caplog: pytest.LogCa
     ]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_toolset_limits_the_time_of_its_calls(verb: Verb) -> None:
     class Slow(Weather):
         async def call(self, call: BoundCall, ctx: ToolContext) -> object:
@@ -373,7 +373,7 @@ def test_a_toolset_limits_the_time_of_its_calls(verb: Verb) -> None:
     assert results_sent(agent)[1] == [("call-1", late, late)]
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_call_is_approved_later_by_another_run(verb: Verb) -> None:
     weather = Weather()
     weather.rule = "always"
@@ -416,7 +416,7 @@ SAYING: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @pytest.mark.parametrize(("function", "said"), SAYING.values(), ids=list(SAYING))
-@every_verb
+@every_kind_of_verb
 @pytest.mark.requirement("SEC-2")
 def test_a_tool_known_by_its_schema_takes_its_arguments_by_name(
     verb: Verb, function: Callable[..., Any], said: str

@@ -12,7 +12,7 @@ from ag_ui.core import RunAgentInput
 
 from agui_client import HttpAgent, RunTimeoutError, Timeouts, tool
 from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
-from support.verbs import Verb, by_verb, every_verb
+from support.verbs import Verb, by_verb, every_kind_of_verb
 
 TOTAL = 1.0
 LATEST = 4.0
@@ -58,7 +58,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@by_verb("prompt", {name: name for name in ("work", "block", "talk")}, {"work"}, thorough=("run_agent",))
+@by_verb("prompt", {name: name for name in ("work", "block", "talk")}, {"work"}, thorough=("run_agent-asyncio",))
 def test_a_call_of_several_rounds_ends_in_time(prompt: str, verb: Verb, server: Server) -> None:
     slow = Slow()
     agent = HttpAgent(server.url, tools=[tool(slow.work), tool(slow.block)], timeout=Timeouts(total=TOTAL))
@@ -71,7 +71,7 @@ def test_a_call_of_several_rounds_ends_in_time(prompt: str, verb: Verb, server: 
     assert not agent.is_running
 
 
-@every_verb
+@every_kind_of_verb
 def test_a_person_who_thinks_for_long_is_not_waited_for(verb: Verb, server: Server) -> None:
     async def approve(_: object) -> bool:
         await anyio.sleep_forever()

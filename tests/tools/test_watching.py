@@ -21,7 +21,7 @@ from agui_client import (
 from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
 from agui_client.types import RunScope
 from support.tool_rounds import Ran, results_sent
-from support.verbs import Verb, every_result_verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_result_verb
 from support.waiting import LIMIT, start_thread, until_sync
 
 DONE = turn(text("Done."))
@@ -64,7 +64,7 @@ class Watch(RunObserver):
 
 
 @pytest.mark.parametrize("worker", [work, work_in_thread], ids=["task", "thread"])
-@every_verb
+@every_kind_of_verb
 def test_observers_see_every_step_in_order(verb: Verb, worker: Any) -> None:
     watch = Watch()
     agent = ScriptedAgent(CALL, DONE, tools=[worker])
@@ -90,7 +90,7 @@ def test_of_many_reports_the_latest_hundred_are_kept() -> None:
     assert watch.told["c1"][-1] == ("succeeded", tuple(range(4900, 5000)), None)
 
 
-@every_verb
+@every_kind_of_verb
 def test_observers_see_how_calls_fail(verb: Verb) -> None:
     @tool
     def break_down() -> str:
@@ -193,7 +193,7 @@ def test_a_sync_run_shows_its_tools_to_another_thread_while_they_are_at_work() -
         assert run.result().tool_executions == run.tool_executions
 
 
-@every_verb
+@every_kind_of_verb
 def test_progress_may_be_reported_from_any_thread(verb: Verb) -> None:
     @tool
     def work(ctx: ToolContext) -> None:
@@ -206,7 +206,7 @@ def test_progress_may_be_reported_from_any_thread(verb: Verb) -> None:
     assert watch.told["call-1"][2:] == [("running", ("elsewhere",), None), ("succeeded", ("elsewhere",), None)]
 
 
-@every_verb
+@every_kind_of_verb
 def test_what_is_reported_after_the_end_is_dropped(verb: Verb) -> None:
     contexts: list[ToolContext] = []
 
