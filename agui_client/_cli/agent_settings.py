@@ -93,9 +93,18 @@ class RunSettings:
     prompt: str
     attached: Sequence[MediaPart] = ()
 
-    def stream(self) -> AgentRun:
-        """Return the run, which has not started yet."""
-        return self.agent.make_agent().stream([self.prompt, *self.attached] if self.attached else self.prompt)
+    def stream(self, record_to: str | None = None) -> AgentRun:
+        """Return the run, which has not started yet.
+
+        Args:
+            record_to: The file to record it to; None for none.
+        """
+        agent = self.agent.make_agent()
+        if record_to is not None:
+            from agui_client.recording import record
+
+            agent.use(record(record_to))
+        return agent.stream([self.prompt, *self.attached] if self.attached else self.prompt)
 
 
 def run_arguments(command: CommandT) -> CommandT:

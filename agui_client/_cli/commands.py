@@ -65,13 +65,20 @@ def agui(context: click.Context) -> int:
 @run_arguments
 @click.option("-v", "--verbose", is_flag=True, help="Also write reasoning, state, usage and timings to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end, instead of the text.")
-def run(verbose: bool, as_json: bool, **given: Any) -> int:
+@click.option(
+    "--record",
+    "record_to",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Append what is asked and answered to a recording, for `agui replay` and tests.",
+)
+def run(verbose: bool, as_json: bool, record_to: str | None, **given: Any) -> int:
     """Run the agent at URL and print its answer.
 
     The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
     settings = read_run_settings(**given)
-    return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json)))
+    return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json, record_to=record_to)))
 
 
 @agui.command(epilog=_EPILOG)
@@ -190,11 +197,48 @@ def demo(port: int | None, only_serve: bool) -> int:
     return drive(lambda: serve_demo(8000 if port is None else port) if only_serve else show_demo(port or 0))
 
 
-async def _run(settings: RunSettings, *, verbose: bool, as_json: bool) -> int:
+_RECORDING = click.Path(exists=True, dir_okay=False)
+
+
+@agui.command(epilog=_EXIT_CODES)
+@click.argument("file", type=_RECORDING)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=1,
+    show_default=True,
+    help="The pace: 1 as recorded, 10 ten times as fast, 0 without pauses.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also write reasoning, state, usage and timings to stderr.")
+def replay(file: str, speed: float, verbose: bool) -> int:
+    """Show the recording FILE as if it happened now; nothing is sent anywhere.
+
+    FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program.
+    """
+    from agui_client._cli import recordings
+
+    return drive(lambda: asyncio.run(recordings.replay(file, speed=speed, verbose=verbose)))
+
+
+@agui.command()
+@click.argument("one", type=_RECORDING)
+@click.argument("other", type=_RECORDING)
+def diff(one: str, other: str) -> int:
+    """Compare the recordings ONE and OTHER, request by request.
+
+    Prints the first difference in requests, text, tools, state and outcome, and the times. The exit code is 0 if
+    there is no difference, and 1 if there is one.
+    """
+    from agui_client._cli import recordings
+
+    return drive(lambda: recordings.diff(one, other))
+
+
+async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to: str | None) -> int:
     transcript = Transcript(answers=None if as_json else sys.stdout, notes=sys.stderr, verbose=verbose)
     WarningLines(transcript.note).install()
     try:
-        async with settings.stream() as stream:
+        async with settings.stream(record_to) as stream:
             async for event in stream:
                 transcript.show(event, stream.state)
             result = await stream.result()

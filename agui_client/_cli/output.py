@@ -93,7 +93,7 @@ def timings_line(timings: Timings) -> str:
         "first text": timings.first_text,
         "total": timings.total,
     }
-    return ", ".join(f"{name} {_seconds(value)}" for name, value in moments.items() if value is not None)
+    return ", ".join(f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None)
 
 
 def summary(results: Sequence[RunResult]) -> list[str]:
@@ -278,5 +278,6 @@ def _count(tokens: int | None) -> str:
     return "?" if tokens is None else str(tokens)
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """Write a duration: milliseconds below a second."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agui_client._transport.source import Source, as_source
 
@@ -33,28 +34,39 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Call the agent."""
         number = next(numbers)
-        scope.observers.call("on_request", scope, number, run_input)
+        call = scope.observers.call
+        call("on_request", scope, number, run_input)
+        end = partial(call, "on_request_end", scope, number)
         try:
-            return ObservedSource(as_source(setup.run(run_input), enter), scope, number)
+            events = as_source(setup.run(run_input), enter)
         except Exception as error:
-            scope.observers.call("on_request_end", scope, number, error, is_whole=False)
+            end(error, is_whole=False)
             raise
+        return ObservedSource(events, partial(call, "on_wire_event", scope, number), end)
 
     return observed
 
 
+class End(Protocol):
+    """A function that is told how a source ended."""
+
+    def __call__(self, error: Exception | None, /, *, is_whole: bool) -> object:
+        """Take the exception that reading failed with, and whether the source was read to its end."""
+        ...
+
+
 class ObservedSource(Source):
-    """A source whose events observers see when they are taken.
+    """A source whose events are shown when they are taken.
 
     Args:
         source: The source.
-        scope: The run.
-        number: The number of the request in its run.
+        show: Called with each event.
+        end: Called once, when the source is closed.
     """
 
-    def __init__(self, source: Source, scope: RunScope, number: int) -> None:
+    def __init__(self, source: Source, show: Callable[[WireEvent], object], end: End) -> None:
         self.conforming = source.conforming
-        self._source, self._scope, self._number = source, scope, number
+        self._source, self._show, self._end = source, show, end
         self._error: Exception | None = None
         self._untaken = 0
         self._has_ended = self._is_closed = False
@@ -75,7 +87,7 @@ class ObservedSource(Source):
     def _taken(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
         try:
             for event in batch:
-                self._scope.observers.call("on_wire_event", self._scope, self._number, event)
+                self._show(event)
                 yield event
         except Exception as error:
             self._error = error
@@ -104,5 +116,4 @@ class ObservedSource(Source):
         finally:
             if not self._is_closed:
                 self._is_closed = True
-                is_whole = self._has_ended and not self._untaken and self._error is None
-                self._scope.observers.call("on_request_end", self._scope, self._number, self._error, is_whole=is_whole)
+                self._end(self._error, is_whole=self._has_ended and not self._untaken and self._error is None)

@@ -3,6 +3,8 @@
 The format is in `agui_client.recording.format`: one JSON object a line. `Recording.read` gives it as objects.
 """
 
+from agui_client.recording.compaction import compact
+from agui_client.recording.comparison import Comparison, Difference, Pace, compare
 from agui_client.recording.failures import ReplayedError
 from agui_client.recording.matching import UnrecordedRequestError
 from agui_client.recording.reading import Exchange, Recording, RecordingError
@@ -10,12 +12,17 @@ from agui_client.recording.recorder import Recorder, record
 from agui_client.recording.replay_agent import ReplayAgent
 
 __all__ = [
+    "Comparison",
+    "Difference",
     "Exchange",
+    "Pace",
     "Recorder",
     "Recording",
     "RecordingError",
     "ReplayAgent",
     "ReplayedError",
     "UnrecordedRequestError",
+    "compact",
+    "compare",
     "record",
 ]

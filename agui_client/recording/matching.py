@@ -54,7 +54,8 @@ def differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
             yield from differences(before, now, f"{path}/{index}")
         if len(recorded) != len(asked):
             extra = (asked if len(asked) > len(recorded) else recorded)[min(len(recorded), len(asked))]
-            yield f"{path} has {len(asked)} items instead of {len(recorded)}; the first one more is {_short(extra)}"
+            counts = f"{len(asked)} items instead of {len(recorded)}"
+            yield f"{path or 'the list'} has {counts}; the first one more is {_short(extra)}"
     elif not is_same_json(recorded, asked):
         yield f"{path} is {_short(asked, recorded)}, recorded was {_short(recorded, asked)}"
 

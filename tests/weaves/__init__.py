@@ -7,6 +7,7 @@ Everything is drawn from a `random.Random`, so that hypothesis can drive it (and
 from __future__ import annotations
 
 from weaves.checks import exact, findings
+from weaves.compacting import lost_in_compaction
 from weaves.material import SECRET
 from weaves.naive import Naive
 from weaves.spoiling import Spoiled, spoil
@@ -27,6 +28,7 @@ __all__ = [
     "findings",
     "encoded",
     "judged",
+    "lost_in_compaction",
     "spoil",
     "weave",
 ]

@@ -1,0 +1,90 @@
+"""`agui run --record`, `agui replay` and `agui diff`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agui_client import tool
+from agui_client.recording import Recording, record
+from agui_client.testing import ScriptedAgent, reasoning, serve, state, text, tool_call, turn
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+STORY = turn(reasoning("Hm."), text("18 degrees."), state({"city": "Oslo"}))
+
+
+@tool
+def look(place: str) -> str:
+    """Looks."""
+    return f"{place} is quiet"
+
+
+def recorded(path: Path, *turns: object) -> str:
+    agent = ScriptedAgent(*turns, tools=[look], thread_id="t")  # type: ignore[arg-type]
+    agent.use(record(path)).run_agent_sync("How is Oslo?")
+    return str(path)
+
+
+def test_a_run_is_recorded_and_replayed(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with serve(ScriptedAgent(STORY)) as server:
+        done = agui("run", server.url, "Weather?", "--record", str(path))
+    assert (done.returncode, done.stdout) == (0, "18 degrees.\n")
+    assert len(Recording.read(path).exchanges) == 1
+    shown = agui("replay", str(path), "--speed", "0", "-v")
+    assert (shown.returncode, shown.stdout) == (0, "18 degrees.\n")
+    assert shown.stderr.startswith('> Weather?\nthought: Hm.\nstate: {"city": "Oslo"}\n')
+
+
+def test_the_rounds_of_a_call_are_shown_with_the_results_of_its_tools(agui: Agui, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.jsonl", turn(tool_call("look", {"place": "Oslo"})), turn(text("Quiet.")))
+    shown = agui("replay", path, "--speed", "0")
+    assert (shown.returncode, shown.stdout) == (0, "Quiet.\n")
+    assert shown.stderr == '> How is Oslo?\ntool look({"place": "Oslo"})\ntool look here -> Oslo is quiet\n'
+
+
+def test_a_recording_that_was_cut_is_shown_as_far_as_it_goes(agui: Agui, tmp_path: Path) -> None:
+    path = Path(recorded(tmp_path / "run.jsonl", STORY))
+    content = path.read_bytes()
+    path.write_bytes(content[: content.index(b"TEXT_MESSAGE_END")])
+    shown = agui("replay", str(path), "--speed", "0")
+    assert (shown.returncode, shown.stdout) == (3, "18 degrees.\n")
+    assert "cut off" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("turns", "line"),
+    [
+        ([turn(text("19 degrees."))], 'text: request 1: /0 is "19 degrees.", recorded was "18 degrees."'),
+        ([turn(text("18 degrees."), state({"a": 1}))], "state: request 1: /a is new: 1"),
+        ([turn(text("18 degrees."), tool_call("book", {}))], "tools: request 1: the list has 1 items instead of 0"),
+        ([turn(tool_call("look", {"place": "Oslo"})), turn(text("18 degrees."))], "request: request 2: only one of"),
+    ],
+)
+def test_the_first_differences_are_printed_with_the_times(
+    agui: Agui, tmp_path: Path, turns: list[object], line: str
+) -> None:
+    one = recorded(tmp_path / "one.jsonl", turn(text("18 degrees.")))
+    done = agui("diff", one, recorded(tmp_path / "other.jsonl", *turns))
+    assert done.returncode == 1
+    assert line in done.stdout
+    assert "times of request 1: first event " in done.stdout
+
+
+def test_equal_recordings_have_no_difference(agui: Agui, tmp_path: Path) -> None:
+    one, other = (recorded(tmp_path / f"{name}.jsonl", STORY) for name in "ab")
+    done = agui("diff", one, other)
+    assert done.returncode == 0
+    same = [f"{aspect}: the same" for aspect in ("request", "text", "tools", "state", "outcome")]
+    assert done.stdout.splitlines()[:-1] == same
+
+
+def test_a_file_that_is_no_recording_is_wrong_usage(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("{}\n", "utf-8")
+    done = agui("replay", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is no recording" in done.stderr
