@@ -66,9 +66,8 @@ _ROOMS = (
     ("state",),
     ("agent",),
     ("_served_run",),
+    ("http_agent", "function_agent"),
     (
-        "http_agent",
-        "function_agent",
         "asgi",
         "fast",
         "langgraph",
