@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.caller_stream import APPROVAL, PASSED_ON, digest
+from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, digest, unpacked
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.toolset import Toolset
 from agui_client.conversation import ConversationSnapshot
@@ -42,8 +42,10 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
     entries = [
         entry.model_copy(update={"interrupt_id": entry.interrupt_id.removeprefix(PASSED_ON)})
         for entry in input.resume or ()
-        if entry.interrupt_id not in approvals
+        if not entry.interrupt_id.startswith((APPROVAL, QUESTION))
     ]
+    asked = [(entry, unpacked(entry.interrupt_id)) for entry in input.resume or () if _is_question(entry)]
+    answers = [entry.model_copy(update={"interrupt_id": question.interrupt.id}) for entry, question in asked]
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
@@ -58,6 +60,7 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
     for entry in approvals.values():
         tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
         results[tool_call_id] = _decision(entry, calls.get(tool_call_id))
+    waiting = [question.interrupt.tool_call_id or "" for _, question in asked]
     if is_owner:
         known = {message.id for message in agent.messages}
         agent.add_messages(message for message in input.messages if message.id not in known)
@@ -72,12 +75,13 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
                 state={} if input.state is None else input.state,
                 # Of the interrupts that the caller answers, the agent needs no more than their ids.
                 pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in entries],
+                tool_questions=[question for _, question in asked],
                 # The ids of their interrupts say that these calls are the ones that were shown.
-                shown_tool_calls=[calls[tool_call_id] for tool_call_id in results if tool_call_id in calls],
+                shown_tool_calls=[calls[each] for each in (*results, *waiting) if each in calls],
             )
         )
-    if entries:
-        options["resume"] = entries
+    if entries or answers:
+        options["resume"] = [*entries, *answers]
     if results:
         options["tool_results"] = results
     return agent.stream(None, **options)
@@ -108,6 +112,10 @@ def _with_tools(own: ToolSource, input: RunAgentInput) -> ToolSource:
     if callable(own):
         return lambda run_input: [*own(run_input), *theirs]
     return [*own, *theirs]
+
+
+def _is_question(entry: ResumeEntry) -> bool:
+    return entry.interrupt_id.startswith(QUESTION)
 
 
 def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:

@@ -346,13 +346,15 @@ class AbstractAgent(ABC, Generic[StateT]):
 
     @property
     def pending_interrupts(self) -> list[Interrupt]:
-        """The interrupts of the last run; the next run must answer all of them with `resume=`."""
-        return list(self._conversation.pending_interrupts)
+        """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`."""
+        asked = [question.interrupt for question in self._conversation.questions]
+        return [*self._conversation.pending_interrupts, *asked]
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application; answer them with `tool_results=`."""
-        return self._conversation.pending_tool_calls
+        asking = {question.interrupt.tool_call_id for question in self._conversation.questions}
+        return [call for call in self._conversation.pending_tool_calls if call.id not in asking]
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:

@@ -17,6 +17,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
+from agui_client._tools.questions import ToolQuestion
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.approval import Approve
+    from agui_client._tools.context import ToolExecution
     from agui_client.history import History
 
 Listener = Callable[[Change], None]
@@ -92,6 +94,8 @@ class ConversationSnapshot(BaseModel):
     """The results of executed tool calls that no run has received yet."""
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
+    tool_questions: list[ToolQuestion] = Field(default_factory=list["ToolQuestion"])
+    """The questions of tools that wait for an answer; their calls are made again with it."""
     shown_tool_calls: list[ToolCall] = Field(default_factory=list["ToolCall"])
     """The tool calls without a result as they were when they began to wait: an approval is bound to that."""
 
@@ -124,6 +128,7 @@ class Conversation:
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
+        self._questions: dict[str, ToolQuestion] = {}
         self._shown: dict[str, ToolCall] = {}
         self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
@@ -283,6 +288,25 @@ class Conversation:
         calls = [self.reducer.tool_call(each) for each in self._marks[Mark.PENDING] if each not in answered]
         return [call for call in calls if call is not None]
 
+    @property
+    def questions(self) -> list[ToolQuestion]:
+        """The questions of tool calls that wait for an answer, to be made again with it."""
+        if not self._questions:
+            return []
+        answered = self._answered_call_ids()
+        waiting = [key for key in self._questions if key not in answered and self.reducer.tool_call(key) is not None]
+        return [self._questions[key] for key in waiting]
+
+    def note_execution(self, execution: ToolExecution) -> None:
+        """Note that the function of a call was called, or that the call waits for an answer to be made again."""
+        tool_call_id = execution.tool_call_id
+        if execution.question is not None:
+            self._questions[tool_call_id] = execution.question
+            self.unmark(Mark.EXECUTED, [tool_call_id])
+        elif execution.status == "running" and not execution.progress:
+            self._questions.pop(tool_call_id, None)
+            self.mark(Mark.EXECUTED, [tool_call_id])
+
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
         """Return the resume entries of the next run.
 
@@ -316,7 +340,8 @@ class Conversation:
         """Keep answers to pending interrupts, to be sent with those that are still missing."""
         answered = {entry.interrupt_id for entry in entries}
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
-        self._kept_answers += entries
+        kept = {entry.interrupt_id for entry in self._kept_answers}
+        self._kept_answers += [entry for entry in entries if entry.interrupt_id not in kept]
 
     def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Replace what is pending by what a run left.
@@ -468,6 +493,7 @@ class Conversation:
                 if isinstance(each, ToolMessage) and each.tool_call_id in unreported
             ],
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
+            "tool_questions": self.questions,
             "shown_tool_calls": list(self._shown.values()),
         }
 
@@ -499,6 +525,7 @@ class Conversation:
         self.pending_interrupts = list(document.pending_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
+        self._questions = {each.interrupt.tool_call_id or "": each for each in document.tool_questions}
         self._marks = {
             Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
             Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),

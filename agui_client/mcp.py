@@ -29,7 +29,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from missing
 
 from agui_client._concurrency import spawn
-from agui_client._tools.context import DeclinedError
+from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client.errors import ToolError
 from agui_client.messages import Part, attach
@@ -112,6 +112,7 @@ class MCPToolset(Toolset):
         self._include, self._exclude = include, frozenset(exclude)
         self._connections: dict[object, _Connection] = {}
         self._server_names: dict[str, str] = {}
+        self._unanswered: dict[ToolContext, UnansweredError] = {}
 
     def __repr__(self) -> str:
         return f"mcp_server({self._name!r})"
@@ -157,12 +158,31 @@ class MCPToolset(Toolset):
         """Return the rule that was given."""
         return self._approval
 
+    def is_repeatable(self, call: BoundCall) -> bool:
+        """Whether a call waits for answers to the server's questions: always, as servers are asked again by design."""
+        return True
+
     async def call(self, call: BoundCall, ctx: ToolContext) -> object:
         """Have the server execute a call.
 
         Raises:
             ToolError: The tool failed, or the server did.
+            UnansweredError: The server asked a question that nobody answered; what came of the call does not count.
         """
+        try:
+            result = await self._called(call, ctx)
+        except ToolError as error:
+            if (unanswered := self._unanswered.get(ctx)) is not None:
+                raise unanswered from error
+            raise
+        else:
+            if (unanswered := self._unanswered.get(ctx)) is not None:
+                raise unanswered
+            return _content(result)
+        finally:
+            self._unanswered.pop(ctx, None)
+
+    async def _called(self, call: BoundCall, ctx: ToolContext) -> mcp_types.CallToolResult:
         connection = self._connection()
         server = f"The tool server {self._name}"
 
@@ -173,7 +193,7 @@ class MCPToolset(Toolset):
         try:
             async with connection.client(ctx) as client:
                 name = self._server_names[call.name]
-                result = await client.call_tool(name, dict(call.arguments), progress_callback=report)
+                return await client.call_tool(name, dict(call.arguments), progress_callback=report)
         except MCPError as error:
             if error.code == mcp_types.CONNECTION_CLOSED:
                 raise ToolError(f"{server} went away; the effect of the call is unknown.") from error
@@ -185,7 +205,6 @@ class MCPToolset(Toolset):
             raise ToolError(
                 f"{server} sent a result that cannot be used; the effect of the call is unknown."
             ) from error
-        return _content(result)
 
     async def _listed(self, connection: _Connection) -> list[mcp_types.Tool]:
         async with connection.client() as client:
@@ -222,6 +241,9 @@ class MCPToolset(Toolset):
                 return _unanswered("It is not clear which of the calls under way the question is about.")
             try:
                 return await (self._elicit or _ask)(ctx, params)
+            except UnansweredError as error:
+                self._unanswered.setdefault(ctx, error)
+                return _unanswered(error.message)
             except ToolError as error:
                 return _unanswered(f"{error.message} The question was: {params.message}")
             except Exception:

@@ -24,9 +24,9 @@ from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import DENIED, Approve, Deny, check_metadata
-from agui_client._tools.context import NOBODY, DeclinedError
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
+from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 # The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
@@ -131,12 +131,12 @@ async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | 
     return given
 
 
-def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[Any]] | None:
+def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[GivenAnswer]] | None:
     """Return the function that has a tool's question answered; None if there is nobody to ask."""
     return None if answer is None else partial(answer_question, answer)
 
 
-async def answer_question(answer: Answerer, question: Interrupt) -> Any:
+async def answer_question(answer: Answerer, question: Interrupt) -> GivenAnswer:
     """Call the application's answerer for the question of a tool.
 
     Args:
@@ -144,28 +144,70 @@ async def answer_question(answer: Answerer, question: Interrupt) -> Any:
         question: The question, as an interrupt with a `responseSchema`.
 
     Returns:
-        The answer as JSON.
+        The answer.
 
     Raises:
-        ToolError: There is no answer, or it does not fit; the message is for the agent.
-        DeclinedError: The person cancelled the question, or denied it where its schema has no words for that.
+        ToolError: The answer does not fit; the message is for the agent.
+        UnansweredError: There is no answer.
         UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
     given = await _given(answer, question, what)
     if given is None:
-        raise ToolError(NOBODY)
-    if isinstance(given, Cancel):
-        raise DeclinedError("cancel")
+        raise UnansweredError(question)
     try:
-        [entry] = cover([question], {question.id: given})
+        return given_answer(question, given)
     except InterruptsNotCoveredError as error:
-        if isinstance(given, Deny):
-            raise DeclinedError("decline") from error
         problem = str(error).removeprefix("nothing was sent: ")
         _logger.warning("an %s does not fit: %s", what, problem)
         raise ToolError(f"The person's answer could not be used: {problem}.") from error
-    return entry.payload
+
+
+def given_answer(question: Interrupt, given: Answer) -> GivenAnswer:
+    """Check an answer to the question of a tool; a denial for which its schema has no words declines it.
+
+    Raises:
+        InterruptsNotCoveredError: The answer does not fit.
+    """
+    action: Action = "cancel" if isinstance(given, Cancel) else "accept"
+    payload: Any = None
+    try:
+        payload = cover([question], {question.id: given})[0].payload
+    except InterruptsNotCoveredError:
+        if not isinstance(given, Deny):
+            raise
+        action = "decline"
+    return GivenAnswer(
+        question=question.message, response_schema=question.response_schema, action=action, payload=payload
+    )
+
+
+def answers_for_tools(
+    questions: Sequence[ToolQuestion], resume: Resume | None
+) -> tuple[dict[str, GivenAnswer], Resume | None]:
+    """Take the answers to questions of tools out of the answers that a caller gave.
+
+    Args:
+        questions: The questions that wait for an answer.
+        resume: The caller's answers.
+
+    Returns:
+        The answers to questions by interrupt id, and the answers for the agent.
+
+    Raises:
+        InterruptsNotCoveredError: An answer does not fit its question.
+    """
+    asked = {each.interrupt.id: each.interrupt for each in questions}
+    if not asked or not resume:
+        return {}, resume
+    if isinstance(resume, Mapping):
+        given: dict[str, Answer] = {key: answer for key, answer in resume.items() if key in asked}
+        rest: Resume = {key: answer for key, answer in resume.items() if key not in asked}
+    else:
+        ours = [entry for entry in resume if entry.interrupt_id in asked]
+        given = {each.interrupt_id: Cancel() if each.status == "cancelled" else Resolve(each.payload) for each in ours}
+        rest = [entry for entry in resume if entry.interrupt_id not in asked]
+    return {key: given_answer(asked[key], answer) for key, answer in given.items()}, rest or None
 
 
 def is_expired(interrupt: Interrupt) -> bool:

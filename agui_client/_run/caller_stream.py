@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext, suppress
 from contextvars import copy_context
@@ -36,7 +37,8 @@ from pydantic_core import to_json
 from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.open_items import quoted
-from agui_client.errors import RunFailedError
+from agui_client._tools.questions import ToolQuestion
+from agui_client.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -55,6 +57,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
 APPROVAL = "approval:"
 """The beginning of the ids of interrupts that ask for the approval of a tool call."""
+QUESTION = "question:"
+"""The beginning of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
 PASSED_ON = "passed-on:"
 """The beginning of the ids of an agent's own interrupts that begin like one of these, as those of a served agent do."""
 _FAILED = "The agent failed; the server's log has the reason."
@@ -179,6 +183,8 @@ async def caller_events(
                     usage += event.usage or ()
                 elif not isinstance(event, RunStartedEvent):
                     yield event
+            if not has_started:
+                yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
             last = caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
@@ -223,13 +229,15 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
 
 def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent | RunErrorEvent:
     """Return the caller's terminal event: one that was stopped from here is cancelled, and approvals interrupt it."""
-    if last is None or run.partial.aborted:
-        outcome = RunFinishedCancelledOutcome()
-        return RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id, outcome=outcome)
-    if isinstance(last, RunErrorEvent):
+    if isinstance(last, RunErrorEvent) and not run.partial.aborted:
         return last
-    asked = last.outcome.interrupts if isinstance(last.outcome, RunFinishedInterruptOutcome) else []
-    interrupts = [*map(_passed_on, asked), *_approvals(run)]
+    finished = last if isinstance(last, RunFinishedEvent) else None
+    outcome = finished.outcome if finished else None
+    asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
+    interrupts = [*map(_passed_on, asked), *_questions(run), *_approvals(run)]
+    last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
+    if run.partial.aborted or (finished is None and not interrupts):
+        return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})
     if not interrupts:
         return last
     return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})
@@ -237,9 +245,31 @@ def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> 
 
 def _passed_on(interrupt: Interrupt) -> Interrupt:
     """Return an interrupt of the agent under an id that is not taken for one of this module's."""
-    if not interrupt.id.startswith((APPROVAL, PASSED_ON)):
+    if not interrupt.id.startswith((APPROVAL, QUESTION, PASSED_ON)):
         return interrupt
     return interrupt.model_copy(update={"id": PASSED_ON + interrupt.id})
+
+
+def _questions(run: AgentRun) -> list[Interrupt]:
+    """Return an interrupt for each question of a tool here."""
+    asked = [execution.question for execution in run.tool_executions if execution.question is not None]
+    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each)}) for each in asked]
+
+
+def _packed(question: ToolQuestion) -> str:
+    return urlsafe_b64encode(question.model_dump_json(exclude_defaults=True, by_alias=True).encode()).decode()
+
+
+def unpacked(interrupt_id: str) -> ToolQuestion:
+    """Return the question of a tool that is in the id of an interrupt.
+
+    Raises:
+        UsageError: There is none in it.
+    """
+    try:
+        return ToolQuestion.model_validate_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+    except ValueError:
+        raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
 
 
 def digest(call: ToolCall) -> str:

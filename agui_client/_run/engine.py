@@ -150,10 +150,10 @@ class Engine:
                 self.request.add_to_conversation()
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            agent = self.setup.options
+            answers = self.request.answers if self.request else {}
             self._new_run(with_conversation(first, conversation))
-            limits, ask = agent.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
-            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save)
+            limits, ask = self.setup.options.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
+            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save, answers)
             self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 
@@ -222,7 +222,7 @@ class Engine:
                 observers.call("on_call_start", self.scope)
             for result in await self._execute_approved():
                 yield result
-            while True:
+            while not (self._approved and self.conversation.questions):
                 try:
                     failure: Exception | None = None
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
@@ -432,8 +432,9 @@ class Engine:
         calls = [call for each in self._approved if (call := self.conversation.reducer.tool_call(each)) is not None]
 
         async def execute() -> Answers:
-            """Execute the calls."""
-            return Answers(await self._execute(calls, self._approved))
+            """Execute the calls; if one has another question, answers for the agent wait with it."""
+            messages = await self._execute(calls, self._approved)
+            return Answers(messages, (self.input.resume or ()) if self.conversation.questions else ())
 
         return await self._take_in(await self._until_stopped(execute))
 
@@ -516,10 +517,9 @@ class Engine:
         return await self._executor.execute(calls, run_input, self.tools.offered, approvals)
 
     def _record(self, execution: ToolExecution) -> None:
-        """Keep how far a tool has come, and that its function was called."""
+        """Keep how far a tool has come."""
         self.executions[execution.tool_call_id] = execution
-        if execution.status == "running" and not execution.progress:
-            self.conversation.mark(Mark.EXECUTED, [execution.tool_call_id])
+        self.conversation.note_execution(execution)
         self.setup.observers.call("on_tool_execution", self.scope, execution)
 
     # --- looking

@@ -79,7 +79,7 @@ class RunResult(Record):
     outcome: RunFinishedOutcome | None
     """The outcome of the run, to `match` on: success, interrupt or cancelled; None if it did not finish."""
     interrupts: list[Interrupt]
-    """The interrupts that the agent waits for; answer all of them with `resume=`."""
+    """The interrupts that the agent waits for, and questions of tools; answer all of them with `resume=`."""
     pending_tool_calls: list[ToolCall]
     """Calls of this run that nobody answered yet; answer them with `tool_results=`. Calls that an interrupt is about
     are left out: the agent goes on with them itself."""
@@ -161,6 +161,8 @@ def build_result(engine: Engine) -> RunResult:
     messages = conversation.messages
     new_messages = [message for message in messages if message.id not in engine.known_ids]
     kept = {entry.interrupt_id for entry in engine.kept_entries}
+    asked = [question.interrupt for question in conversation.questions]
+    asking = {interrupt.tool_call_id for interrupt in asked}
     is_void = engine.is_behind
     requests = [request for scope in engine.scopes for request in scope.requests]
     return RunResult(
@@ -170,8 +172,8 @@ def build_result(engine: Engine) -> RunResult:
         result=outcome.finished.result if outcome.finished and not is_void else None,
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or engine.is_aborted_between_runs else outcome.outcome,
-        interrupts=[] if is_void else [each for each in outcome.interrupts if each.id not in kept],
-        pending_tool_calls=[] if is_void else pending_calls(engine),
+        interrupts=[] if is_void else [*(each for each in outcome.interrupts if each.id not in kept), *asked],
+        pending_tool_calls=[] if is_void else [call for call in pending_calls(engine) if call.id not in asking],
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,

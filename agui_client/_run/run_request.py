@@ -10,17 +10,19 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolMessage
 from pydantic import ValidationError
 
+from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation, Mark
-from agui_client.errors import ToolError, UsageError
+from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
 
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._tools.questions import GivenAnswer, ToolQuestion
     from agui_client._tools.toolset import OfferedTool
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -64,9 +66,14 @@ class RunRequest:
         results = options.get("tool_results", {})
         if not isinstance(cast("object", results), Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
-        entries = conversation.resume_entries(options.get("resume"))
+        given, resume = answers_for_tools(conversation.questions, options.get("resume"))
+        repeated = _repeated(conversation, given, results)
+        entries = conversation.resume_entries(resume)
+        results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
         self._conversation = conversation
         self._answers = results
+        self.answers = {key: [*question.answers, given[question.interrupt.id]] for key, question in repeated.items()}
+        """The answers to questions of calls that are made again with them, by call id."""
         self.prompts = prompt_messages(prompt)
         """The messages that the prompt adds."""
         unanswered, pending = conversation.check_results(results), conversation.marked(Mark.PENDING)
@@ -200,6 +207,23 @@ def request_of(conversation: Conversation, prompt: Prompt, options: RunOptions) 
     if isinstance(prompt, RunAgentInput):
         return PassedRequest(conversation, prompt, options)
     return RunRequest(conversation, prompt, options)
+
+
+def _repeated(
+    conversation: Conversation, given: Mapping[str, GivenAnswer], results: Mapping[str, Any]
+) -> dict[str, ToolQuestion]:
+    """Return the questions that the caller answers, by the ids of their calls.
+
+    Raises:
+        InterruptsNotCoveredError: A question has no answer, and its call no result.
+    """
+    asked = {each.interrupt.tool_call_id or "": each for each in conversation.questions}
+    open_ids = [each.interrupt.id for key, each in asked.items() if key not in results]
+    missing = [quoted(each) for each in open_ids if each not in given]
+    if missing and not (conversation.is_abandoned and not given):
+        how = "answer with resume={id: ...}, or call abandon_interrupts() to go on without"
+        raise InterruptsNotCoveredError(f"nothing was sent: no answer to {listed(missing)}; {how}")
+    return {key: each for key, each in asked.items() if each.interrupt.id in given}
 
 
 def _result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:

@@ -17,26 +17,10 @@ from pydantic_core import to_json
 from agui_client._concurrency import LoopThread
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
+from agui_client._tools.questions import NOBODY, ToolQuestion, UnansweredError
 from agui_client.errors import ToolError, UsageError
 
 AnswerT = TypeVar("AnswerT")
-
-NOBODY = "Nobody is here to answer this tool's question; ask the user in your reply."
-"""The agent's message for a tool that asked a person, and there is none."""
-
-
-class DeclinedError(ToolError):
-    """A person did not want to answer a tool's question.
-
-    Args:
-        action: The way of it: a denial, or no decision at all.
-    """
-
-    def __init__(self, action: Literal["decline", "cancel"]) -> None:
-        super().__init__("The user did not want to answer this tool's question.")
-        self.action: Literal["decline", "cancel"] = action
-        """The way of it, in the words of the MCP."""
-
 
 MOST_REPORTS = 100
 """The number of progress reports that are kept of one execution."""
@@ -81,6 +65,8 @@ class ToolExecution(Record):
     """The tool's description, as the agent was offered it."""
     error: str | None = None
     """The class of the exception that failed the call, or "denied", "timeout" or "cancelled"; None if none."""
+    question: ToolQuestion | None = None
+    """The question that nobody answered, if the call waits for the answer, to be made again with it; None if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,7 +181,7 @@ class ToolContext(Record):
 
     async def _answer(self, asked: Interrupt, timeout: float | None) -> Any:
         if self.on_ask is None:
-            raise ToolError(NOBODY)
+            raise UnansweredError(asked)
         # A thread cannot be cancelled, and its question is withdrawn when the call is over.
         with anyio.move_on_after(timeout) as scope:
             self._open.add(scope)

@@ -10,7 +10,7 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -24,6 +24,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
+from agui_client._tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._tools.toolset import OfferedTool
 from agui_client.errors import CannotWaitError, ToolError
@@ -84,13 +85,15 @@ class ToolExecutor:
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, and after it answered: neither must be lost.
+        answers: The answers to questions of calls that are made again with them, by the id of the call.
     """
 
     approve: Approver | None
     limits: ToolLimits
-    ask: Callable[[Interrupt], Awaitable[Any]] | None
+    ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
     record: Callable[[ToolExecution], None]
     save: Callable[[], Awaitable[None]]
+    answers: Mapping[str, Sequence[GivenAnswer]] = field(default_factory=dict[str, Sequence[GivenAnswer]])
 
     def __post_init__(self) -> None:
         self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
@@ -114,7 +117,7 @@ class ToolExecutor:
             approvals: The approvals that were given already, by the id of the call.
 
         Returns:
-            The results in the order of the calls; a call that nobody here may approve has none.
+            The results in the order of the calls; a call that waits for somebody's approval or answer has none.
         """
         tasks = [ToolCallTask(call, run_input, offered, self, (approvals or {}).get(call.id)) for call in calls]
         await side_by_side([task.run for task in tasks])
@@ -147,6 +150,7 @@ class ToolCallTask:
         self._tool = offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._known = ", ".join(offered) or "none"
         self._began: float | None = None
+        self._known_answers, self._answers = [*executor.answers.get(call.id, ())], list[GivenAnswer]()
         try:
             # The agent's arguments need not even be whole if an approval has brought all of them.
             self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
@@ -203,7 +207,7 @@ class ToolCallTask:
                 return Approve()
             return await _decision(self._executor.approve, request, self._executor.limits.approval)
 
-    async def _call_tool(self, call: BoundCall) -> _Ending:
+    async def _call_tool(self, call: BoundCall) -> _Ending | None:
         own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
@@ -212,11 +216,35 @@ class ToolCallTask:
             self._began = time.monotonic()
             arguments = copy.deepcopy(call.arguments)
             given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
-            ctx = ToolContext(on_report=self._report, on_ask=self._executor.ask, loop=LoopThread(), **given)
+            ctx = ToolContext(on_report=self._report, on_ask=self._ask, loop=LoopThread(), **given)
             with anyio.move_on_after(limit):
-                return "succeeded", await self._tool.call(call, ctx), None
+                try:
+                    return "succeeded", await self._tool.call(call, ctx), None
+                except UnansweredError as error:
+                    if not self._tool.owner.is_repeatable(call):
+                        raise
+                    arguments = dict(copy.deepcopy(call.arguments))
+                    question = ToolQuestion(interrupt=error.question, arguments=arguments, answers=self._answers)
+                    self._change(status="waiting", question=question)
+                    return None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
         return "timed out", late, "timeout"
+
+    async def _ask(self, asked: Interrupt) -> Any:
+        """Return the answer to a question of the tool: the one that was given before, or one that is given now.
+
+        Raises:
+            ToolError: There is none.
+        """
+        answer = next((each for each in self._known_answers if each.is_about(asked)), None)
+        if answer is not None:
+            self._known_answers.remove(answer)
+        elif self._executor.ask is None:
+            raise UnansweredError(asked)
+        else:
+            answer = await self._executor.ask(asked)
+        self._answers.append(answer)
+        return answer.value()
 
     def _circumstances(self) -> dict[str, Any]:
         run = self._run_input

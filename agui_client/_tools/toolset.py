@@ -78,6 +78,13 @@ class Toolset(ABC):
         """Return the time that a call may take, in seconds; None for the call's `ToolLimits.timeout`."""
         return None
 
+    def is_repeatable(self, call: BoundCall) -> bool:
+        """Whether a call that asked a question waits until somebody answers it, and is then made again: no by default.
+
+        A call that is not repeatable fails if nobody answers.
+        """
+        return False
+
     def qualified(self, tool: Tool) -> Tool:
         """Return a tool whose name another tool of the run has, too, under a longer name: unchanged by default."""
         return tool

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.checkpoint import Checkpoint
+from agui_client._tools.questions import ToolQuestion
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import ThreadStoreError, UsageError
 
@@ -28,6 +29,7 @@ _VALUES = (
     "abandoned",
     "pending_tool_call_ids",
     "kept_answers",
+    "tool_questions",
     "unheard_ids",
     "unreceived_ids",
     "shown_tool_calls",
@@ -53,6 +55,7 @@ class _Entry(BaseModel):
 
 _ENTRIES = TypeAdapter(list[_Entry])
 _RESULTS = TypeAdapter(list[ToolMessage])
+_QUESTIONS = TypeAdapter(list[ToolQuestion])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +155,12 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     members: Members = {**before, "messages": before["messages"][:kept], "run": None, "unreceived_ids": None}
     if len(before["messages"]) > kept:
         pending = ("pending_interrupts", "pending_tool_call_ids", "kept_answers", "abandoned", "shown_tool_calls")
-        members |= {name: getattr(_NEW, name) for name in pending} | {"unheard_ids": [], "results": []}
+        members |= {name: getattr(_NEW, name) for name in (*pending, "tool_questions")}
+        members |= {"unheard_ids": [], "results": []}
     kept_messages: Sequence[Message] = members["messages"]
     calls = {call.id for each in kept_messages if each.role == "assistant" for call in each.tool_calls or ()}
+    # A call that waits for the answer to its question is called again.
+    calls -= {each.interrupt.tool_call_id for each in _QUESTIONS.validate_python(members["tool_questions"])}
     known: list[str] = members["executed_call_ids"]
     # A function that was called after this moment is not called again either.
     members["executed_call_ids"] = [*known, *(each for each in executed if each in calls and each not in set(known))]

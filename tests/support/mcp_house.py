@@ -46,6 +46,22 @@ def ask_for_table(day: str) -> Elicit[Table]:
     return Elicit(f"How many seats on {day}?", Table)
 
 
+class Drink(BaseModel):
+    """An answer to the server's second question."""
+
+    name: str
+
+
+def ask_for_seats(dish: str) -> Elicit[Table]:
+    """Ask for how many people a dish is."""
+    return Elicit(f"How many seats for {dish}?", Table)
+
+
+def ask_for_drink(table: Annotated[Table, Resolve(ask_for_seats)]) -> Elicit[Drink]:
+    """Ask for the drink, after the number of people."""
+    return Elicit(f"A drink for {table.seats}?", Drink)
+
+
 def make_server(name: str = "house") -> MCPServer:  # noqa: C901 - a list of functions
     """Make a server with a tool for each kind of result, question and failure."""
     server = MCPServer(name)
@@ -95,6 +111,13 @@ def make_server(name: str = "house") -> MCPServer:  # noqa: C901 - a list of fun
     def reserve(day: str, table: Annotated[Table, Resolve(ask_for_table)]) -> CallToolResult:
         """Reserve a table, and ask for its size: as the version of the protocol has it."""
         return CallToolResult(content=[TextContent(text=f"{table.seats} seats on {day}")])
+
+    @server.tool()
+    def order(
+        dish: str, table: Annotated[Table, Resolve(ask_for_seats)], drink: Annotated[Drink, Resolve(ask_for_drink)]
+    ) -> CallToolResult:
+        """Order, and ask two questions."""
+        return CallToolResult(content=[TextContent(text=f"{dish} and {drink.name} for {table.seats}")])
 
     @server.tool()
     async def confirm(ctx: Context) -> str:
