@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from ag_ui.core import RunAgentInput, Tool
@@ -178,9 +178,12 @@ class HandoffAgent(_TeamBase):
         keys = [owner_key(each, by_key) for each in reversed(team.messages) if each.role == "assistant"]
         first = await team.once(lambda: next((by_key[key].name for key in keys if key), self.members[0].name))
         current = next(member for member in self.members if member.name == first)
+        taken = {tool.name for tool in team.input.tools or ()}
         for _ in range(self._limits.handovers + 1):
-            others = {_transfer(member).name: member for member in self.members if member is not current}
-            tools = [(_transfer(member), f"Handed over to {member.name}.") for member in others.values()]
+            others = {_transfer(member, taken): member for member in self.members if member is not current}
+            tools = [
+                (_transfer_tool(name, member), f"Handed over to {member.name}.") for name, member in others.items()
+            ]
             call = team.called(current, speaks=True, tools=tools)
             await team.make(call)
             if not call.chosen:
@@ -230,10 +233,15 @@ class TeamAgent(_TeamBase):
         return await self._function(team)
 
 
-def _transfer(member: Member) -> Tool:
+def _transfer(member: Member, taken: Collection[str]) -> str:
+    """Return the name of the tool that hands over to a member; a team around this one may have one of that name."""
+    name = f"transfer_to_{member.key}"
+    while name in taken:
+        name += "_here"
+    return name
+
+
+def _transfer_tool(name: str, member: Member) -> Tool:
     purpose = member.agent.description or f"Talks about what {member.name} knows."
-    return Tool(
-        name=f"transfer_to_{member.key}",
-        description=f"Hands the conversation over to {member.name}. {purpose}",
-        parameters={"type": "object", "properties": {}},
-    )
+    description = f"Hands the conversation over to {member.name}. {purpose}"
+    return Tool(name=name, description=description, parameters={"type": "object", "properties": {}})

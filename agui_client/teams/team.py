@@ -309,8 +309,10 @@ class Team:
                 members=self._names,
                 journal=record,
             )
-            await self._pass(run, call.member.timeout)
-        self.usage += run.usage
+            try:
+                await self._pass(run, call.member.timeout)
+            finally:
+                self.usage += run.usage
         if run.error is not None:
             if call.on_error == "raise":
                 raise run.error

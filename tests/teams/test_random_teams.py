@@ -1,0 +1,32 @@
+"""Random teams, at most four deep: whatever their members do, nothing is lost, run twice, or left open."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from support.random_teams import judged, left
+
+_MANY = int(os.environ.get("AGUI_TEAMS", "1"))
+"""The factor of the number of teams: 1 for a normal run, more for a soak."""
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """One event loop: what depends on it is in the other tests."""
+    backend: str = request.param
+    return backend
+
+
+@pytest.mark.requirement("LIFE-5", "LIFE-16", "SUB-3", "SUB-6", "SUB-7", "INT-2", "INT-4", "STREAM-1", "USAGE-3")
+@pytest.mark.parametrize("start", range(0, 15 * _MANY, 15))
+async def test_a_random_team_keeps_to_the_protocol_and_loses_nothing(start: int) -> None:
+    assert {seed: found for seed in range(start, start + 15) if (found := await judged(seed))} == {}
+
+
+@pytest.mark.parametrize("start", range(0, 8 * _MANY, 8))
+async def test_leaving_a_random_team_at_any_event_closes_every_member(start: int) -> None:
+    assert {seed: found for seed in range(start, start + 8) if (found := await left(seed))} == {}
