@@ -15,6 +15,7 @@ from agui_client._run.result import Snapshot as Snapshot
 from agui_client._run.result import Timings as Timings
 from agui_client._run.scope import AgentInfo as AgentInfo
 from agui_client._run.scope import RunScope as RunScope
+from agui_client._run.subagents import SubagentResult as SubagentResult
 from agui_client._run.subscribers import Subscription as Subscription
 from agui_client._run.tool_calls import ToolCalls as ToolCalls
 from agui_client._tools.approval import ApprovalRule as ApprovalRule

@@ -32,6 +32,10 @@ class Outcome:
         """Those of them that have ended."""
         self.completed_ids: set[str] = set()
         """The messages and tool calls that came to their end in any run of the stream, or were given whole."""
+        self.subagents_started: dict[str, tuple[core.SubagentStartedEvent, float]] = {}
+        """The begin of each subagent that it announced, by id, with its `time.perf_counter()`."""
+        self.subagents_ended: dict[str, tuple[core.SubagentFinishedEvent | core.SubagentErrorEvent, float]] = {}
+        """Their ends, so far."""
         self.asks_in_custom_events = False
         """Whether it sent `on_interrupt`, the custom event that older LangGraph adapters send for an interrupt."""
         self.first_event_at: float | None = None
@@ -49,6 +53,8 @@ class Outcome:
             core.ToolCallEndEvent: self._tool_call_end,
             core.MessagesSnapshotEvent: self._restate,
             core.CustomEvent: self._custom,
+            core.SubagentStartedEvent: self._subagent_start,
+            **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_end),
         }
         """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
         self._unfinished_before: list[str] = []
@@ -100,6 +106,7 @@ class Outcome:
         self.started, self.finished, self.error = event, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
+        self.subagents_started, self.subagents_ended = {}, {}
         self.asks_in_custom_events = False
 
     def _finish(self, event: core.RunFinishedEvent) -> None:
@@ -131,6 +138,12 @@ class Outcome:
 
     def _custom(self, event: core.CustomEvent) -> None:
         self.asks_in_custom_events |= event.name == "on_interrupt"
+
+    def _subagent_start(self, event: core.SubagentStartedEvent) -> None:
+        self.subagents_started[event.subagent_run_id] = event, time.perf_counter()
+
+    def _subagent_end(self, event: core.SubagentFinishedEvent | core.SubagentErrorEvent) -> None:
+        self.subagents_ended[event.subagent_run_id] = event, time.perf_counter()
 
     def _restate(self, event: core.MessagesSnapshotEvent) -> None:
         restated = {message.id for message in event.messages}

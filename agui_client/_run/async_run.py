@@ -10,6 +10,7 @@ from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
 
 from agui_client._run.loop import RunLoop
 from agui_client._run.result import Snapshot, annotate
+from agui_client._run.subagents import SubagentText
 from agui_client._run.tool_calls import ToolCalls
 from agui_client.errors import UsageError
 
@@ -199,6 +200,11 @@ class AgentRun(RunView):
         Text of subagents is left out.
         """
         return _Lens(self._next, AnswerText().with_gaps)
+
+    @property
+    def subagent_streams(self) -> AsyncIterator[tuple[str, str]]:
+        """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
+        return _Lens(self._next, SubagentText().of)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:

@@ -14,6 +14,7 @@ from agui_client._field_docs import Record
 from agui_client._run.logs import without_secrets
 from agui_client._run.observers import CallEnd, RunEnd
 from agui_client._run.parsing import parse
+from agui_client._run.subagents import SubagentResult, subagent_results
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
 
@@ -101,6 +102,8 @@ class RunResult(Record):
     """Every POST that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
+    subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
+    """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     incomplete_ids: list[str] = field(default_factory=list[str])
     """The messages and tool calls that the run began and did not complete; empty when it finished."""
     aborted: bool = False
@@ -183,6 +186,7 @@ def build_result(engine: Engine) -> RunResult:
         response=requests[-1].response if requests else None,
         attempts=[attempt for request in requests for attempt in request.attempts],
         tool_executions=list(engine.executions.values()),
+        subagents=subagent_results(engine.outcomes, conversation.reducer, is_over=engine.ended),
         incomplete_ids=list(engine.pipeline.verifier.left_open),
         aborted=engine.is_aborted or engine.is_aborted_between_runs,
     )

@@ -1,13 +1,33 @@
-"""The subagents of a run: a record of each, from the events that are about it (SUB-5 … SUB-10)."""
+"""The subagents of a run: a record of each, and its text, from the events that are about it (SUB-5 … SUB-11)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ag_ui.core import TokenUsage
+from ag_ui.core import (
+    AssistantMessage,
+    Event,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    TokenUsage,
+)
+from pydantic import TypeAdapter, ValidationError
 
 from agui_client._field_docs import Record
+from agui_client._protocol.schema import is_object
+
+if TYPE_CHECKING:
+    from agui_client._protocol.outcome import Outcome
+    from agui_client._protocol.reduce import Reducer
+
+EXTENSION = "agui-client"
+"""The member of a closing event's metadata that may have the subagent's `usage`, and the `messageId` of its answer."""
+_USAGE = TypeAdapter(list[TokenUsage])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +52,89 @@ class SubagentResult(Record):
     """The message of its failure; None if it did not fail."""
     parent_subagent_run_id: str | None = None
     """The invocation that began it; None if the run's own agent did."""
+
+
+def subagent_results(outcomes: Iterable[Outcome], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:
+    """Return a record of each subagent of a call, in the order of their beginnings.
+
+    Args:
+        outcomes: The outcomes of the call's runs; a subagent that was suspended may go on in a later one.
+        reducer: The messages.
+        is_over: Whether no further event comes.
+    """
+    started: dict[str, tuple[SubagentStartedEvent, float]] = {}
+    ended: dict[str, tuple[SubagentFinishedEvent | SubagentErrorEvent, float]] = {}
+    for outcome in outcomes:
+        for subagent_run_id, beginning in outcome.subagents_started.items():
+            started[subagent_run_id] = beginning
+            ended.pop(subagent_run_id, None)
+        ended |= outcome.subagents_ended
+    if not started:
+        return []
+    texts = {
+        message.subagent_run_id: message.content
+        for message in reducer.messages
+        if isinstance(message, AssistantMessage) and message.content
+    }
+    return [
+        _result(event, since, ended.get(each), texts.get(each) or "", reducer, is_over=is_over)
+        for each, (event, since) in started.items()
+    ]
+
+
+def _result(
+    event: SubagentStartedEvent,
+    since: float,
+    end: tuple[SubagentFinishedEvent | SubagentErrorEvent, float] | None,
+    text: str,
+    reducer: Reducer,
+    *,
+    is_over: bool,
+) -> SubagentResult:
+    about: dict[str, Any] = {
+        "name": event.name,
+        "subagent_run_id": event.subagent_run_id,
+        "parent_subagent_run_id": event.parent_subagent_run_id,
+    }
+    if end is None:
+        return SubagentResult(status="abandoned" if is_over else "running", text=text, **about)
+    closing, at = end
+    about["seconds"] = at - since
+    more = (closing.metadata or {}).get(EXTENSION)
+    if is_object(more):
+        try:
+            about["usage"] = _USAGE.validate_python(more.get("usage") or [])
+        except ValidationError:
+            about["usage"] = []
+        text = reducer.text_of(str(more.get("messageId"))) or text
+    if isinstance(closing, SubagentErrorEvent):
+        status: Any = "abandoned" if closing.code == "cancelled" else "error"
+        return SubagentResult(status=status, text=text, error=closing.message, **about)
+    is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
+    status = "suspended" if is_waiting else "success"
+    return SubagentResult(status=status, text=text, result=closing.result, **about)
+
+
+class SubagentText:
+    """Tells the text of subagents from everything else in a stream."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._authors: dict[str, str] = {}
+
+    def of(self, event: Event) -> tuple[str, str] | None:
+        """Return the name of a subagent and the text that an event adds to its words; None if it adds none.
+
+        Args:
+            event: The next event of the stream.
+        """
+        if isinstance(event, TextMessageContentEvent):
+            name = self._authors.get(event.message_id)
+            return None if name is None or not event.delta else (name, event.delta)
+        if isinstance(event, SubagentStartedEvent):
+            self._names[event.subagent_run_id] = event.name
+            return None
+        owner = event.subagent_run_id if isinstance(event, TextMessageStartEvent) else None
+        if isinstance(event, TextMessageStartEvent) and owner is not None and event.role in (None, "assistant"):
+            self._authors[event.message_id] = self._names.get(owner, owner)
+        return None

@@ -20,6 +20,7 @@ from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is
 from agui_client._run.async_run import AgentRun, AnswerText, RunView
 from agui_client._run.loop import SYNC_CALLER, RunLoop
 from agui_client._run.result import Snapshot
+from agui_client._run.subagents import SubagentText
 from agui_client._transport.source import Source
 from agui_client.errors import IncompleteRunError, UsageError
 
@@ -126,6 +127,12 @@ class SyncAgentRun(RunView):
         """
         answer = AnswerText()
         return (text for event in self if (text := answer.with_gaps(event)))
+
+    @property
+    def subagent_streams(self) -> Iterator[tuple[str, str]]:
+        """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
+        subagents = SubagentText()
+        return (piece for event in self if (piece := subagents.of(event)) is not None)
 
     @property
     def tool_call_stream(self) -> Iterator[StreamedToolCall]:

@@ -164,7 +164,8 @@ def _as_said(message: Message, members: Mapping[str, str]) -> Message | None:
     is_direct = message.subagent_run_id is None or "/" not in message.subagent_run_id
     if not isinstance(message, AssistantMessage) or not message.content or not is_direct:
         return None
-    return UserMessage(id=message.id, content=f"[{members[key]}]: {message.content}")
+    # A team has members of its own, and may not take this for a message of one of them.
+    return UserMessage(id=message.id.replace("/", ":"), content=f"[{members[key]}]: {message.content}")
 
 
 def _new_id(item_id: str, taken: Collection[str]) -> str:

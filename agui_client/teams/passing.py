@@ -13,6 +13,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
+from agui_client._run.subagents import EXTENSION
 from agui_client.teams.names import Names, as_pointer, changed, state_patch
 from agui_client.teams.restating import events_between, with_restated
 
@@ -241,6 +242,10 @@ class Passing:
         if isinstance(outcome, core.SubagentFinishedSuspendedOutcome) and outcome.interrupt_ids is not None:
             waiting = [f"{self._names.invocation}/{each}" for each in outcome.interrupt_ids]
             changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
+        more = (event.metadata or {}).get(EXTENSION)
+        if is_object(more) and isinstance(message_id := more.get("messageId"), str):
+            answer = {**more, "messageId": self._names.up(message_id)}
+            changes["metadata"] = {**(event.metadata or {}), EXTENSION: answer}
         return (changed(event, **changes),)
 
     # --- state

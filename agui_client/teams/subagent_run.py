@@ -41,7 +41,7 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.schema import is_object
 from agui_client._run.caller_stream import caller_end
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import SubagentResult
+from agui_client._run.subagents import EXTENSION, SubagentResult
 from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
 from agui_client.errors import RunFailedError
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
     from agui_client.teams.journal import CallRecord
-
-EXTENSION = "agui-client"
-"""The member of a SUBAGENT_FINISHED's metadata that says more than the protocol has a place for."""
 
 
 class SubagentRun:

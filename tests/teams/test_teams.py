@@ -494,3 +494,40 @@ async def test_an_agent_of_ones_own_tells_its_subagents_upward() -> None:
         ("assistant", "Yes."),
     ]
     assert {each.subagent_run_id for each in outer.messages[1:]} == {outer.messages[1].subagent_run_id}
+
+
+# --- looking
+
+
+async def test_the_result_says_what_came_of_each_member() -> None:
+    inner = SequentialAgent(says("first", "F"), says("second", "S"), agent_id="inner")
+    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")))
+    failing = agent("failing", turn(RunErrorEvent(message="broken")))
+    team = ParallelAgent(inner, asker, failing, on_error="continue", strict=True)
+    result = await team.run_agent("Hi")
+    by_name = {each.name: each for each in result.subagents}
+    assert {name: (each.status, each.text, each.error) for name, each in by_name.items()} == {
+        "inner": ("success", "S", None),
+        "first": ("success", "F", None),
+        "second": ("success", "S", None),
+        "asker": ("suspended", "Sure?", None),
+        "failing": ("error", "", "broken"),
+    }
+    assert by_name["first"].usage == FIVE
+    assert by_name["first"].parent_subagent_run_id == by_name["inner"].subagent_run_id
+    assert all(each.seconds is not None for each in result.subagents)
+
+
+async def test_the_text_of_members_has_a_stream_of_its_own() -> None:
+    team = SequentialAgent(says("first", "F"), says("second", "S"))
+    async with team.stream("Hi") as run:
+        assert [piece async for piece in run.subagent_streams] == [("first", "F")]
+    async with team.stream("Hi") as run:
+        assert [piece async for piece in run.text_stream] == ["S"]
+
+
+def test_a_team_runs_without_await_too() -> None:
+    team = SequentialAgent(says("first", "F"), says("second", "S"))
+    with team.stream_sync("Hi") as run:
+        assert list(run.subagent_streams) == [("first", "F")]
+    assert team.run_agent_sync("Again").text == "S"
