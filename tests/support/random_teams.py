@@ -119,6 +119,9 @@ class Watch(RunObserver):
         owner = run.owner
         assert isinstance(owner, AbstractAgent)
         self.messages[run.input.thread_id] = owner.messages
+        if end.ending == "aborted":
+            # Because another one failed: nobody waits for what it has said and the team has not read yet.
+            del self.messages[run.input.thread_id]
         self.usage += sum(each.total_tokens or 0 for each in end.usage)
 
 
