@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -322,7 +322,8 @@ class SubagentRun:
 
 def messages_of(scope: RunScope) -> Sequence[Message]:
     """Return the messages of the conversation that a run belongs to."""
-    return scope.owner.messages if isinstance(scope.owner, AbstractAgent) else ()
+    owner = cast("AbstractAgent", scope.owner)
+    return owner.messages
 
 
 def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEntry]]:
