@@ -1,59 +1,60 @@
-"""A backend that is an AG-UI agent itself: it asks two remote agents in parallel and streams one run to its caller.
+"""A backend for browsers: a model in this process that asks two remote agents, reads times over MCP, and books.
 
-Each of the two is a subagent of that run, so the caller can tell their messages apart while both are still writing.
+`python examples/backend_fastapi.py` serves it, with a page, at http://127.0.0.1:8000/. A script plays the model unless
+MODEL names one, such as openai:gpt-5 or ollama:llama3.2. The person in front of the page approves what is booked.
 """
 
-import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 
-import ag_ui.core as agui
-from ag_ui.encoder import EventEncoder
+import uvicorn
 from fastapi import FastAPI
-from fastapi.responses import StreamingResponse
+from fastapi.responses import FileResponse
+from mcp.server.mcpserver import MCPServer
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from agui_client import AGUIError, HttpAgent
+from agui_client import HttpAgent, tool
+from agui_client.asgi import agent_app
+from agui_client.llm import LLMAgent
+from agui_client.mcp import mcp_server
 from agui_client.testing import demo_agent, serve
 
-app = FastAPI()
+app, timetable = FastAPI(), MCPServer("timetable", log_level="WARNING")
 
 
-@app.post("/agent")
-async def answer(input: agui.RunAgentInput) -> StreamingResponse:
-    stream = (EventEncoder().encode(event) async for event in research(input))
-    return StreamingResponse(stream, media_type="text/event-stream")
+@timetable.tool(description="Departures of the ferry on a day.")
+def departures(day: str) -> str:
+    return f"10:10 and 12:10 on {day}"
 
 
-async def research(input: agui.RunAgentInput) -> AsyncIterator[agui.Event]:
-    events: asyncio.Queue[agui.Event | None] = asyncio.Queue()
-    yield agui.RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
-    tasks = [asyncio.create_task(ask(expert, input, events)) for expert in ("guide", "critic")]
-    try:
-        for _ in tasks:  # each task puts None at its end
-            while event := await events.get():
-                yield event
-    finally:
-        for task in tasks:
-            task.cancel()  # if the caller leaves, the remote runs end, too
-    yield agui.RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+@tool(description="Ask one of the remote agents, 'guide' or 'critic'.")
+async def ask_expert(expert: str, question: str) -> str:
+    return (await HttpAgent(app.state.experts[expert]).run_agent(question)).text
 
 
-async def ask(expert: str, input: agui.RunAgentInput, events: asyncio.Queue[agui.Event | None]) -> None:
-    who = f"{expert}-{input.run_id}"
-    try:
-        await events.put(agui.SubagentStartedEvent(subagent_run_id=who, name=expert))
-        async with HttpAgent(app.state.agent_url).stream(f"You are the {expert}. {input.messages[-1].content}") as run:
-            async for text in run.text_stream:
-                await events.put(agui.TextMessageChunkEvent(message_id=who, delta=text, subagent_run_id=who))
-        await events.put(agui.SubagentFinishedEvent(subagent_run_id=who))
-    except AGUIError as error:
-        await events.put(agui.SubagentErrorEvent(subagent_run_id=who, message=str(error)))
-    finally:
-        await events.put(None)
+@tool(approval="always", description="Book the ferry.")
+def book_ferry(departure: str) -> str:
+    return f"booked for {departure}"
 
 
+async def script(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+    done = [part.tool_name for message in messages for part in message.parts if part.part_kind == "tool-return"]
+    asking = [("ask_expert", f'{{"expert": "{expert}", "question": "And Oslo?"}}') for expert in app.state.experts]
+    own = [(each.name, "{}") for each in info.function_tools if each.name == "locate"]  # a tool of the caller's
+    booking = [] if "book_ferry" in done else [("book_ferry", '{"departure": "12:10"}')]
+    calls = booking if done else [*asking, ("departures", '{"day": "Saturday"}'), *own]
+    for number, (name, arguments) in enumerate(calls):
+        yield {number: DeltaToolCall(name, arguments, tool_call_id=f"{len(messages)}-{number}")}
+    for word in () if calls else ("Done: ", *(f"{name} " for name in done)):
+        yield word
+
+
+model = os.environ.get("MODEL") or FunctionModel(stream_function=script)
+app.mount("/agent", agent_app(LLMAgent(model, tools=[ask_expert, book_ferry, mcp_server(timetable)])))
+app.get("/")(lambda: FileResponse(__file__.replace(".py", ".html")))
 if __name__ == "__main__":
-    with serve(demo_agent()) as remote, serve(app) as backend:
-        app.state.agent_url = sys.argv[1] if len(sys.argv) > 1 else remote.url
-        for message in HttpAgent(f"{backend.url}agent").run_agent_sync("What is Oslo like?").new_messages:
-            print(f"{message.subagent_run_id}: {message.content}")
+    with serve(demo_agent()) as remote:
+        app.state.experts = dict(zip(("guide", "critic"), sys.argv[1:] or [remote.url] * 2, strict=True))
+        uvicorn.run(app, port=int(os.environ.get("PORT", "8000")))

@@ -6,23 +6,18 @@ import ast
 import os
 import re
 import runpy
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ag_ui.core import (
-    RunAgentInput,
     RunErrorEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    TextMessageContentEvent,
     Tool,
     ToolMessage,
 )
 
 from agui_client import HttpAgent, Resolve, RunFailedError
-from agui_client.testing import ScriptedAgent, Server, Step, interrupt, pause, serve, state, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
 
 _PROJECT = Path(__file__).parents[2]
@@ -208,55 +203,6 @@ def test_approval_is_given_with_one_ticket_refused_and_given_later() -> None:
         "--- bought 2 for B1",
         "Done: the tickets are yours.",
     ]
-
-
-def test_the_backend_streams_both_experts_as_one_run() -> None:
-    lines = printed("backend_fastapi")
-    # Who comes first is theirs to settle.
-    assert sorted(line.partition("-")[0] for line in lines if line.endswith(": ## A day in Oslo")) == [
-        "critic",
-        "guide",
-    ]
-    questions = ["You are the critic. What is Oslo like?", "You are the guide. What is Oslo like?"]
-    assert sorted(question for line in lines for question in questions if question in line) == questions
-
-
-@pytest.fixture
-def backend() -> Iterator[Callable[[Server], str]]:
-    """Serve the app of the example; gives its address for the remote server its experts are at."""
-    app: Any = runpy.run_path(str(_EXAMPLES / "backend_fastapi.py"))["app"]
-
-    def address(remote: Server) -> str:
-        app.state.agent_url = remote.url
-        return f"{server.url}agent"
-
-    with serve(app) as server:
-        yield address
-
-
-def test_the_backend_goes_on_when_an_expert_fails(backend: Callable[[Server], str]) -> None:
-    async def moody(input: RunAgentInput) -> AsyncIterator[Step]:
-        is_critic = "critic" in str(input.messages[-1].content)
-        yield turn(text("Hm."), RunErrorEvent(message="I hate Oslo")) if is_critic else turn(text("Lovely."))
-
-    with serve(ScriptedAgent(moody)) as remote, HttpAgent(backend(remote)).stream_sync("What is Oslo like?") as run:
-        events = list(run)
-        result = run.result()
-    assert [event.message for event in events if isinstance(event, SubagentErrorEvent)] == ["I hate Oslo"]
-    assert [
-        event.subagent_run_id.partition("-")[0] for event in events if isinstance(event, SubagentFinishedEvent)
-    ] == ["guide"]
-    assert sorted(str(message.content) for message in result.new_messages) == ["Hm.", "Lovely."]
-    assert result.warnings == []
-
-
-def test_a_caller_who_leaves_the_backend_takes_the_remote_runs_along(backend: Callable[[Server], str]) -> None:
-    endless = ScriptedAgent(turn(text("Well,"), pause(float("inf"))))
-    with serve(endless) as remote, HttpAgent(backend(remote)).stream_sync("What is Oslo like?") as run:
-        next(event for event in run if isinstance(event, TextMessageContentEvent))
-        run.cancel()
-        assert run.result().aborted
-        assert remote.disconnected.wait(_SECONDS)
 
 
 def test_the_proxy_passes_tools_interrupts_and_answers_on() -> None:

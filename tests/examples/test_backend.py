@@ -1,0 +1,143 @@
+"""The backend of `examples/`, over a real socket: with our client, and with the official one of TypeScript."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from ag_ui.core import RunAgentInput, RunErrorEvent
+
+from agui_client import Deny, HttpAgent
+from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, turn
+from support.programs import Program
+
+pytest.importorskip("pydantic_ai.ui.ag_ui", reason="the backend needs pydantic-ai: pip install 'agui-client[llm]'")
+pytest.importorskip("mcp.server.mcpserver", reason="the backend needs the MCP SDK: pip install 'agui-client[mcp]'")
+
+_HERE = Path(__file__).parent
+_EXAMPLE = _HERE.parents[1] / "examples" / "backend_fastapi.py"
+_CLIENT = "1.0.0"
+"""The version of @ag-ui/client."""
+_SECONDS = 60.0
+_INSTALLING = 240.0
+_CALLS = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
+
+
+class Backend:
+    """The example as a program, and the remote agents that it asks."""
+
+    def __init__(self, url: str, guide: Server, critic: Server, mood: threading.Event) -> None:
+        self.url, self.guide, self.critic = url, guide, critic
+        self.is_endless = mood
+        """Set to have the guide never come to an end."""
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    mood = threading.Event()
+
+    async def guide(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(text("Well,"), pause(float("inf"))) if mood.is_set() else turn(text("Lovely."))
+
+    failing = ScriptedAgent(turn(text("Hm."), RunErrorEvent(message="I hate Oslo")))
+    environment = {**os.environ, "PORT": "0"}
+    environment.pop("MODEL", None)
+    with (
+        serve(ScriptedAgent(guide)) as first,
+        serve(failing) as second,
+        Program(str(_EXAMPLE), first.url, second.url, env=environment) as program,
+    ):
+        assert program.stderr is not None
+        line = next(line for line in program.stderr if "running on http://" in line)
+        url = line.split("running on ")[1].split()[0]
+        threading.Thread(target=program.stderr.read, daemon=True).start()
+        yield Backend(url, first, second, mood)
+
+
+def test_the_backend_has_a_page_and_asks_before_it_books(backend: Backend) -> None:
+    assert "<form>" in httpx.get(backend.url, trust_env=False).text
+    agent = HttpAgent(f"{backend.url}/agent", timeout=_SECONDS)
+    result = agent.run_agent_sync("Plan my Saturday, and book the ferry.")
+    [question] = result.interrupts
+    assert question.message == "Allow the call of book_ferry?"
+    results = [message.content for message in result.messages if message.role == "tool"]
+    assert (results[0], "10:10 and 12:10 on Saturday" in str(results[2])) == ("Lovely.", True)
+    assert "I hate Oslo" not in str(results[1])  # the text of an exception is for the log
+    result = agent.run_agent_sync(resume={question.id: Deny("No money.")})
+    assert result.text == "Done: ask_expert ask_expert departures book_ferry "
+    assert [message.content for message in result.messages if message.role == "tool"][-1] == "No money."
+    assert result.warnings == []
+
+
+def test_the_typescript_client_streams_answers_and_resumes(backend: Backend, typescript: Path) -> None:
+    seen = _told(typescript, backend, "tools")
+    first, second, third = seen["runs"]
+    assert [name for name in first if "TEXT" not in name] == [
+        "RUN_STARTED",
+        *_CALLS * 4,
+        *["TOOL_CALL_RESULT"] * 3,
+        "RUN_FINISHED",
+    ]
+    assert [name for name in second if "TEXT" not in name] == ["RUN_STARTED", *_CALLS, "RUN_FINISHED"]
+    assert seen["asked"] == ["Allow the call of book_ferry?"]
+    assert third[:2] == ["RUN_STARTED", "TOOL_CALL_RESULT"]
+    assert third.count("TEXT_MESSAGE_CONTENT") == 6
+    assert seen["results"][-2:] == ["Bergen", "booked for 12:10"]
+    assert seen["answer"] == "Done: ask_expert ask_expert departures locate book_ferry "
+
+
+def test_the_typescript_client_aborts_and_the_remote_agent_is_left(backend: Backend, typescript: Path) -> None:
+    backend.is_endless.set()
+    try:
+        seen = _told(typescript, backend, "abort")
+        assert backend.guide.disconnected.wait(_SECONDS)
+    finally:
+        backend.is_endless.clear()
+    assert (seen["results"], "RUN_FINISHED" in seen["runs"][0]) == ([], False)
+
+
+@pytest.fixture(scope="module")
+def typescript() -> Path:
+    """A folder with the client; it is installed once, and kept for later runs."""
+    kept = Path(tempfile.gettempdir()) / f"agui-client-typescript-{_CLIENT}"
+    if not (kept / "node_modules").exists():
+        _install(kept)
+    return kept
+
+
+def _install(kept: Path) -> None:
+    if shutil.which("node") is None or (npm := shutil.which("npm")) is None:
+        pytest.skip("node and npm run the TypeScript client, and are not both on PATH")
+    with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f"{kept.name}-") as folder:
+        made = Path(folder) / "made"
+        made.mkdir()
+        wanted = {"private": True, "type": "module", "dependencies": {"@ag-ui/client": _CLIENT}}
+        (made / "package.json").write_text(json.dumps(wanted), "utf-8")
+        command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
+        try:
+            subprocess.run(command, cwd=made, capture_output=True, timeout=_INSTALLING, check=True)
+        except subprocess.SubprocessError as error:
+            pytest.skip(f"npm cannot install @ag-ui/client {_CLIENT}: {error}")
+        with suppress(OSError):  # another run was quicker
+            made.rename(kept)
+
+
+def _told(client: Path, backend: Backend, story: str) -> Any:
+    """Run the program of the client; return what it saw."""
+    # Node looks for packages from the folder of a program on.
+    with tempfile.TemporaryDirectory(dir=client, prefix="run-") as folder:
+        program = shutil.copy(_HERE / "typescript_client.mjs", folder)
+        command = ["node", program, f"{backend.url}/agent/", story]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
