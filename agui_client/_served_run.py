@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, RunAgentInput, ToolCall
 
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
@@ -38,6 +39,26 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
     Returns:
         The run, not entered yet.
     """
+    agent, options = _answering(agent, input)
+    return agent.stream(None, **options)
+
+
+def served_run_sync(agent: AbstractAgent, input: RunAgentInput) -> SyncAgentRun:
+    """`served_run` for Flask, Django's sync views, and other code without `await`.
+
+    Args:
+        agent: The agent; it is left as it is unless it has the caller's thread.
+        input: The input that the caller sent.
+
+    Returns:
+        The run, not entered yet; send its `sse()` on.
+    """
+    agent, options = _answering(agent, input)
+    return agent.stream_sync(None, **options)
+
+
+def _answering(agent: AbstractAgent, input: RunAgentInput) -> tuple[AbstractAgent, RunOptions]:
+    """Return the agent that answers an input, with its conversation in place, and the keywords of its run."""
     approvals = {entry.interrupt_id: entry for entry in input.resume or () if entry.interrupt_id.startswith(APPROVAL)}
     entries = [
         entry.model_copy(update={"interrupt_id": entry.interrupt_id.removeprefix(PASSED_ON)})
@@ -84,7 +105,7 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
         options["resume"] = [*entries, *answers]
     if results:
         options["tool_results"] = results
-    return agent.stream(None, **options)
+    return agent, options
 
 
 def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:

@@ -38,14 +38,17 @@ from agui_client import (
     RunFailedError,
     tool,
 )
-from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app
-from agui_client.testing import Gate, ScriptedAgent, demo_agent, interrupt, serve, sse, text, tool_call, turn
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.warnings import WarningLog
+from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app, served_run_sync
+from agui_client.testing import Gate, ScriptedAgent, demo_agent, events_of, interrupt, serve, sse, text, tool_call, turn
 from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from agui_client import RunResult
+    from agui_client._protocol.events import WireEvent
 
 pytestmark = pytest.mark.anyio
 _SECONDS = 10.0
@@ -480,6 +483,22 @@ async def test_a_run_is_the_body_of_a_response_in_any_framework() -> None:
 
     with anyio.fail_after(_SECONDS):
         assert (await HttpAgent("http://app/", app=app).run_agent("hello")).text == "Sunny."
+
+
+def test_a_sync_framework_answers_an_approval() -> None:
+    paid.clear()
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        body = b"".join(served_run_sync(agent, input).sse())
+        for event in events_of(body):
+            yield Decoder(WarningLog()).feed(event.decode().removeprefix("data: ").strip())
+
+    caller = FunctionAgent(answer)
+    result = caller.run_agent_sync("Pay.")
+    assert paid == []
+    assert caller.run_agent_sync(resume={result.interrupts[0].id: Approve()}).text == "Done."
+    assert paid == [3]
 
 
 def test_a_sync_framework_iterates_the_same_body() -> None:
