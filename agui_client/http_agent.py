@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Unpack
 
 from ag_ui.core import AgentCapabilities
@@ -103,6 +104,9 @@ class HttpAgent(AbstractAgent[StateT]):
             from agui_client.asgi.in_process import app_client
 
             http_client = partial(app_client, app)
+        if http_client is None:
+            # As `_needs`: httpx imports its own transport with the first client, in the event loop of the first run.
+            import_module("httpcore")
         self._transport = Transport(
             url,
             auth=auth,

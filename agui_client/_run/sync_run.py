@@ -181,7 +181,7 @@ class WorkerLoop(RunLoop):
     def __init__(self) -> None:
         self._caller = threading.current_thread()
         self._private = PrivateLoop(self._hold, "agui_client.sync", self._end)
-        self._is_entered = self._is_over = False
+        self._is_entered = self._is_over = self._is_hurried = False
         self._error: BaseException | None = None
         self.news: SimpleQueue[None] = SimpleQueue()
         """An item whenever something has changed that the caller's thread may wait for."""
@@ -202,7 +202,10 @@ class WorkerLoop(RunLoop):
             raise self._error
 
     def leave(self) -> None:
-        """Close the engine, and wait for the end of the loop; after Ctrl-C for a moment only."""
+        """Close the engine, and wait for the end of the loop; after a second Ctrl-C for a moment only."""
+        if self._is_hurried:
+            self._private.cancel_and_wait()
+            return
         try:
             self.thread.call(self._left.set)
             self._private.join()
@@ -227,7 +230,9 @@ class WorkerLoop(RunLoop):
             self._wait_for(work)
         except BaseException:
             self.thread.call(work.cancel)
+            self._is_hurried = True
             self._wait_for(work)
+            self._is_hurried = False
             raise
         return work.result()
 

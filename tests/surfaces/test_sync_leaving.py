@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 
 import anyio
 import pytest
-from ag_ui.core import (
-    TextMessageContentEvent,
-)
+from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageContentEvent
 
-from agui_client import FunctionToolset, HttpAgent, SyncAgentRun
+from agui_client import FunctionAgent, FunctionToolset, HttpAgent, SyncAgentRun
 from agui_client.testing import (
     ByteServer,
     Reply,
@@ -207,3 +208,33 @@ def test_ctrl_c_while_a_toolset_closes_waits_for_the_rest_of_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         agent.run_agent_sync("Hi")
     assert not agent.is_running
+
+
+@pytest.mark.parametrize("moment", ["running", "closing"])
+def test_ctrl_c_twice_waits_no_longer_for_a_loop_that_is_busy(moment: str) -> None:
+    over = threading.Event()
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        await anyio.sleep(0.05)  # until the caller's thread waits
+        try:
+            if moment == "closing":
+                os.kill(os.getpid(), signal.SIGINT)
+                await anyio.sleep_forever()
+        finally:
+            for seconds in (0.1,) if moment == "closing" else (0.05, 0.1):
+                threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+            over.wait(20)  # as a library that is imported blocks the loop
+
+    agent = FunctionAgent(answer)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        agent.run_agent_sync("Hi")
+    assert time.monotonic() - began < 10
+    over.set()
+    until_sync(lambda: not agent.is_running)
+
+
+def test_the_first_run_imports_no_http_library_in_its_loop() -> None:
+    program = "import sys\nfrom agui_client import HttpAgent\nHttpAgent('http://localhost/')\nprint('httpcore' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60) == "True\n"
