@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
@@ -22,7 +21,6 @@ from agui_client.errors import (
     IncompleteRunError,
     ProtocolError,
     RunFailedError,
-    RunTimeoutError,
     StreamTimeoutError,
     TransportError,
     UsageError,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.engine import Engine
     from agui_client._run.hooks import HookContext
-    from agui_client._transport.waiting import Waiter
     from agui_client.conversation import Conversation
 
 T = TypeVar("T")
@@ -110,35 +107,6 @@ def failure_after_cut(*, is_waiting: bool) -> IncompleteRunError:
     what = "tools or people was cancelled" if is_waiting else "an event was cancelled, and its connection"
     how = "to limit how long a run may take, use timeout= or leave the block"
     return IncompleteRunError(f"the wait for {what}; {how}", rule="TRUNC-1")
-
-
-async def in_time(waiter: Waiter, work: Callable[[], Awaitable[T]], started_at: float, total: float) -> T | None:
-    """Wait for tools and people, as long as the call may still take.
-
-    Args:
-        waiter: Waits, and can be ended; it is closed afterwards.
-        work: Begins their work; not called if the time is up already.
-        started_at: The `time.perf_counter()` when the call began.
-        total: The seconds that the call may take.
-
-    Returns:
-        What came of the work; None if the wait was ended.
-
-    Raises:
-        RunTimeoutError: The time was up, and the work was cancelled.
-    """
-    result, left = None, started_at + total - perf_counter()
-    try:
-        if left > 0:
-            result = await waiter.wait(work(), left)
-    finally:
-        waiter.close()
-    if result is None and started_at + total <= perf_counter():
-        at_work = "tools, people or the function of history= were at work"
-        what = f"the call took longer than {total:g} s, and was stopped while {at_work}"
-        message = f"{what}; raise Timeouts.total to allow more"
-        raise RunTimeoutError(message, silent=0.0, keep_alives=0, last_event=None)
-    return result
 
 
 def settle(engine: Engine, failure: Exception | None) -> None:

@@ -28,6 +28,7 @@ from agui_client._run.observed_source import observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, pending_calls, run_end
 from agui_client._run.run_request import Answers, composed_input, next_input, request_of, with_conversation
 from agui_client._run.subscribers import HookCalls
+from agui_client._run.total_time import in_time, opened_in_time, with_tools_in_time
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
@@ -143,7 +144,7 @@ class Engine:
                 self.request = request_of(conversation, self._prompt, options)
                 first = self.request.input
             self.tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
-            await stack.enter_async_context(self.tools)
+            await stack.enter_async_context(opened_in_time(self.tools, self.started_at, self.setup.total))
             first = await self._with_tools(first)
             if self.request is not None:
                 self._approved = self.request.check_tools(self.tools.offered)
@@ -311,8 +312,7 @@ class Engine:
         self.kept_entries.clear()
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
-        tools = await self._loop.call(self.tools.offer, run_input)
-        return run_input.model_copy(update={"tools": tools or None})
+        return await self._loop.call(with_tools_in_time, self.tools, run_input, self.started_at, self.setup.total)
 
     async def _begin_run(self) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
@@ -488,7 +488,7 @@ class Engine:
 
     async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
-        return await ending.in_time(self._waiter, work, self.started_at, self.setup.total)
+        return await in_time(self._waiter, work, self.started_at, self.setup.total)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""

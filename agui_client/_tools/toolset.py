@@ -213,6 +213,11 @@ class CallTools:
         self.offered: Mapping[str, OfferedTool] = {}
         """The tools of the latest run, by name."""
 
+    @property
+    def has_toolsets(self) -> bool:
+        """Whether there is anything to open."""
+        return not self._is_chooser and any(isinstance(each, Toolset) for each in _items(self._source))
+
     async def __aenter__(self) -> Self:
         """Open the toolsets, one after the other.
 

@@ -236,5 +236,5 @@ def test_ctrl_c_twice_waits_no_longer_for_a_loop_that_is_busy(moment: str) -> No
 
 
 def test_the_first_run_imports_no_http_library_in_its_loop() -> None:
-    program = "import sys\nfrom agui_client import HttpAgent\nHttpAgent('http://localhost/')\nprint('httpcore' in sys.modules)"
+    program = "import sys, agui_client; agui_client.HttpAgent('http://localhost/'); print('httpcore' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60) == "True\n"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Self
 
 import anyio
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, Tool
 
-from agui_client import HttpAgent, RunTimeoutError, Timeouts, tool
+from agui_client import FunctionToolset, HttpAgent, RunTimeoutError, Timeouts, tool
 from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, tool_call, turn
 from support.verbs import Verb, by_verb, every_kind_of_verb
 
@@ -82,6 +84,55 @@ def test_a_person_who_thinks_for_long_is_not_waited_for(verb: Verb, server: Serv
     error = verb(agent, "work", timeout=Timeouts(total=0.3)).error
     assert type(error) is RunTimeoutError
     assert [call.function.name for call in agent.pending_tool_calls] == ["work"]
+
+
+class SlowToolset(FunctionToolset):
+    """A toolset that holds a task group while it is open, and takes for ever in one place."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__([tool(Slow().work)])
+        self.slow, self.listings, self.is_open = slow, 0, False
+
+    async def __aenter__(self) -> Self:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            if self.slow == "opening":
+                await anyio.sleep_forever()
+        except BaseException:
+            await self._tasks.__aexit__(*sys.exc_info())
+            raise
+        self.is_open = True
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        self.is_open = False
+        await self._tasks.__aexit__(*exc_info)
+
+    async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
+        self.listings += 1
+        if self.slow == f"listing {self.listings}":
+            await anyio.sleep_forever()
+        return await super().tools(ctx)
+
+
+@by_verb("slow", {name: name for name in ("opening", "listing 1", "listing 2")}, {"opening"}, thorough=("stream-trio",))
+def test_a_toolset_that_takes_for_ever_is_given_up_in_time(slow: str, verb: Verb) -> None:
+    toolset = SlowToolset(slow)
+    turns = (turn(tool_call("work", {"seconds": 0})), turn(text("Done")))
+    with serve(ScriptedAgent(*turns * 2)) as server:
+        caller = HttpAgent(server.url, tools=toolset)
+        began = time.monotonic()
+        error = verb(caller, "Hi", timeout=Timeouts(total=0.4)).error
+        assert type(error) is RunTimeoutError
+        assert 0.3 < time.monotonic() - began < LATEST
+        assert "toolset" in str(error)
+        assert "raise Timeouts.total" in str(error)
+        assert not toolset.is_open
+        assert not caller.is_running
+        assert (len(caller.messages) > 1) == (slow == "listing 2")
+        toolset.slow = ""
+        assert verb(caller.clone(), "Hi", timeout=Timeouts(total=30)).error is None
 
 
 def test_a_caller_that_takes_all_the_time_of_a_call_has_no_tool_called_after_it() -> None:
