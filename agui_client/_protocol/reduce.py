@@ -72,8 +72,12 @@ class Reducer:
 
     @property
     def before_snapshot(self) -> list[Message]:
-        """The messages as they were before the latest MESSAGES_SNAPSHOT; empty before the first."""
-        return self.thread.before_snapshot
+        """The messages before the latest MESSAGES_SNAPSHOT since `remember_before_snapshot`; empty before the first."""
+        return self.thread.before_snapshot or []
+
+    def remember_before_snapshot(self) -> None:
+        """Keep `before_snapshot` from now on, which costs a look at every MESSAGES_SNAPSHOT."""
+        self.thread.before_snapshot = self.thread.before_snapshot or []
 
     @property
     def state(self) -> Any:

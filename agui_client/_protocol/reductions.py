@@ -208,7 +208,8 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
     for message_id in thread.rewritten:
         incoming.pop(message_id, None)
-    thread.before_snapshot = thread.messages()
+    if thread.before_snapshot is not None:
+        thread.before_snapshot = thread.messages()
     _drop_what_is_missing(thread, incoming)
     new: list[core.Message] = []
     for message_id, message in incoming.items():

@@ -231,8 +231,8 @@ class Thread:
         """The messages of each role."""
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
-        self.before_snapshot: list[Message] = []
-        """The messages as they were before the latest MESSAGES_SNAPSHOT."""
+        self.before_snapshot: list[Message] | None = None
+        """The messages as they were before the latest MESSAGES_SNAPSHOT; None if nobody wants to know them."""
         self.unsent: set[str] = set()
         """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()

@@ -58,6 +58,10 @@ class RunView:
         """The conversation as it was before the latest MESSAGES_SNAPSHOT; empty before the first."""
         return self._engine.conversation.reducer.before_snapshot
 
+    def remember_before_snapshot(self) -> None:
+        """Keep `messages_before_snapshot` from now on; other runs do without, as every snapshot costs a look then."""
+        self._engine.conversation.reducer.remember_before_snapshot()
+
     @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""

@@ -254,6 +254,7 @@ class SubagentRun:
         """Pass the events of the run on, and note how it ends."""
         feed, has_begun = self._passing.feed, False
         self._last: RunFinishedEvent | RunErrorEvent | None = None
+        run.remember_before_snapshot()
         async for event in run:
             if not has_begun:
                 has_begun = True

@@ -193,11 +193,12 @@ def _chunk_lanes(size: int) -> list[str]:
 
 
 def _snapshots_between_activities(size: int) -> list[str]:
-    snapshot = _frame("MESSAGES_SNAPSHOT", messages=[{"id": "u", "role": "user", "content": "Hello"}])
-    activities = [
-        _frame("ACTIVITY_SNAPSHOT", messageId=f"a{index}", activityType="MAP", content={}) for index in range(size)
-    ]
-    return [_STARTED, *(frame for each in activities for frame in (each, snapshot))]
+    frames = [_STARTED]
+    for index in range(size):
+        frames.append(_frame("ACTIVITY_SNAPSHOT", messageId=f"a{index}", activityType="MAP", content={}))
+        prompt = {"id": f"u{index}", "role": "user", "content": "Hello"}
+        frames.append(_frame("MESSAGES_SNAPSHOT", messages=[prompt]))
+    return frames
 
 
 def _patched(size: int) -> Work:
