@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.warnings import WarningLog
 
+_NONE = Change.NONE
 NullFields = Literal["reject", "drop"]
 """The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
 
@@ -53,7 +54,7 @@ class Pipeline:
         self._validate = Validator(warnings, null_fields=null_fields).feed
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
-        self._verify, self._note, self._reduce = self.verifier.feed, self.outcome.handlers, reducer.feed
+        self._verify, self._note, self._reduce = self.verifier.feed, self.outcome.handlers, reducer.handlers()
         self._is_conforming = False
 
     def begin(self, thread_id: str, run_id: str | None, *, is_conforming: bool) -> None:
@@ -97,7 +98,7 @@ class Pipeline:
         (self.verifier.checks.get(kind) or self._verify)(only)
         if (note := self._note.get(kind)) is not None:
             note(only)
-        change = self._reduce(only)
+        change = _NONE if (reduce := self._reduce.get(kind)) is None else reduce(only)
         if watch is not None:
             watch(only, change)
         return prepared
@@ -128,7 +129,8 @@ class Pipeline:
 
     def apply(self, event: Event) -> Change:
         """Reduce an event to messages and state; return the parts that it changed."""
-        return self._reduce(event)
+        reduce = self._reduce.get(type(event))
+        return _NONE if reduce is None else reduce(event)
 
     def _each(self, prepared: Sequence[Event], watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
         for ready in prepared:

@@ -6,7 +6,8 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 from ag_ui.core import Event, Message, TextPart, ToolCall, ToolMessage
@@ -51,6 +52,10 @@ class Reducer:
     ) -> None:
         log = WarningLog() if warnings is None else warnings
         self.thread = Thread(messages, {} if state is _UNSET else state, log)
+
+    def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
+        """Return the function that takes in events of each type, for those who spare `feed`; others change nothing."""
+        return {kind: partial(reduce, self.thread) for kind, reduce in REDUCTIONS.items()}
 
     def feed(self, event: Event) -> Change:
         """Take in one event.

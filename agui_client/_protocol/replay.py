@@ -5,7 +5,7 @@ For each message the one that says more is shown. Nothing local changes before t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ag_ui import core
@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from agui_client._protocol.patch import PatchFailed
 from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.reductions import REDUCTIONS
 from agui_client._protocol.warnings import WarningLog
 
 
@@ -34,6 +35,10 @@ class ReplayReducer(Reducer):
         # Without a state that was sent, patches build one from the empty one, unless the replay lacks its beginning.
         self._is_built = self._is_partial = False
         self._merged: list[Message] | None = None
+
+    def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
+        """Return the function that takes in events of each type; others change nothing."""
+        return dict.fromkeys(REDUCTIONS, self.feed)
 
     def feed(self, event: Event) -> Change:
         """Take in one event of the replay."""

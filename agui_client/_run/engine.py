@@ -240,7 +240,7 @@ class Engine:
                             if self.is_stopped:
                                 break
                             if perf_counter() > turn_at:
-                                await self._loop.call(source.pause)
+                                await source.pause()
                                 await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
                         if self.is_stopped:

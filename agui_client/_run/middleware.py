@@ -73,7 +73,8 @@ class RunSource(Source):
         """Let the event loop have its turn, and see to it that every request has time left."""
         await self._source.pause()
         for request in self._scope.requests:
-            await request.pause()
+            if request is not self._source:
+                await request.pause()
 
     def interrupt(self) -> bool:
         """End the iteration now, even in the middle of a wait."""

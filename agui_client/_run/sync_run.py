@@ -341,8 +341,8 @@ class _SourceAhead(Source):
         return self._batches.popleft() if self._batches else self._filled.result()
 
     async def pause(self) -> None:
-        """Let the requests see to it that they have time left; called in the loop's thread."""
-        await self._source.pause()
+        """Let the requests see to it that they have time left."""
+        await self._loop.call(self._source.pause)
 
     def interrupt(self) -> bool:
         """End the iteration now; called in the loop's thread."""

@@ -5,10 +5,12 @@ Leaving early finishes every generator inside httpx before the run is left.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
 import anyio
+import anyio.lowlevel
 
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
@@ -39,6 +41,7 @@ class HttpSource(Source):
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
         self._received = 0
+        self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
         self._stack = AsyncExitStack()
         self._clock: Clock
         self._delivery: Delivery | None = None
@@ -72,8 +75,12 @@ class HttpSource(Source):
                 chunk = await clock.wait(next_chunk(), silence)
                 if chunk is None:
                     clock.give_up()
-                self._shut_if_interrupted()
-                self._count(chunk)
+                if self.is_interrupted:
+                    # The chunk had just come, and the interrupt found no wait to cancel.
+                    self._shut()
+                self._received += len(chunk)
+                if self._received > self._most:
+                    raise self._too_large()
                 if frames := self._framer.feed(chunk):
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
@@ -87,8 +94,8 @@ class HttpSource(Source):
 
     async def pause(self) -> None:
         """Let the event loop have its turn, and see to it that the run has time left."""
-        await super().pause()
-        if not self.is_interrupted and self._delivery is not None and self._clock.left <= 0:
+        await anyio.lowlevel.checkpoint()
+        if not self.is_interrupted and self._delivery is not None and self._clock.now() >= self._clock.until:
             self._clock.give_up()
 
     def interrupt(self) -> bool:
@@ -98,20 +105,17 @@ class HttpSource(Source):
             return False
         was_waiting = self._clock.interrupt()
         if not was_waiting:
-            self._shut_if_interrupted()
+            self._shut()
         return was_waiting
 
-    def _count(self, chunk: bytes) -> None:
-        self._received += len(chunk)
-        most = self._transport.max_run_bytes
-        if most is not None and self._received > most:
-            what = f"the run brought {self._received} bytes, which exceeds max_run_bytes={most}"
-            advice = "raise that option, or give None, if the agent really sends as much"
-            raise StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
+    def _too_large(self) -> StreamTooLargeError:
+        what = f"the run brought {self._received} bytes, which exceeds max_run_bytes={self._most}"
+        advice = "raise that option, or give None, if the agent really sends as much"
+        return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
 
-    def _shut_if_interrupted(self) -> None:
-        """Close the connection at once; an interrupt finds no wait to cancel when the chunk has just come."""
-        if self.is_interrupted and self._body is not None:
+    def _shut(self) -> None:
+        """Close the connection at once."""
+        if self._body is not None:
             self._body.shut()
 
     async def aclose(self) -> None:
