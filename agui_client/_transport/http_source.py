@@ -75,9 +75,7 @@ class HttpSource(Source):
                 chunk = await clock.wait(next_chunk(), silence)
                 if chunk is None:
                     clock.give_up()
-                if self.is_interrupted:
-                    # The chunk had just come, and the interrupt found no wait to cancel.
-                    self._shut()
+                self._shut_if_interrupted()
                 self._received += len(chunk)
                 if self._received > self._most:
                     raise self._too_large()
@@ -105,7 +103,7 @@ class HttpSource(Source):
             return False
         was_waiting = self._clock.interrupt()
         if not was_waiting:
-            self._shut()
+            self._shut_if_interrupted()
         return was_waiting
 
     def _too_large(self) -> StreamTooLargeError:
@@ -113,9 +111,9 @@ class HttpSource(Source):
         advice = "raise that option, or give None, if the agent really sends as much"
         return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
 
-    def _shut(self) -> None:
-        """Close the connection at once."""
-        if self._body is not None:
+    def _shut_if_interrupted(self) -> None:
+        """Close the connection at once; an interrupt finds no wait to cancel when the chunk has just come."""
+        if self.is_interrupted and self._body is not None:
             self._body.shut()
 
     async def aclose(self) -> None:
