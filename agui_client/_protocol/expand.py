@@ -45,19 +45,18 @@ class Expander:
             EventOrderError: A chunk that opens nothing and continues nothing (CHUNK-2), could continue several streams
                 (CHUNK-5), or disagrees with the item it continues (CHUNK-6, SUB-3).
         """
-        kind = KIND_OF_CHUNK.get(type(event))
-        if kind is not None:
+        fields = event.__dict__
+        stream = self.lanes.get(fields.get("subagent_run_id"))
+        if (
             # Nearly every chunk continues its lane with nothing but a delta.
-            fields = event.__dict__
-            stream = self.lanes.get(fields["subagent_run_id"])
-            if (
-                stream is not None
-                and stream.kind is kind
-                and kind.plain.issuperset(event.__pydantic_fields_set__)
-                and fields[kind.id_field] in stream.names
-                and fields["delta"] is not None
-            ):
-                return (stream.piece(fields["delta"]),)
+            stream is not None
+            and stream.chunk is type(event)
+            and stream.plain.issuperset(event.__pydantic_fields_set__)
+            and fields[stream.id_field] in stream.names
+            and (delta := fields["delta"]) is not None
+        ):
+            return (stream.piece(delta),)
+        if (kind := KIND_OF_CHUNK.get(type(event))) is not None:
             return self._expand(kind, event)
         if self.lanes:
             return (*[self._close(owner) for owner in self._lanes_ended_by(event)], event)
@@ -156,17 +155,23 @@ class _OpenStream:
         kind: The kind of the item.
     """
 
-    __slots__ = ("_template", "item_id", "kind", "name", "names", "opener", "owner")
+    __slots__ = (
+        "_given", "_model", "_values", "chunk", "id_field", "item_id", "kind", "name", "names", "opener", "owner",
+        "plain",
+    )  # fmt: skip
 
     def __init__(self, chunk: _Chunk, kind: _Kind) -> None:
         self.kind, self.owner = kind, chunk.subagent_run_id
+        # For each chunk that continues it, without a look at its kind.
+        self.chunk, self.id_field, self.plain = type(chunk), kind.id_field, kind.plain
         self.item_id: str = getattr(chunk, kind.id_field)
         self.name = f"{kind.noun} {quoted(self.item_id)}"
         self.names = (self.item_id, None)
         """The values of the id in a chunk that continues it: its own, or none."""
         self.opener = {**kind.omitted, **_given(**{field: getattr(chunk, field) for field in kind.repeatable})}
         """The other fields of its START: those of the first chunk, and those it meant by omission."""
-        self._template = self.make("content", delta="")
+        template = self.make("content", delta="")
+        self._model, self._values, self._given = type(template), template.__dict__, template.__pydantic_fields_set__
 
     def make(self, part: str, **fields: Any) -> core.Event:
         """Make its start, content or end event with the fields that have a value."""
@@ -176,10 +181,9 @@ class _OpenStream:
 
     def piece(self, delta: str) -> core.Event:
         """Return a content event with nothing but a delta, as the constructor would make it, at half the cost."""
-        template = self._template
-        event = _new(type(template))
-        _set_values(event, {**template.__dict__, "delta": delta})
-        _set_given(event, template.__pydantic_fields_set__.copy())
+        event = _new(self._model)
+        _set_values(event, {**self._values, "delta": delta})
+        _set_given(event, self._given.copy())
         _set_extra(event, {})
         _set_private(event, None)
         return event
