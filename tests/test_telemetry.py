@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.lowlevel
 import pytest
-from ag_ui.core import RunAgentInput, TextMessageContentEvent, TokenUsage
+from ag_ui.core import RunAgentInput, RunStartedEvent, TextMessageContentEvent, TokenUsage
 from opentelemetry import trace
 
 from agui_client import ApprovalRequest, FunctionAgent, HookContext, HttpAgent, Subscriber, tool
@@ -279,6 +280,34 @@ def test_agents_that_are_run_inside_runs_are_in_one_trace(verb: Verb, spans: InM
         parents = [span for span in spans.get_finished_spans() if span.name == parent]
         assert context.span_id in {span.context.span_id for span in parents if span.context}
     assert len({span.context.trace_id for span in found.values() if span.context}) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_spans_and_runs_end_for_a_task_that_is_cancelled_again_while_it_closes(
+    spans: InMemorySpanExporter, measured: Measured
+) -> None:
+    started, closing = anyio.Event(), anyio.Event()
+
+    async def hold(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        try:
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+            started.set()
+            await anyio.sleep_forever()
+        finally:
+            closing.set()
+            await anyio.sleep_forever()
+
+    task = asyncio.create_task(FunctionAgent(hold).run_agent("Hi"))
+    with anyio.fail_after(10):
+        await started.wait()
+        task.cancel()
+        await closing.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+    assert [span.name for span in spans.get_finished_spans()] == ["run hold", "invoke_agent hold"]
+    assert [point.value for point in measured.read()[ACTIVE]] == [0]
 
 
 # --- without
