@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from agui_client import AGUIError
+from agui_client.recording import Recording
 from agui_client.recording.redaction import redacted
 from support.verbs import Ending
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ag_ui.core import Event, Message
 
     from agui_client import AbstractAgent
@@ -52,3 +55,12 @@ def facts(ending: Ending, agent: AbstractAgent) -> Any:
 def dumped(model: Event | Message) -> Any:
     """A model as JSON, without the time at which it was sent."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"timestamp"}, warnings=False)
+
+
+def lines_of(path: Path) -> Any:
+    """A recording without its times and keys, and without what depends on how an answer was sent."""
+    left_out = {"at", "request", "call", "session", "time", "timings", "seconds", "agent", "headers", "address"}
+    lines = [line.model_dump(exclude=left_out) for line in Recording.read(path).lines]
+    for line in lines:
+        line.get("event", {}).pop("timestamp", None)
+    return numbered(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def came_to(events: Sequence[WireEvent], **options: Any) -> dict[str, Any]:
     error: AGUIError | None = None
     result: RunResult | None = None
     try:
-        result = agent.run_agent_sync(run_id="run-1")
+        result = asyncio.run(agent.run_agent(run_id="run-1"))
     except AGUIError as raised:
         error, result = raised, raised.partial
     assert result is not None
