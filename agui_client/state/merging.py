@@ -2,7 +2,8 @@
 
 The rules are those of draft-jurkovikj-json-three-way-merge as far as its abstract states them: a side that left a place
 as it was gives way, the same change on both sides is one change, an absent member differs from null, and conflicts are
-records in order. Of arrays it is known which elements a side inserted, removed and changed.
+records in order. Of arrays it is found out which elements a side inserted, removed and changed: objects with an `id`
+are told apart by that, other elements by their values.
 """
 
 from __future__ import annotations
@@ -175,6 +176,10 @@ class _Merger:
             return self._object(path, base, ours, theirs)
         if is_array(base) and is_array(ours) and is_array(theirs):
             return self._array(path, base, ours, theirs)
+        return self._whole(path, base, ours, theirs)
+
+    def _whole(self, path: _Path, base: Any, ours: Any, theirs: Any) -> Any:
+        """Merge the values at one place without a look into them."""
         if self.same(base, ours) or self.same(ours, theirs):
             return theirs
         return ours if self.same(base, theirs) else self._conflict(path, base, ours, theirs)
@@ -218,12 +223,17 @@ class _Merger:
                 our_items = _items(base, region, is_ours=True)
                 for index, (our, their) in enumerate(zip(our_items, their_items, strict=True), start):
                     before = base[index] if index < end else ABSENT
-                    value = self.value((path, len(merged)), before, our, their)
+                    value = self._element((path, len(merged)), before, our, their)
                     if value is not ABSENT:
                         merged.append(value)
             position = end
             shift += len(their_items) - (end - start)
         return merged + theirs[position + shift :]
+
+    def _element(self, path: _Path, before: Any, our: Any, their: Any) -> Any:
+        """Merge the elements at one place of an array; two objects with different ids are not mixed."""
+        is_one = _id(before) == _id(our) == _id(their)
+        return self.value(path, before, our, their) if is_one else self._whole(path, before, our, their)
 
     def _fits(self, base: list[Any], region: Sequence[_Hunk]) -> bool:
         """Return whether the changes of both sides to a range can be merged element by element."""
@@ -257,7 +267,7 @@ class _Merger:
         position = 0
         for hunk in self._hunks(before, after):
             made += raw[position : hunk.start]
-            if hunk.end - hunk.start == len(hunk.items) == 1:
+            if hunk.end - hunk.start == len(hunk.items) == 1 and _id(before[hunk.start]) == _id(hunk.items[0]):
                 made.append(self.edited(raw[hunk.start], before[hunk.start], hunk.items[0]))
             else:
                 made += hunk.items
@@ -275,42 +285,52 @@ class _Merger:
         at, at_side, end, end_side = start, start, len(base) - tail, len(side) - tail
         hunks: list[_Hunk] = []
         for match, match_side in (*self._matches(base, side, range(at, end), range(at, end_side)), (end, end_side)):
-            count = match - at
-            if count == match_side - at_side:
-                for offset in range(count):
-                    items = (side[at_side + offset],)
-                    hunks.append(_Hunk(at + offset, at + offset + 1, items, is_ours))
+            items = side[at_side:match_side]
+            if match - at == len(items):
+                hunks += [_Hunk(place, place + 1, (item,), is_ours) for place, item in enumerate(items, at)]
             else:
-                hunks.append(_Hunk(at, match, side[at_side:match_side], is_ours))
+                hunks.append(_Hunk(at, match, items, is_ours))
+            if match < end and not self.same(base[match], side[match_side]):
+                hunks.append(_Hunk(match, match + 1, (side[match_side],), is_ours))
             at, at_side = match + 1, match_side + 1
         return hunks
 
     def _matches(self, base: list[Any], side: list[Any], rows: range, columns: range) -> Sequence[tuple[int, int]]:
-        """Return the positions of elements that a side kept, in a range that begins and ends with changed ones."""
+        """Return the positions of elements that a side kept, though with another content, in a range."""
         if rows == columns:
-            kept = [(row, row) for row in rows if self.same(base[row], side[row])]
+            kept = [(row, row) for row in rows if self._alike(base[row], side[row])]
             if 2 * len(kept) >= len(rows):
                 return kept
         return [*self._longest(base, side, rows, columns)] if len(rows) * len(columns) <= _MOST_PAIRS else []
+
+    def _alike(self, left: Any, right: Any) -> bool:
+        """Return whether two elements are the same one, maybe with another content."""
+        return (_id(left) is not None and _id(left) == _id(right)) or self.same(left, right)
 
     def _longest(self, base: list[Any], side: list[Any], rows: range, columns: range) -> Iterator[tuple[int, int]]:
         """Yield the positions of a longest common subsequence."""
         lengths = [[0] * (len(columns) + 1) for _ in range(len(rows) + 1)]
         for row in reversed(range(len(rows))):
             for column in reversed(range(len(columns))):
-                if self.same(base[rows[row]], side[columns[column]]):
+                if self._alike(base[rows[row]], side[columns[column]]):
                     lengths[row][column] = lengths[row + 1][column + 1] + 1
                 else:
                     lengths[row][column] = max(lengths[row + 1][column], lengths[row][column + 1])
         row = column = 0
         while row < len(rows) and column < len(columns):
-            if self.same(base[rows[row]], side[columns[column]]):
+            if self._alike(base[rows[row]], side[columns[column]]):
                 yield rows[row], columns[column]
                 row, column = row + 1, column + 1
             elif lengths[row + 1][column] >= lengths[row][column + 1]:
                 row += 1
             else:
                 column += 1
+
+
+def _id(element: Any) -> str | int | None:
+    """Return the id that tells an object from others in its array; None if it has none."""
+    value = element.get("id") if is_object(element) else None
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def _regions(hunks: Iterable[_Hunk]) -> Iterator[list[_Hunk]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ag_ui.core import Tool
+from ag_ui.core import RunStartedEvent, Tool
 
 from agui_client import (
     ApprovalRequest,
@@ -195,6 +195,27 @@ async def state_down(server: Server) -> None:
     agent = server.agent(initial_state={"city": "Oslo"})
     await agent.run_agent("move")
     assert agent.state.get("city") == "Turin", agent.state
+
+
+@story
+async def state_edited(server: Server) -> None:
+    """An edit while the agent is at work survives the state that it sends, and reaches it with the next run."""
+    agent = server.agent(initial_state={"city": "Oslo"})
+    async with agent.stream("hello") as run:
+        async for event in run:
+            if isinstance(event, RunStartedEvent):
+                with agent.edit_state() as state:
+                    state["city"] = "Bonn"
+                    state["note"] = "by train"
+    assert (agent.state["city"], agent.state["note"]) == ("Bonn", "by train"), agent.state
+    expect((await agent.run_agent("state")).text, "The city is Bonn.")
+    async with agent.stream("move") as run:
+        async for event in run:
+            if isinstance(event, RunStartedEvent):
+                with agent.edit_state() as state:
+                    state["plan"] = ["museum"]
+    # Of both sides, in the places of each.
+    assert (agent.state["city"], agent.state["plan"]) == ("Turin", ["museum"]), agent.state
 
 
 @story

@@ -44,6 +44,8 @@ from agui_client import (
     UsageError,
 )
 from support.offline_model import House
+from support.state_edits import After
+from support.verbs import Verb, every_result_verb
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -236,6 +238,47 @@ def test_a_tool_reads_the_state_it_is_sent_and_writes_it_with_snapshot_and_delta
     assert states == [{"city": "Oslo", "stops": ["Mole"]}, {"city": "Oslo", "stops": ["Mole", "ferry"]}]
     assert (result.state, client.state) == (states[-1], states[-1])
     assert (result.text, result.warnings) == ("Planned.", [])
+
+
+@every_result_verb
+def test_an_edit_while_a_tool_writes_the_state_is_merged_with_it_and_reaches_the_tool_in_the_next_run(
+    verb: Verb,
+) -> None:
+    known: list[Trip] = []
+
+    async def model(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Piece]:
+        if heard(messages)[-1][0] == "tool-return":
+            yield "Planned."
+            return
+        for piece in called("plan", f"call-{len(messages)}", "{}"):
+            yield piece
+
+    agent = Agent(FunctionModel(stream_function=model), deps_type=StateDeps[Trip])
+
+    @agent.tool
+    def plan(context: RunContext[StateDeps[Trip]]) -> ToolReturn:
+        state = context.deps.state
+        known.append(state.model_copy(deep=True))
+        delta = StateDeltaEvent.model_validate({"delta": [{"op": "add", "path": "/stops/-", "value": "ferry"}]})
+        snapshot = StateSnapshotEvent(snapshot={"city": "Oslo", "stops": [*state.stops, "ferry", "opera"]})
+        return ToolReturn("planned", metadata=[delta, snapshot])
+
+    with served(agent, deps=StateDeps(Trip())) as url:
+        client = HttpAgent(url, state_model=Trip, initial_state=Trip(city="Turin", stops=["Mole"]))
+
+        def edit() -> None:
+            with client.edit_state() as trip:
+                trip.stops.insert(0, "station")
+
+        client.add_observer(editing := After(edit))
+        first = verb(client, "Plan a day in Oslo").result
+        assert first is not None
+        assert (first.warnings, editing.errors) == ([], [])
+        assert client.typed_state == Trip(city="Oslo", stops=["station", "Mole", "ferry", "opera"])
+        second = verb(client, "Once more").result
+    assert second is not None
+    assert second.warnings == []
+    assert known == [Trip(city="Turin", stops=["Mole"]), Trip(city="Oslo", stops=["station", "Mole", "ferry", "opera"])]
 
 
 async def think(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Piece]:

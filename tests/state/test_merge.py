@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.schema import is_array
 from agui_client.state import ABSENT, Conflict, merge
 from agui_client.state.merging import our_side, with_edit
+from support.json_edits import Values, scalars
 
 
 class Case(NamedTuple):
@@ -77,6 +78,17 @@ CASES = {
     "we append, they prepend": Case([1], [1, 2], [0, 1], [0, 1, 2]),
     "we remove one, they another": Case([A, B, C], [B, C], [A, B], [B]),
     "both remove one": Case([A, B, C], [A, C], [A, C], [A, C]),
+    "we insert one and change all, they change one": Case(
+        [A, B], [C, {**A, "n": 2}, {**B, "n": 2}], [A, {**B, "m": 3}],
+        [C, {**A, "n": 2}, {**B, "n": 2, "m": 3}],
+    ),
+    "two elements with different ids are not mixed": Case(
+        [A], [C], [{**A, "m": 3}], [{**A, "m": 3}], (Conflict("/0", A, C, {**A, "m": 3}),)
+    ),
+    "elements without ids are known by their values": Case(
+        [{"n": 1}, {"n": 2}], [{"n": 0}, {"n": 3}, {"n": 4}], [{"n": 1}, {"n": 5}], [{"n": 1}, {"n": 5}],
+        (Conflict("", [{"n": 1}, {"n": 2}], [{"n": 0}, {"n": 3}, {"n": 4}], [{"n": 1}, {"n": 5}]),),
+    ),
     "we remove the one that they change": Case(
         [A, B], [B], [{**A, "n": 2}, B], [{**A, "n": 2}, B], (Conflict("", [A, B], [B], [{**A, "n": 2}, B]),)
     ),
@@ -110,6 +122,11 @@ def test_an_absent_value_is_false_and_prints_its_name() -> None:
     assert repr(ABSENT) == "ABSENT"
 
 
+def test_an_edit_that_puts_another_element_in_a_place_keeps_nothing_of_the_old_one() -> None:
+    raw, before = [{"id": 1, "more": 1}, {"id": 2, "more": 2}], [{"id": 1}, {"id": 2}]
+    assert with_edit(raw, before, [{"id": 1, "n": 5}, {"id": 3}]) == [{"id": 1, "n": 5, "more": 1}, {"id": 3}]
+
+
 def test_an_edit_of_a_model_leaves_alone_what_the_model_does_not_know() -> None:
     raw = {"legs": [{"to": "Oslo", "via": "sea"}, {"to": "Rome", "via": "air"}], "seen": 1, "day": "1 May"}
     before = {"legs": [{"to": "Oslo", "price": 0}, {"to": "Rome", "price": 0}], "day": "05-01", "budget": 0}
@@ -125,64 +142,6 @@ def test_an_edit_of_a_model_leaves_alone_what_the_model_does_not_know() -> None:
 
 
 # --- for all values
-
-
-class Values:
-    """Random values whose scalars are all different, so that each can be followed through a merge."""
-
-    def __init__(self, random: Random) -> None:
-        self.random = random
-        self._scalars = 0
-
-    def new(self, depth: int) -> Any:
-        """A new value."""
-        kind = self.random.choice(["scalar", "object", "array"]) if depth else "scalar"
-        if kind == "object":
-            return {name: self.new(depth - 1) for name in self.random.sample("abcd", self.random.randint(0, 3))}
-        if kind == "array":
-            return [self.new(depth - 1) for _ in range(self.random.randint(0, 4))]
-        self._scalars += 1
-        return f"v{self._scalars}"
-
-    def edited(self, value: Any) -> Any:
-        """A copy with one edit somewhere in it."""
-        chance = self.random.random()
-        if is_object(value) and chance < 0.9:
-            name = self.random.choice("abcde")
-            if name not in value:
-                return {**value, name: self.new(1)}
-            if chance < 0.2:
-                return {key: item for key, item in value.items() if key != name}
-            return {**value, name: self.edited(value[name])}
-        if is_array(value) and chance < 0.9:
-            index = self.random.randint(0, len(value))
-            if index == len(value) or chance < 0.2:
-                return [*value[:index], self.new(1), *value[index:]]
-            changed = [] if chance < 0.4 else [self.edited(value[index])]
-            return [*value[:index], *changed, *value[index + 1 :]]
-        return self.new(1)
-
-    def sides(self) -> tuple[Any, Any, Any]:
-        """A base and what two sides made of it."""
-        base = self.new(4)
-        sides = [base, base]
-        for number in (0, 1):
-            for _ in range(self.random.randint(0, 3)):
-                sides[number] = self.edited(sides[number])
-        return base, *sides
-
-
-def scalars(value: Any) -> Counter[str]:
-    """The scalars in a value, members by name so that an empty container counts as well."""
-    return Counter(_scalars(value))
-
-
-def _scalars(value: Any) -> list[str]:
-    if is_object(value):
-        return [each for item in value.values() for each in _scalars(item)]
-    if is_array(value):
-        return [each for item in value for each in _scalars(item)]
-    return [] if value is ABSENT else [value]
 
 
 drawn = st.randoms(use_true_random=False)
