@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import compress, count
+from operator import is_not
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from agui_client._field_docs import Record
@@ -279,9 +281,11 @@ class _Merger:
     def _hunks(self, base: list[Any], side: list[Any], *, is_ours: bool = False) -> list[_Hunk]:
         """Return the ranges that a side changed; of as many elements as before each one is a range of its own."""
         shorter = min(len(base), len(side))
-        start = next((i for i in range(shorter) if not self.same(base[i], side[i])), shorter)
-        rest = range(1, shorter - start + 1)
-        tail = next((i for i in rest if not self.same(base[-i], side[-i])), len(rest) + 1) - 1
+        changed = [*self._differing(base, side)]
+        if len(base) == len(side) and 2 * sum(not self._alike(base[i], side[i]) for i in changed) <= shorter:
+            return [_Hunk(place, place + 1, (side[place],), is_ours) for place in changed]
+        start = changed[0] if changed else shorter
+        tail = min(next(self._differing(base[::-1], side[::-1]), shorter), shorter - start)
         at, at_side, end, end_side = start, start, len(base) - tail, len(side) - tail
         hunks: list[_Hunk] = []
         for match, match_side in (*self._matches(base, side, range(at, end), range(at, end_side)), (end, end_side)):
@@ -295,20 +299,19 @@ class _Merger:
             at, at_side = match + 1, match_side + 1
         return hunks
 
-    def _matches(self, base: list[Any], side: list[Any], rows: range, columns: range) -> Sequence[tuple[int, int]]:
-        """Return the positions of elements that a side kept, though with another content, in a range."""
-        if rows == columns:
-            kept = [(row, row) for row in rows if self._alike(base[row], side[row])]
-            if 2 * len(kept) >= len(rows):
-                return kept
-        return [*self._longest(base, side, rows, columns)] if len(rows) * len(columns) <= _MOST_PAIRS else []
+    def _differing(self, left: list[Any], right: list[Any]) -> Iterator[int]:
+        """Yield the places at which two arrays differ, as far as both go."""
+        # Nearly all elements are the same object: those are passed over without a step of Python.
+        return (i for i in compress(count(), map(is_not, left, right)) if not self.same(left[i], right[i]))
 
     def _alike(self, left: Any, right: Any) -> bool:
         """Return whether two elements are the same one, maybe with another content."""
         return (_id(left) is not None and _id(left) == _id(right)) or self.same(left, right)
 
-    def _longest(self, base: list[Any], side: list[Any], rows: range, columns: range) -> Iterator[tuple[int, int]]:
-        """Yield the positions of a longest common subsequence."""
+    def _matches(self, base: list[Any], side: list[Any], rows: range, columns: range) -> Iterator[tuple[int, int]]:
+        """Yield the positions of elements that a side kept, though maybe with another content: as many as there are."""
+        if len(rows) * len(columns) > _MOST_PAIRS:
+            return
         lengths = [[0] * (len(columns) + 1) for _ in range(len(rows) + 1)]
         for row in reversed(range(len(rows))):
             for column in reversed(range(len(columns))):
