@@ -301,6 +301,16 @@ def test_an_edit_before_the_first_event_is_not_in_the_first_request_and_stays_pe
     assert agent.state == {**START, "budget": 900, "seen": 1}
 
 
+def test_a_second_edit_of_one_place_before_the_first_event_of_the_next_run_is_no_conflict() -> None:
+    agent = planner(text("So."), on_conflict="raise")
+    agent.add_observer(After(spend(agent, 2)))
+    agent.run_agent_sync("Go")
+    with agent.stream_sync("Go on") as run:
+        spend(agent, 3)()
+        run.result()
+    assert (agent.inputs[1].state, agent.state) == ({**START, "budget": 2}, {**START, "budget": 3})
+
+
 def test_hooks_see_the_edits_and_what_they_set_replaces_them() -> None:
     class Watching(Subscriber):
         def __init__(self) -> None:
@@ -313,7 +323,7 @@ def test_hooks_see_the_edits_and_what_they_set_replaces_them() -> None:
     agent = planner(DEAR, state({**START, "seen": 1}), state({**START, "seen": 2}))
     agent.subscribe(watching := Watching())
     agent.add_observer(After(spend(agent, 900)))
-    agent.run_agent_sync("Go")
+    assert agent.run_agent_sync("Go").warnings == []
     assert watching.seen == [900, 900, 1]
     assert agent.state == {**START, "seen": 2}
 
@@ -364,6 +374,23 @@ async def test_an_edit_during_a_replay_survives_its_states(ending: str) -> None:
         with nullcontext() if ending == "whole" else pytest.raises(IncompleteRunError):
             await agent.connect_agent()
     assert agent.state == {"budget": 900, "seen": 8 if ending == "whole" else 0}
+
+
+@pytest.mark.anyio
+async def test_a_replay_that_is_cut_ends_with_that_and_not_with_the_conflict_that_going_back_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def edit() -> None:
+        with agent.edit_state() as edited:
+            edited["seen"] = 9
+
+    with serve_bytes(Reply([sse(turn(state({"seen": 7}), text("Hi")))[:-60]])) as server:
+        agent = HttpAgent(server.url, connect_url="/connect", initial_state={"seen": 0}, on_conflict="raise")
+        agent.add_observer(After(edit, StateSnapshotEvent))
+        with pytest.raises(IncompleteRunError):
+            await agent.connect_agent()
+    assert agent.state == {"seen": 0}
+    assert "the agent changed what was edited here, at '/seen'; the agent's value stands (STATE-4)" in caplog.messages
 
 
 def test_edits_in_other_threads_while_a_run_goes_on_are_all_kept() -> None:

@@ -75,6 +75,7 @@ CASES = {
     "they put one before what we change": Case([A, B], [A, {**B, "n": 2}], [C, A, B], [C, A, {**B, "n": 2}]),
     "both append": Case([1], [1, 2], [1, 3], [1, 3], (Conflict("", [1], [1, 2], [1, 3]),)),
     "both append the same": Case([1], [1, 2], [1, 2], [1, 2]),
+    "we remove one of two equal ones": Case([1, 1], [1], [1, 1, 2], [1, 2]),
     "we append, they prepend": Case([1], [1, 2], [0, 1], [0, 1, 2]),
     "we remove one, they another": Case([A, B, C], [B, C], [A, B], [B]),
     "both remove one": Case([A, B, C], [A, C], [A, C], [A, C]),
