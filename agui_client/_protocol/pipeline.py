@@ -142,4 +142,6 @@ class Pipeline:
 
     def _validated(self, event: WireEvent) -> Sequence[Event]:
         valid = self._validate(event)
-        return () if valid is None else self._expand(valid)
+        if valid is None:
+            return ()
+        return self._expand(valid) if type(valid) in KIND_OF_CHUNK or self._lanes else (valid,)

@@ -186,6 +186,27 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
 
+_DELTAS: dict[type[Any], tuple[str, set[str]]] = {
+    model: (name, {name, "delta"})
+    for model, name in (
+        (core.TextMessageContentEvent, "message_id"),
+        (core.ReasoningMessageContentEvent, "message_id"),
+        (core.ToolCallArgsEvent, "tool_call_id"),
+    )
+}
+"""The events that most streams are made of: the field of their id, and the fields of those that have no others."""
+
+
+def _is_plain_delta(event: BaseEvent) -> bool:
+    """Return whether an event has an id, a piece of ASCII text, and nothing else, which costs no validation."""
+    fields = _DELTAS.get(type(event))
+    # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
+    if fields is None or event.__pydantic_fields_set__ != fields[1]:
+        return False
+    item_id, delta = event.__dict__[fields[0]], event.__dict__["delta"]
+    return type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
+
+
 def _can_be_written(event: BaseEvent) -> bool:
     """Return whether an event whose types are right has whole characters and nothing that JSON cannot hold."""
     for value in event.__dict__.values():
@@ -230,6 +251,8 @@ class Validator:
         if isinstance(event, UnrecognizedEvent):
             return self._validate(event.type, event.data)
         kind = type(event)
+        if _is_plain_delta(event):
+            return event
         if (is_valid := _FLAT.get(kind)) is not None:
             is_clean = not event.__pydantic_extra__ and is_valid(
                 event.__dict__, strict=True, by_alias=False, by_name=True

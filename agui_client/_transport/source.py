@@ -140,11 +140,14 @@ def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None) -> S
     return IteratorSource(aiter(events), enter)
 
 
+_SNAPSHOTS = (StateSnapshotEvent, ActivitySnapshotEvent)
+
+
 def _detached(event: WireEvent) -> WireEvent:
     """Return an event with open content of its own: its producer, in this process, may go on writing to it."""
-    field = "snapshot" if isinstance(event, StateSnapshotEvent) else "content"
-    if not isinstance(event, StateSnapshotEvent | ActivitySnapshotEvent):
+    if not isinstance(event, _SNAPSHOTS):
         return event
+    field = "snapshot" if isinstance(event, StateSnapshotEvent) else "content"
     try:
         return event.model_copy(update={field: copied(getattr(event, field))})
     except RecursionError:

@@ -19,7 +19,7 @@ from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of, 
 from agui_client._served_run import connected_run, served_run
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -171,13 +171,13 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         async with AsyncExitStack() as stack:
-            agent = await self._choose(request, input, stack)
-            if request.is_connect and not agent.can_connect:
-                raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
             answer, events_of = (connected_run, replayed_events) if request.is_connect else (served_run, caller_events)
             try:
+                agent = await self._choose(request, input, stack)
+                if request.is_connect and not agent.can_connect:
+                    raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
                 run = await stack.enter_async_context(answer(agent, input))
-            except RunInProgressError as error:
+            except (RunInProgressError, ThreadBusyError) as error:
                 raise RequestRefusedError(409, "a run is going on in this thread") from error
             except UsageError as error:
                 _logger.warning("refused a request: %s", error)

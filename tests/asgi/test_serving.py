@@ -42,6 +42,7 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app, served_run_sync
 from agui_client.testing import Gate, ScriptedAgent, demo_agent, events_of, interrupt, serve, sse, text, tool_call, turn
+from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -259,6 +260,24 @@ async def test_the_block_of_a_chosen_agent_is_left_before_the_caller_reads_the_e
         # Another client of the same thread needs to send no more than the new message.
         await HttpAgent("http://app/", app=agent_app(store.open), thread_id="t").run_agent("b")
     assert [each.content for each in store.saved["t"].messages] == ["a", "One.", "b", "Two."]
+
+
+async def test_a_thread_of_a_database_is_served_to_one_caller_at_a_time() -> None:
+    gate = Gate()
+    agent = ScriptedAgent(turn(text("One."), gate), turn(text("Two.")))
+    async with Threads() as threads:
+        app = agent_app(lambda request, input: threads.open(input.thread_id, agent, owner="ann", wait=0))
+        with anyio.fail_after(_SECONDS):
+            async with HttpAgent("http://app/", app=app, thread_id="t").stream("a") as run:
+                assert await anext(run.text_stream) == "One."
+                with pytest.raises(HTTPStatusError) as caught:
+                    await HttpAgent("http://app/", app=app, thread_id="t").run_agent("b")
+                gate.open()
+                await run.result()
+            assert (await HttpAgent("http://app/", app=app, thread_id="t").run_agent("b")).text == "Two."
+        async with threads.open("t", agent, owner="ann") as stored:
+            assert [each.content for each in stored.messages] == ["a", "One.", "b", "Two."]
+    assert caught.value.status_code == 409
 
 
 async def test_a_block_that_cannot_be_left_fails_the_run(caplog: pytest.LogCaptureFixture) -> None:
