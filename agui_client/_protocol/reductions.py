@@ -212,14 +212,17 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         thread.before_snapshot = thread.messages()
     _drop_what_is_missing(thread, incoming)
     new: list[core.Message] = []
+    stored = thread.slots.get
     for message_id, message in incoming.items():
-        if (slot := thread.slots.get(message_id)) is None:
+        if (slot := stored(message_id)) is None:
             new.append(message)
         else:
             thread.replace(slot, message)
     results = [each for each in new if each.role == "tool" and each.tool_call_id in thread.calls]
-    placed = {each.id for each in results}
-    thread.extend(each for each in new if each.id not in placed)
+    if results:
+        placed = {each.id for each in results}
+        new = [each for each in new if each.id not in placed]
+    thread.extend(new)
     # Behind their calls, which were there before.
     thread.insert_results(results)
     return MESSAGES

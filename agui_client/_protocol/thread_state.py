@@ -118,15 +118,15 @@ class CallSlot:
 class MessageSlot:
     """One message, with its place in the thread."""
 
-    __slots__ = ("calls", "changes", "document", "index", "last_result", "message", "next", "parts", "previous", "text")
+    __slots__ = ("calls", "changes", "document", "index", "is_gone", "last_result", "message", "next", "parts", "text")
 
     def __init__(self, message: Message, index: int) -> None:
         self.index = index
         """The position in the thread's list of models."""
         self.next: MessageSlot | None = None
         """The slot of the message behind this one."""
-        self.previous: MessageSlot | None = None
-        """The slot of the message before this one; None if the message was removed."""
+        self.is_gone = False
+        """Whether the message was removed; the slot is taken out when somebody comes by."""
         self.last_result: MessageSlot | None = None
         """The last known slot of the tool results behind this message; None before anybody looked for them."""
         self.message = message
@@ -239,7 +239,7 @@ class Thread:
         """The ids of the messages that it sent other than they are stored: what it says of them is not stored."""
         self.dirty: set[MessageSlot] = set()
         """The messages that have changed since the last look."""
-        # Each slot knows its neighbours; the first comes behind this, which is no message of the thread.
+        # Each slot knows the next one; the first comes behind this, which is no message of the thread.
         self._head = self._last = MessageSlot(core.UserMessage(id="", content=""), -1)
         self.reset(messages)
 
@@ -260,7 +260,7 @@ class Thread:
         for message in messages:
             slot = MessageSlot(message, len(view))
             view.append(message)
-            slot.previous, last.next, last = last, slot, slot
+            last.next = last = slot
             self._register(slot)
         self._last = last
 
@@ -272,11 +272,10 @@ class Thread:
         """Put a message behind another one."""
         slot = MessageSlot(message, len(self._view))
         self._view.append(message)
-        slot.previous, slot.next, place.next = place, place.next, slot
+        slot.next, place.next = place.next, slot
         if slot.next is None:
             self._last = slot
         else:
-            slot.next.previous = slot
             self._is_in_order = False
         self._register(slot)
         return slot
@@ -284,22 +283,15 @@ class Thread:
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id."""
         self._unregister(slot)
-        neighbours = slot.previous, slot.next
+        following = slot.next
         MessageSlot.__init__(slot, message, slot.index)
-        slot.previous, slot.next = neighbours
+        slot.next = following
         self._view[slot.index] = message
         self._register(slot)
 
     def remove(self, slot: MessageSlot) -> None:
         """Remove a message."""
-        previous, following = slot.previous, slot.next
-        assert previous is not None
-        previous.next, slot.previous = following, None
-        if following is None:
-            self._last = previous
-        else:
-            following.previous = previous
-        self._is_in_order = False
+        slot.is_gone, self._is_in_order = True, False
         self._unregister(slot)
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
@@ -312,7 +304,11 @@ class Thread:
 
     def _register(self, slot: MessageSlot) -> None:
         message = slot.message
-        self.slots.add(message.id, slot)
+        # As `Namesakes.add` does, without a call for each of thousands of messages.
+        if message.id in self.slots:
+            self.slots.add(message.id, slot)
+        else:
+            self.slots[message.id] = slot
         self.by_role[message.role][slot] = None
         if message.role == "tool":
             self.results.add(message.tool_call_id, slot)
@@ -330,10 +326,18 @@ class Thread:
         self.dirty.discard(slot)
 
     def _walk(self) -> Iterator[MessageSlot]:
-        slot = self._head.next
+        slot = self._next(self._head)
         while slot is not None:
             yield slot
-            slot = slot.next
+            slot = self._next(slot)
+
+    def _next(self, slot: MessageSlot) -> MessageSlot | None:
+        """Return the slot behind another one; take out those between whose messages were removed."""
+        while slot.next is not None and slot.next.is_gone:
+            slot.next = slot.next.next
+        if slot.next is None:
+            self._last = slot
+        return slot.next
 
     def note_sent(self, messages: Iterable[Message]) -> None:
         """Note which messages a run leaves out, or sends other than they are stored."""
@@ -356,9 +360,9 @@ class Thread:
         if call is None:
             return self._last
         last = call.owner.last_result
-        place = call.owner if last is None or last.previous is None else last
-        while place.next is not None and place.next.message.role == "tool":
-            place = place.next
+        place = call.owner if last is None or last.is_gone else last
+        while (following := self._next(place)) is not None and following.message.role == "tool":
+            place = following
         call.owner.last_result = place
         return place
 
