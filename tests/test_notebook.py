@@ -150,6 +150,13 @@ async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -
 
 
 @pytest.mark.anyio
+async def test_a_question_of_yes_or_no_is_a_choice(page: Page) -> None:
+    asked = Interrupt(id="i", reason="question", response_schema={"type": "boolean"})
+    assert await answer(page, asked, ["Answer", "no"]) == Resolve(False)
+    assert list(page.fields[0].options) == ["", "yes", "no"]
+
+
+@pytest.mark.anyio
 @pytest.mark.requirement("SEC-8")
 async def test_what_the_agent_says_is_shown_in_fields_that_read_no_markup(page: Page) -> None:
     await answer(page, ASKED, ["Go on without"])

@@ -168,6 +168,16 @@ def test_an_output_tool_with_which_the_agent_ends_the_run_is_the_answer() -> Non
     assert wrapped.parse(dict[str, list[int]]) == {"response": [1, 2]}
 
 
+def test_an_output_tool_that_repeats_the_id_of_an_earlier_call_is_the_answer() -> None:
+    def output(name: str) -> Step:
+        return turn(tool_call("final_result", {"name": name}, tool_call_id="again"), tool_result("Final result."))
+
+    agent = ScriptedAgent(output("Oslo"), output("Rome"), turn())
+    assert [agent.run_agent_sync("Hi").parse(Place).name for _ in range(2)] == ["Oslo", "Rome"]
+    with pytest.raises(ParseError, match="there is no Place"):
+        agent.run_agent_sync("Hi").parse(Place)
+
+
 def test_any_other_tool_call_is_no_answer() -> None:
     looked = [tool_call("look_up", {"name": "Oslo"}), tool_result("found")]
     for result in (result_of(*looked, text("It is there.")), result_of(tool_call("look_up", {"name": "Oslo"}))):

@@ -78,3 +78,8 @@ def _last_arguments(result: RunResult) -> Iterator[str]:
             return
         elif not isinstance(message, ReasoningMessage):
             return
+    # A server that repeats the id of an earlier call calls anew in the earlier message.
+    called = set(result.called_ids) - executed - {call.id for call in result.pending_tool_calls}
+    for message in result.messages:
+        if isinstance(message, AssistantMessage):
+            yield from (call.function.arguments for call in message.tool_calls or () if call.id in called)

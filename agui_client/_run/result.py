@@ -102,6 +102,8 @@ class RunResult(Record):
     """Every POST that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
+    called_ids: list[str] = field(default_factory=list[str])
+    """The ids of the tool calls that the agent began; of several rounds, in the last."""
     subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     incomplete_ids: list[str] = field(default_factory=list[str])
@@ -186,6 +188,7 @@ def build_result(engine: Engine) -> RunResult:
         response=requests[-1].response if requests else None,
         attempts=[attempt for request in requests for attempt in request.attempts],
         tool_executions=list(engine.executions.values()),
+        called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(engine.outcomes, conversation.reducer, is_over=engine.ended),
         incomplete_ids=list(engine.pipeline.verifier.left_open),
         aborted=engine.is_aborted or engine.is_aborted_between_runs,

@@ -23,6 +23,14 @@ from agui_client.errors import AGUIError, HTTPStatusError, TransportError, Unexp
 _logger = logging.getLogger("agui_client.transport")
 _HOPEFUL = (401, 429, 503)
 """Statuses about which the caller can do something; the error says what."""
+_BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
+_ADVICE = {
+    401: "give credentials in headers= or auth=, or renew them in on_unauthorized=",
+    403: "the credentials in headers= or auth= do not allow this",
+    429: _BUSY,
+    503: _BUSY,
+}
+"""The options to change after a refusal."""
 _NOT_HERE = (404, 405)
 """Statuses that mean another address, or another method."""
 _MAX_REDIRECTS = 5
@@ -147,7 +155,14 @@ class Delivery:
         if response.status_code in _NOT_HERE and not self._request.is_document:
             where += "; is this the address that takes runs?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
+        if (advice := self._advice(response.status_code)) is not None:
+            message += f"; {advice}"
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
+
+    def _advice(self, status: int) -> str | None:
+        """Return the option to change after a refusal; None if it is in use already."""
+        is_used = _ADVICE.get(status) is _BUSY and self._transport.retry.status
+        return None if is_used else _ADVICE.get(status)
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""

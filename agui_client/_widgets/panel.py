@@ -76,6 +76,8 @@ def field_input(field: FormField) -> Any:
         names = [name_of(choice) for choice in field.choices]
         options = [("", ""), *((exact(name), name) for name in names)]
         return widget("Select", options=options, value="", tooltip=hint, rows=len(options))
+    if field.kind == "boolean":
+        return widget("Select", options=["", "yes", "no"], value="", tooltip=hint, rows=3)
     return widget("Textarea" if field.kind == "json" else "Text", placeholder=hint, layout={"width": "100%"})
 
 

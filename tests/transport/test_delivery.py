@@ -410,3 +410,23 @@ async def test_a_refusal_about_which_something_can_be_done_says_what(status: int
     with pytest.raises(HTTPStatusError) as caught:
         await servant.agent().run_agent("Hi")
     assert RetryPolicy().explain(caught.value) in caught.value.__notes__
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "policy", "advice"),
+    [
+        (401, None, "; give credentials in headers= or auth=, or renew them in on_unauthorized="),
+        (403, None, "; the credentials in headers= or auth= do not allow this"),
+        (429, None, "; retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"),
+        (503, None, "; retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"),
+        (503, RetryPolicy(status=1), "503 Service Unavailable: no"),
+        (500, None, "500 Internal Server Error: no"),
+    ],
+)
+async def test_the_message_of_a_refusal_names_the_option_to_change(
+    status: int, policy: RetryPolicy | None, advice: str
+) -> None:
+    with pytest.raises(HTTPStatusError) as caught:
+        await Servant(httpx.Response(status, text="no")).agent(retry=policy).run_agent("Hi")
+    assert str(caught.value).endswith(advice)
