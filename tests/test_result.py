@@ -243,4 +243,5 @@ def test_what_a_tool_reported_is_written_even_if_it_is_no_json() -> None:
 def test_a_conforming_run_logs_nothing_but_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "agui_client")
     result_of(text("One"), state({"n": 1}))
-    assert [(record.name, record.levelname) for record in caplog.records] == [("agui_client.run", "INFO")]
+    logged = [(record.name, record.levelname) for record in caplog.records]
+    assert logged == [("agui_client.run", "INFO"), ("agui_client.call", "INFO")]
