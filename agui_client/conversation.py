@@ -499,7 +499,7 @@ class Conversation:
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document."""
-        return ConversationSnapshot(**{**self.members(), "state": copy.deepcopy(self.state)})
+        return document_of({**self.members(), "state": copy.deepcopy(self.state)})
 
     def restore(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one.
@@ -533,7 +533,7 @@ class Conversation:
             Mark.UNFINISHED: dict.fromkeys(document.unfinished_call_ids),
             Mark.UNREPORTED: {
                 each.tool_call_id: None
-                for each in document.messages
+                for each in (document.messages if unreported else ())
                 if isinstance(each, ToolMessage)
                 and each.id in unreported
                 and each.tool_call_id in document.executed_call_ids
@@ -558,6 +558,14 @@ class Conversation:
         if twin.thread_id != self.thread_id:
             twin.unreceived = None
         return twin
+
+
+def document_of(members: Mapping[str, Any]) -> ConversationSnapshot:
+    """Return a document with members that are validated apart from the messages, of which there may be thousands."""
+    checked: dict[str, Any] = {**members, "messages": []}
+    document = ConversationSnapshot(**checked)
+    document.messages = members["messages"]
+    return document
 
 
 def _is_same_call(one: ToolCall, other: ToolCall) -> bool:

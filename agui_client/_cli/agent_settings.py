@@ -46,6 +46,10 @@ class AgentSettings:
     timeout: float | None
     model: str | None = None
     """The language model that runs in this process, instead of an agent at the URL."""
+    threads: str | None = None
+    """The file, or the URL of the database, that keeps the conversation; None if nothing does."""
+    owner: str = ""
+    """The owner of the thread that is kept."""
 
     @property
     def shown_url(self) -> str:

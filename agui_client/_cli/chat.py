@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunFinishedCancelledOutcome
@@ -18,6 +19,7 @@ from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
 from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprover
+from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._run.observers import RunObserver
 
@@ -71,8 +73,17 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
         if introduction:
             view.note(introduction)
-    with asyncio.Runner() as runner:
-        return Chat(agent, view, PendingWork(agent, approve, answer), runner).talk(lines)
+    with ExitStack() as stack:
+        if settings.threads is not None:
+            threads = stack.enter_context(open_threads(settings.threads, is_new=True))
+            block = threads.open(settings.thread_id, agent, owner=settings.owner)
+            agent = stack.enter_context(block)
+            what = "goes on" if block.info else "is new"
+            view.note(f"thread {block.thread_id} {what}; --thread-id {block.thread_id} goes on with it another time")
+        runner = stack.enter_context(asyncio.Runner())
+        chat = Chat(agent, view, PendingWork(agent, approve, answer), runner)
+        chat.is_kept = settings.threads is not None
+        return chat.talk(lines)
 
 
 class Chat(RunObserver):
@@ -96,6 +107,8 @@ class Chat(RunObserver):
         """Whether the user has left."""
         self.is_settled = True
         """Whether there is nothing to try again."""
+        self.is_kept = False
+        """Whether the conversation is a thread of --threads, so that no other one can take its place."""
         self.attached: list[MediaPart] = []
         """The files that go with the next prompt."""
         self._unsent_prompt: Prompt = None

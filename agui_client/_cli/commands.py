@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
+from agui_client._cli.thread_commands import threads
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
@@ -92,8 +93,19 @@ def events(**given: Any) -> int:
     return drive(lambda: asyncio.run(_events(settings)))
 
 
+agui.add_command(threads)
+
+
 @agui.command(epilog=_EPILOG)
 @chat_arguments
+@click.option(
+    "--threads",
+    "place",
+    metavar="FILE",
+    help="Keep the conversation in FILE, or in the database of a URL; needs the extra `threads`. --thread-id goes on "
+    "with one that is there; see agui threads.",
+)
+@click.option("--owner", default="", metavar="NAME", help="The owner of the thread in --threads; nobody if left out.")
 @click.option(
     "--tools",
     "places",
@@ -106,7 +118,9 @@ def events(**given: Any) -> int:
     metavar="PROVIDER:NAME",
     help="Talk with a language model instead, such as ollama:llama3.2 or openai:gpt-5; needs the extra `llm`.",
 )
-def chat(places: tuple[str, ...], url: str | None, model: str | None, **given: Any) -> int:
+def chat(
+    place: str | None, owner: str, places: tuple[str, ...], url: str | None, model: str | None, **given: Any
+) -> int:
     """Talk with the agent at URL or AGUI_URL, or with a language model, or else with the demo agent.
 
     The agent may call the tools of --tools; you are asked before a tool that wants approval is called. /help lists
@@ -116,7 +130,7 @@ def chat(places: tuple[str, ...], url: str | None, model: str | None, **given: A
     from agui_client._cli.chat import chat_with, chat_with_demo
     from agui_client._cli.tool_loading import load_tools
 
-    tools = load_tools(places)
+    tools, given = load_tools(places), {**given, "threads": place, "owner": owner}
     if model is not None:
         if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE and url is not None:
             raise click.UsageError("give a URL or --model, not both")

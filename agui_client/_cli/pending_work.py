@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
 
+from agui_client._run.run_request import UNKNOWN_RESULT
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.toolset import CallTools
 from agui_client.errors import ToolError
@@ -49,7 +50,9 @@ class PendingWork:
             if answer is None:
                 return None
             answers[interrupt.id] = answer
-        results = await self._decisions(self._agent.pending_tool_calls)
+        unknown = {call.id: ToolError(UNKNOWN_RESULT) for call in self._agent.unknown_tool_calls}
+        calls = [call for call in self._agent.pending_tool_calls if call.id not in unknown]
+        results = {**await self._decisions(calls), **unknown}
         options: RunOptions = {}
         if answers:
             options["resume"] = answers

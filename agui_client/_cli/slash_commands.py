@@ -85,6 +85,7 @@ def _save(chat: Chat, rest: str) -> None:
 
 def _load(chat: Chat, rest: str) -> None:
     path = _path(rest, "/load")
+    _check_free(chat)
     chat.restore(_read(path))
     chat.view.note(f"loaded {len(chat.agent.messages)} messages of thread {chat.agent.thread_id}")
 
@@ -106,8 +107,14 @@ def _retry(chat: Chat, rest: str) -> int:
 
 
 def _new(chat: Chat, rest: str) -> None:
+    _check_free(chat)
     chat.restore(ConversationSnapshot(thread_id=str(uuid4()), state=chat.first_state))
     chat.view.note(f"a new conversation, thread {chat.agent.thread_id}")
+
+
+def _check_free(chat: Chat) -> None:
+    if chat.is_kept:
+        raise SlashCommandError("this chat is about one thread of --threads: /quit, and begin another chat")
 
 
 def _quit(chat: Chat, rest: str) -> None:

@@ -22,6 +22,7 @@ __all__ = ["Change", "Reducer"]
 
 _UNSET: Any = object()
 _MESSAGES: tuple[type[Message], ...] = get_args(get_args(Message)[0])
+_MESSAGE_TYPES = frozenset(_MESSAGES)
 
 
 class Reducer:
@@ -163,6 +164,7 @@ class Reducer:
 def _checked(messages: Iterable[Message]) -> list[Message]:
     checked = list(messages)
     for message in checked:
-        if not isinstance(message, _MESSAGES):
+        # An isinstance takes half a microsecond for each class that it is not.
+        if type(message) not in _MESSAGE_TYPES and not isinstance(message, _MESSAGES):
             raise UsageError(f"a message is one of ag_ui.core's message classes, not a {type(message).__name__}")
     return checked

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.ending import take_over
-from agui_client.conversation import Conversation, ConversationSnapshot, Mark
+from agui_client.conversation import Conversation, ConversationSnapshot, Mark, document_of
 
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
@@ -41,7 +41,7 @@ class Checkpoint(Record):
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
-        document = ConversationSnapshot(**self.members)
+        document = document_of(self.members)
         if not self.results:
             return document
         conversation = Conversation(document.thread_id)
@@ -66,12 +66,23 @@ class Saving:
     def __init__(self, engine: Engine, loop: RunLoop) -> None:
         self._engine, self._loop = engine, loop
         self._next_at = 0.0
+        self._failure: Exception | None = None
 
     async def save(self) -> None:
-        """Save the conversation; during a replay, which asks nothing and changes nothing, there is no need."""
+        """Save the conversation; during a replay, which asks nothing and changes nothing, there is no need.
+
+        Raises:
+            Exception: The first failure to save in this call.
+        """
         setup = self._engine.setup
-        if setup.save is not None and not (setup.is_replay and self._engine.is_run_open):
+        if setup.save is None or (setup.is_replay and self._engine.is_run_open):
+            return
+        try:
             await self._loop.call(setup.save, checkpoint_of(self._engine))
+        except Exception as error:
+            # One failure is enough for a call; the steps of its end are tried all the same.
+            self._failure = self._failure or error
+            raise self._failure from error.__cause__
 
     async def keep(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers that a person gave, before the next question is asked."""

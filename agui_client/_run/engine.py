@@ -414,7 +414,7 @@ class Engine:
         try:
             await step
         except Exception as error:
-            if failure is None:
+            if failure in (None, error):
                 return error
             _logger.error("at the end of run %s", self.input.run_id, exc_info=error)
         return failure

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Required
 
 from ag_ui.core import Message, ToolMessage
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
+from typing_extensions import TypedDict
 
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.checkpoint import Checkpoint
@@ -41,15 +42,16 @@ Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
 
 
-class _Entry(BaseModel):
-    version: Literal[1] = 1
-    keep: int | None = None
-    """The number of messages that stay; None if they did not change."""
-    messages: list[Message] = []
+class _Entry(TypedDict, total=False):
+    # A dictionary, because a thread has thousands of them.
+    version: Required[Literal[1]]
+    keep: int
+    """The number of messages that stay; absent if they did not change."""
+    messages: list[Message]
     """The messages behind them."""
-    ids: dict[str, tuple[int, list[str]]] = {}
+    ids: dict[str, tuple[int, list[str]]]
     """For lists of ids the number of those that stay, and those behind them."""
-    values: dict[str, Any] = {}
+    values: dict[str, Any]
     """Other members that changed, as JSON."""
 
 
@@ -139,15 +141,15 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     whole, origins, executed = empty_members(), list[int](), dict[str, None]()
     for number, entry in enumerate(read, 1):
         _apply(whole, entry)
-        if entry.keep is not None:
-            origins[entry.keep :] = [number] * len(entry.messages)
-        executed.update(dict.fromkeys(entry.ids.get("executed_call_ids", (0, []))[1]))
+        if "keep" in entry:
+            origins[entry["keep"] :] = [number] * len(entry.get("messages", ()))
+        executed.update(dict.fromkeys(entry.get("ids", {}).get("executed_call_ids", (0, []))[1]))
     if at is None:
         return Cut(len(read), whole, {**whole, "run": None, "unreceived_ids": None})
     kept = _up_to(whole["messages"], at)
     before, shared = empty_members(), 0
     for number, entry in enumerate(read, 1):
-        goes_on = entry.keep is not None and entry.keep + len(entry.messages) > kept
+        goes_on = "keep" in entry and entry["keep"] + len(entry.get("messages", ())) > kept
         if number > origins[kept - 1] and (goes_on or len(before["messages"]) > kept):
             break
         _apply(before, entry)
@@ -188,11 +190,11 @@ def _read(entries: Iterable[str]) -> list[_Entry]:
 
 
 def _apply(members: Members, entry: _Entry) -> None:
-    if entry.keep is not None:
-        members["messages"][entry.keep :] = entry.messages
-    for name, (keep, added) in entry.ids.items():
+    if "keep" in entry:
+        members["messages"][entry["keep"] :] = entry.get("messages", ())
+    for name, (keep, added) in entry.get("ids", {}).items():
         members[name][keep:] = added
-    members.update(entry.values)
+    members.update(entry.get("values", {}))
 
 
 def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] | None:

@@ -146,7 +146,7 @@ class OpenThread(Generic[AgentT]):
         if document is not None:
             agent.restore(document)
             self._warn(agent)
-        agent.add_observer(_UsageObserver(self._usage)).save_with(self._save)
+        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save)
         self._agent = agent
         return agent
 
@@ -272,14 +272,15 @@ class OpenThread(Generic[AgentT]):
 
 
 class _UsageObserver(RunObserver):
-    """Collects the tokens of runs."""
+    """Collects the tokens of the runs of an agent, and not of its clones."""
 
-    def __init__(self, usage: list[TokenUsage]) -> None:
-        self._usage = usage
+    def __init__(self, agent: AbstractAgent, usage: list[TokenUsage]) -> None:
+        self._agent, self._usage = agent, usage
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
         """Add the tokens of a run."""
-        self._usage.extend(end.usage)
+        if run.owner is self._agent:
+            self._usage.extend(end.usage)
 
 
 async def take_lease(

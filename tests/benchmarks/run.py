@@ -13,7 +13,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import concurrency, imports, memory, serving, single_events, stages, state, streams, surfaces
+from benchmarks import (
+    concurrency,
+    imports,
+    kept_threads,
+    memory,
+    serving,
+    single_events,
+    stages,
+    state,
+    streams,
+    surfaces,
+)
 from benchmarks.measure import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
@@ -38,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "concurrency": concurrency.many_runs,
     "serving": serving.served_events,
     "served": serving.many_served_runs,
+    "threads": kept_threads.threads_kept,
     "import": imports.importing,
 }
 

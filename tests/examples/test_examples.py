@@ -17,7 +17,7 @@ from ag_ui.core import (
 )
 
 from agui_client import HttpAgent, Resolve, RunFailedError
-from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, demo_agent, interrupt, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
 
 _PROJECT = Path(__file__).parents[2]
@@ -203,6 +203,15 @@ def test_approval_is_given_with_one_ticket_refused_and_given_later() -> None:
         "--- bought 2 for B1",
         "Done: the tickets are yours.",
     ]
+
+
+def test_threads_go_on_in_the_next_program(tmp_path: Path) -> None:
+    pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+    with serve(demo_agent(pace=0)) as server:
+        first, second = (_lines("threads", server.url, str(tmp_path / "chats.db")) for _ in range(2))
+    title = "Plan my Saturday in Oslo."
+    assert first == ["0 messages so far", f"{title}: 9 messages", f"{title}: 6 messages", "[]", f"# {title}"]
+    assert second[0] == "6 messages so far"
 
 
 def test_the_proxy_passes_tools_interrupts_and_answers_on() -> None:

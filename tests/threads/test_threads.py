@@ -425,6 +425,7 @@ async def test_titles_times_counts_and_tokens_are_in_the_list(new_threads: NewTh
         async with threads.open(thread_id, agent) as opened:
             await opened.run_agent([f"About {thread_id}", "and more"])
             await opened.run_agent("And?")
+            await opened.clone().run_agent("Not this")
     infos = await new_threads().list(limit=2)
     infos = [*infos, *await threads.list(after=infos[-1])]
     assert [each.thread_id for each in infos] == ["t3", "t2", "t1"]

@@ -1,0 +1,120 @@
+"""Threads in a database: what a list, an open and a turn cost, however much is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ag_ui.core import AssistantMessage, Message, UserMessage
+from pydantic import TypeAdapter
+from sqlalchemy import Table, insert, select
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.threads import SQLStore, Threads
+from agui_client.threads.entries import difference, empty_members
+from agui_client.threads.sql import _ENTRIES, _LINES, _THREADS
+from agui_client.types import Checkpoint
+from benchmarks.measure import Row, best_times
+
+_THREAD_COUNT = 10_000
+_TURNS = 10_000
+_SAVES = 20
+_LISTS = 10
+_MESSAGES = TypeAdapter(list[Message])
+
+
+def threads_kept(repeat: int) -> list[Row]:
+    """10 000 threads, one of them of 20 000 messages in 10 000 turns, in SQLite."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder)}/threads.db"
+        asyncio.run(_fill(url))
+        agent = ScriptedAgent(turn(text("Yes.")))
+        with Threads(url) as threads:
+            (listing,) = best_times(repeat, lambda: [threads.list(limit=50).result() for _ in range(_LISTS)])
+
+            def open_it() -> None:
+                with threads.open("long", agent) as opened:
+                    assert len(opened.messages) == 2 * _TURNS
+
+            opening, reading = best_times(repeat, open_it, lambda: asyncio.run(_read(url)))
+            with threads.open("long", agent) as long, threads.open("new", agent) as new:
+                saving_long, saving_new = best_times(
+                    repeat, lambda: asyncio.run(_save_turns(long)), lambda: asyncio.run(_save_turns(new))
+                )
+    ms = 1000 / _LISTS * listing
+    return [
+        Row("a page of 50 of 10 000 threads", ms, 20, "1 ms", f"{ms:.1f} ms"),
+        Row(
+            "opening a thread of 20 000 messages",
+            opening / reading,
+            1.5,
+            "reading its rows into messages",
+            f"{opening * 1000:.0f} / {reading * 1000:.0f} ms",
+        ),
+        Row(
+            "saving a turn on it",
+            saving_long / saving_new,
+            2,
+            "saving one on a new thread",
+            f"{saving_long * 1000 / _SAVES:.2f} / {saving_new * 1000 / _SAVES:.2f} ms",
+        ),
+    ]
+
+
+async def _fill(url: str) -> None:
+    store = SQLStore(url)
+    await store.list("", 1)
+    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
+    row: dict[str, Any] = {"owner": "", "lease": 1, "leased_until": 0, "title": "A title", "created_at": 1}
+    row |= {"messages": 2, "usage": "[]"}
+    rows = [
+        {**row, "thread_id": f"t{each}", "line": f"l{each}", "entries": 1, "updated_at": each}
+        for each in range(_THREAD_COUNT - 1)
+    ]
+    rows.append({**row, "thread_id": "long", "line": "long", "entries": _TURNS, "updated_at": 0})
+    lines = [{"owner": "", "line": each["line"], "parent": None, "shared": 0} for each in rows]
+    entries, members = list[dict[str, Any]](), empty_members()
+    for each in range(_TURNS):
+        said = [_question(f"u{each}"), _answer(f"a{each}")]
+        # As if the thread had only this turn, so that filling costs no more than the turns.
+        body = difference({**members, "messages": []}, {**members, "messages": said})
+        assert body is not None
+        body = body.replace('"keep":0', f'"keep":{2 * each}')
+        entries.append({"owner": "", "line": "long", "number": each + 1, "body": body})
+    async with engine.begin() as db:
+        filled: list[tuple[Table, list[dict[str, Any]]]] = [(_THREADS, rows), (_LINES, lines), (_ENTRIES, entries)]
+        for table, values in filled:
+            await db.execute(insert(table), values)
+    await engine.dispose()
+    await store.aclose()
+
+
+async def _read(url: str) -> None:
+    """Read the rows of the long thread, and make messages of what is in them."""
+    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
+    async with engine.begin() as db:
+        where = (_ENTRIES.c.owner == "", _ENTRIES.c.line == "long")
+        bodies = (await db.execute(select(_ENTRIES.c.body).where(*where).order_by(_ENTRIES.c.number))).scalars().all()
+    texts = (body[body.index('"messages":') + 12 : body.rindex("]")] for body in bodies)
+    assert len(_MESSAGES.validate_json(f"[{','.join(texts)}]")) == 2 * _TURNS
+    await engine.dispose()
+
+
+async def _save_turns(agent: ScriptedAgent) -> None:
+    """Save turns as a run does at its end."""
+    assert agent._save is not None
+    for _ in range(_SAVES):
+        agent.add_messages([_question(str(uuid4())), _answer(str(uuid4()))])
+        await agent._save(Checkpoint(agent._conversation.branch().members()))
+
+
+def _question(message_id: str) -> UserMessage:
+    return UserMessage(id=message_id, content="a question " * 8)
+
+
+def _answer(message_id: str) -> AssistantMessage:
+    return AssistantMessage(id=message_id, content="an answer " * 20)
