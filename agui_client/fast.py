@@ -56,7 +56,7 @@ def fast_client(
     trust_env: bool = True,
     http2: bool = False,
 ) -> httpx.AsyncClient:
-    """Make an HTTP client that reads single events for less than half of the cost.
+    """Make an HTTP client that reads single events for about half of the cost.
 
     As `http_client=`, give the function itself, or `functools.partial(fast_client, verify=...)`; each run then has a
     client of its own. One client may also serve all runs of an event loop: it has no limit of connections.
