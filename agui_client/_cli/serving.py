@@ -126,12 +126,12 @@ def _serve_in_child(settings: ServeSettings, sockets: list[socket.socket] | None
 
 
 def _serve_on(listener: socket.socket, settings: ServeSettings, announcement: str = "") -> int:
-    _show_logs()
     loaded = settings.load()
 
     async def serve() -> None:
         """Make the app, and serve it until a signal."""
         app = await settings.make_app(loaded)
+        _show_logs()
         if announcement:
             click.echo(announcement)
         await _ForegroundServer(app).serve_on(listener, task_status=anyio.TASK_STATUS_IGNORED)
