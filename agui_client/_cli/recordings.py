@@ -1,4 +1,4 @@
-"""`agui replay` and `agui diff`: a recording as it was told, and two recordings side by side."""
+"""`agui replay` and `agui diff`: a recording shown as it happened, and two recordings side by side."""
 
 from __future__ import annotations
 

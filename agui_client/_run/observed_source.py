@@ -48,7 +48,7 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
 
 
 class End(Protocol):
-    """A function that is told how a source ended."""
+    """A function that takes the end of a source."""
 
     def __call__(self, error: Exception | None, /, *, is_whole: bool) -> object:
         """Take the exception that reading failed with, and whether the source was read to its end."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Aspect: TypeAlias = Literal["request", "text", "tools", "state", "outcome"]
 ASPECTS: tuple[Aspect, ...] = ("request", "text", "tools", "state", "outcome")
-"""What is compared, in this order."""
+"""The aspects, in the order in which they are compared."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,14 @@ def _facts(exchange: Exchange) -> dict[Aspect, Any]:
     known = {message.id for message in asked.messages}
     new = [message for message in reducer.messages if message.id not in known]
     outcome = pipeline.outcome
-    told = outcome.outcome if outcome.error is None else outcome.error.message
+    ending = outcome.outcome if outcome.error is None else outcome.error.message
     return {
         "request": question(exchange.request.input),
         "text": [message.content for message in new if message.role == "assistant" and message.content],
         "tools": _tools(exchange, [message for message in new if isinstance(message, AssistantMessage)], reducer),
         "state": reducer.state,
-        "outcome": failure or (told if isinstance(told, str | None) else told.model_dump(mode="json", by_alias=True)),
+        "outcome": failure
+        or (ending if isinstance(ending, str | None) else ending.model_dump(mode="json", by_alias=True)),
     }
 
 

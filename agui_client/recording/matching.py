@@ -1,4 +1,4 @@
-"""Which recorded answer belongs to a request: requests are compared by what is asked, and differences told."""
+"""Matching of requests with recorded ones: two are the same if they ask the same; differences become sentences."""
 
 from __future__ import annotations
 

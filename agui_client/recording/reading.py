@@ -59,10 +59,7 @@ class Exchange:
 
 @dataclass
 class Recording:
-    """A recording that was read.
-
-    Raises nothing for a file that ends in the middle of a line, or in the middle of a run: what is there counts.
-    """
+    """A recording that was read, as far as it goes: its file may end in the middle of a run, or of a line."""
 
     path: Path
     """The file."""

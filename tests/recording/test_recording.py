@@ -74,7 +74,7 @@ def test_events_are_recorded_as_the_server_sent_them(tmp_path: Path) -> None:
         {"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "usage": [{"model": "m"}]},
     ]
 
-    async def shouting(run_input: Any, following: Next) -> Any:
+    async def shouting(run_input: RunAgentInput, following: Next) -> AsyncIterator[WireEvent]:
         async for event in following(run_input):
             yield event if event.type != "TEXT_MESSAGE_CHUNK" else event.model_copy(update={"delta": "LOUD"})
 
@@ -100,6 +100,22 @@ def test_tools_are_recorded_between_the_rounds_of_a_call(tmp_path: Path) -> None
         ("succeeded", "seen"),
     ]
     assert isinstance(recording.lines[-1 - len(second.events) - 3], ToolLine)
+
+
+def test_middleware_that_asks_again_makes_two_requests_of_one_run(tmp_path: Path) -> None:
+    async def again(run_input: RunAgentInput, following: Next) -> AsyncIterator[WireEvent]:
+        async for _ in following(run_input):
+            pass
+        async for event in following(run_input.model_copy(update={"state": {"again": True}})):
+            yield event
+
+    agent = ScriptedAgent(turn(text("No.")), turn(text("Yes.")), middleware=[again]).use(record(tmp_path / "a.jsonl"))
+    assert agent.run_agent_sync("Hi").text == "Yes."
+    first, second = Recording.read(tmp_path / "a.jsonl").exchanges
+    assert first.request.call == second.request.call
+    assert [each.input.state for each in (first, second)] == [{}, {"again": True}]
+    assert [each.end.reason for each in (first, second) if each.end] == ["ended", "ended"]
+    assert ReplayAgent(tmp_path / "a.jsonl", middleware=[again]).run_agent_sync("Hi").text == "Yes."
 
 
 def test_a_run_that_is_left_says_so(tmp_path: Path) -> None:
