@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
@@ -113,6 +113,7 @@ _NAMES = st.one_of(
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@settings(max_examples=settings().max_examples // 3)
 @given(owner=_NAMES, other=_NAMES, moves=st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=8))
 def test_an_owner_reaches_no_thread_of_another_by_any_method(
     kind: str, owner: str, other: str, moves: list[tuple[bool, int]]

@@ -47,10 +47,13 @@ pytestmark = pytest.mark.anyio
 NewThreads = Callable[..., Threads]
 
 
-@pytest.fixture(params=["asyncio-sqlite", "trio-memory"])
+on_both = pytest.mark.parametrize("place", ["asyncio-sqlite", "trio-memory"], indirect=True)
+"""Run a test on both event loops and stores: those of the program and of the store know nothing of each other."""
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest) -> str:
-    """An event loop and a store: the loop of the program and that of the store know nothing of each other."""
-    chosen: str = request.param
+    chosen: str = getattr(request, "param", "asyncio-sqlite")
     return chosen
 
 
@@ -85,6 +88,7 @@ async def saved(threads: Threads, thread_id: str = "t", owner: str = "") -> Save
     return found
 
 
+@on_both
 def test_a_thread_goes_on_in_another_program_without_await(new_threads: NewThreads) -> None:
     agent = ScriptedAgent(turn(text("Hello."), state({"n": 1}), outcome=interrupt("Proceed?", interrupt_id="i")))
     with new_threads().open("t", agent, owner="ann") as first:
@@ -98,6 +102,7 @@ def test_a_thread_goes_on_in_another_program_without_await(new_threads: NewThrea
     assert agent.messages == []
 
 
+@on_both
 async def test_a_thread_goes_on_in_another_program(new_threads: NewThreads) -> None:
     agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
     async with new_threads().open("t", agent) as first:
@@ -121,6 +126,7 @@ async def test_a_new_thread_begins_with_the_conversation_of_the_agent(new_thread
     assert (roles(conversation.messages), conversation.state) == (["system", "user", "assistant"], {"n": 1})
 
 
+@on_both
 async def test_it_is_saved_before_a_run_is_sent_before_a_tool_is_called_and_after_it_answered(
     new_threads: NewThreads,
 ) -> None:
@@ -186,6 +192,7 @@ async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Th
     return Threads(await threads._loop.call(copied))
 
 
+@on_both
 async def test_a_call_that_was_killed_in_the_middle_is_unknown_and_not_made_again(
     new_threads: NewThreads, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -269,6 +276,7 @@ async def test_a_result_that_no_run_got_is_sent_with_the_next(new_threads: NewTh
     assert calls == ["pay"]
 
 
+@on_both
 async def test_an_answer_whose_run_was_cut_off_is_named_and_its_interrupt_is_pending_again(
     new_threads: NewThreads, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -293,6 +301,7 @@ async def test_an_answer_whose_run_was_cut_off_is_named_and_its_interrupt_is_pen
         assert left.pending_interrupts == []
 
 
+@on_both
 async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
     new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +349,7 @@ async def test_a_failed_run_leaves_what_had_arrived(new_threads: NewThreads) -> 
     assert roles((await saved(threads)).conversation.messages) == ["user", "assistant"]
 
 
+@on_both
 async def test_a_second_holder_waits_and_then_gets_an_error(new_threads: NewThreads) -> None:
     threads, other = new_threads(), new_threads()
     agent = ScriptedAgent(turn(text("Hello.")))
@@ -354,6 +364,7 @@ async def test_a_second_holder_waits_and_then_gets_an_error(new_threads: NewThre
         assert len(second.messages) == 2
 
 
+@on_both
 async def test_the_block_of_a_waiter_that_was_cancelled_has_no_lease(new_threads: NewThreads) -> None:
     threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
     async with threads.open("t", agent):
@@ -413,6 +424,7 @@ async def test_an_agent_is_saved_in_its_block_only(new_threads: NewThreads) -> N
     assert await threads.get("t") is None
 
 
+@on_both
 async def test_titles_times_counts_and_tokens_are_in_the_list(new_threads: NewThreads) -> None:
     usage = [TokenUsage(provider="p", model="m", input_tokens=3)]
     agent = ScriptedAgent(turn(text("Hello."), usage=usage))
@@ -465,6 +477,7 @@ async def a_long_thread(threads: Threads) -> list[str]:
         return [each.id for each in agent.messages]
 
 
+@on_both
 async def test_a_fork_begins_like_its_thread_with_the_state_of_that_moment(new_threads: NewThreads) -> None:
     threads = new_threads()
     ids = await a_long_thread(threads)
@@ -597,6 +610,7 @@ async def test_a_damaged_thread_is_an_error_of_ours() -> None:
             await threads.get("t")
 
 
+@on_both
 async def test_nobody_but_the_owner_reaches_a_thread(new_threads: NewThreads) -> None:
     threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
     async with threads.open("t", agent, owner="ann") as opened:
