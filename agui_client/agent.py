@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
+    from agui_client._tools.approval import ApprovalRule
     from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
     from agui_client.state.edits import StateEdit
@@ -604,6 +605,33 @@ class AbstractAgent(ABC, Generic[StateT]):
         made = FunctionTool(function, **options)
         self.tools = [*self.tools, made]
         return made
+
+    def as_tool(self, name: str, description: str, *, approval: ApprovalRule = "never") -> FunctionTool[..., Any]:
+        """Return this agent as a tool of another one: `HttpAgent(url, tools=[coder.as_tool("ask_coder", "...")])`.
+
+        Each call begins a conversation of its own with a clone. What the clone asks, and approvals that its tools wait
+        for and nobody of its own gives, go to the other agent's `answer=`; its text is reported as progress.
+
+        Args:
+            name: The tool's name.
+            description: What the agent is good for, for the other agent.
+            approval: The calls that wait for approval; see `tool`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            UsageError: It cannot be offered under that name.
+        """
+        from agui_client._run.agent_tool import agent_tool
+
+        def begin() -> Callable[..., AgentRun]:
+            """Begin a conversation."""
+            twin = self.clone(thread_id=str(uuid4()))
+            twin.set_messages([])
+            return twin.stream
+
+        return agent_tool(begin, name, description, approval)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"

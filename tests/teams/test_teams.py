@@ -9,6 +9,7 @@ import anyio
 import pytest
 from ag_ui.core import (
     AssistantMessage,
+    Interrupt,
     MessagesSnapshotEvent,
     RunErrorEvent,
     RunFinishedEvent,
@@ -531,3 +532,44 @@ def test_a_team_runs_without_await_too() -> None:
     with team.stream_sync("Hi") as run:
         assert list(run.subagent_streams) == [("first", "F")]
     assert team.run_agent_sync("Again").text == "S"
+
+
+# --- an agent as a tool
+
+
+async def test_an_agent_asks_another_one_by_a_tool() -> None:
+    coder = says("coder", "def f()")
+    asker = agent("asker", turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")))
+    asker.tools = [coder.as_tool("ask_coder", "Answers programming questions.")]
+    result = await SequentialAgent(asker, strict=True).run_agent("Hi")
+    assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
+
+
+async def test_approvals_of_an_agent_that_is_a_tool_go_to_who_answers_for_the_other_agent() -> None:
+    paid.clear()
+    asked: list[str | None] = []
+
+    def answer(question: Interrupt) -> Resolve | Approve:
+        asked.append(question.message)
+        return Approve() if question.tool_call_id else Resolve(True)
+
+    helper = agent(
+        "helper",
+        turn(tool_call("pay", {"amount": 5})),
+        turn(text("Sure?"), outcome=interrupt("Proceed?")),
+        turn(text("Paid.")),
+        tools=[pay],
+    )
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")), answer=answer)
+    asker.tools = [helper.as_tool("ask", "Pays.")]
+    assert (await asker.run_agent("Hi")).text == "There."
+    assert (asked, paid) == (["Allow the call of pay?", "Proceed?"], [5])
+    assert shown(asker)[-1] == ("tool", "Paid.")
+
+
+async def test_an_agent_that_is_a_tool_and_asks_nobody_fails_as_a_tool() -> None:
+    helper = agent("helper", turn(outcome=interrupt("Proceed?")))
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")))
+    asker.tools = [helper.as_tool("ask", "Pays.")]
+    await asker.run_agent("Hi")
+    assert "Nobody is here to answer" in str(shown(asker)[-1])
