@@ -14,7 +14,7 @@ from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import EXTENSION
-from agui_client.teams.names import Names, as_pointer, changed, state_patch
+from agui_client.teams.names import Names, as_pointer, changed, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
@@ -149,7 +149,7 @@ class Passing:
     def _text_content(self, event: core.TextMessageContentEvent) -> Sequence[Event]:
         # Nearly every event passes here.
         item_id = self._names.up(event.message_id)
-        return (changed(event, message_id=item_id, subagent_run_id=self._owners[_TEXT].get(item_id, self._voice)),)
+        return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._voice)),)
 
     def _item_start(self, event: Any) -> Sequence[Event]:
         kind, names = _KIND[type(event)], self._names

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
@@ -70,6 +71,8 @@ class TeamSource(Source):
             self._news = anyio.Event()
             await self._news.wait()
             self._news = None
+            # Members whose events have come at the same time get their turn: many events are read as one.
+            await anyio.lowlevel.checkpoint()
         if self.is_interrupted:
             return None
         if self._items:

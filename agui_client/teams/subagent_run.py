@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from agui_client.teams.journal import CallRecord
 
 
+_WATCHED = frozenset({MessagesSnapshotEvent, RunFinishedEvent, RunErrorEvent})
+
+
 class SubagentRun:
     """One invocation of an agent inside the run of another: iterate it, and yield its events.
 
@@ -129,6 +132,7 @@ class SubagentRun:
         self._began_at = 0.0
         self._seconds: float | None = None
         self._kept: set[str] = set()
+        self._last: RunFinishedEvent | RunErrorEvent | None = None
 
     @property
     def result(self) -> SubagentResult:
@@ -169,8 +173,15 @@ class SubagentRun:
                 yield event
         try:
             async with served_run(self.member.agent, self._inner) as run:
-                async for item in self._passed(run):
-                    yield item
+                run.remember_before_snapshot()
+                feed, given = self._passing.feed, self._given(run)
+                async for event in run:
+                    items: Iterable[Any] = feed(event)
+                    if given or type(event) in _WATCHED:
+                        items = [*given, *items, *self._watched(event, run)]
+                        given = []
+                    for item in items:
+                        yield item
                 self._end(run)
         except Exception as error:
             for event in self.fail(error):
@@ -250,28 +261,22 @@ class SubagentRun:
 
     # --- meanwhile
 
-    async def _passed(self, run: AgentRun) -> AsyncGenerator[Event | Whole]:
-        """Pass the events of the run on, and note how it ends."""
-        feed, has_begun = self._passing.feed, False
-        self._last: RunFinishedEvent | RunErrorEvent | None = None
-        run.remember_before_snapshot()
-        async for event in run:
-            if not has_begun:
-                has_begun = True
-                for given in run.given_results:
-                    result = ToolCallResultEvent(
-                        message_id=given.id, tool_call_id=given.tool_call_id, content=given.content
-                    )
-                    for passed in feed(result):
-                        yield passed
-            for passed in feed(event):
-                yield passed
-            if isinstance(event, MessagesSnapshotEvent):
-                for item in self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign):
-                    yield item
-            elif isinstance(event, RunFinishedEvent | RunErrorEvent):
-                self._last = event
-                self.usage += event.usage or ()
+    def _given(self, run: AgentRun) -> list[Event]:
+        """Return events of the results that came with the answers of the caller."""
+        results = [
+            ToolCallResultEvent(message_id=each.id, tool_call_id=each.tool_call_id, content=each.content)
+            for each in run.given_results
+        ]
+        return [passed for result in results for passed in self._passing.feed(result)]
+
+    def _watched(self, event: Any, run: AgentRun) -> list[Any]:
+        """Take note of the end of a run; return events for a snapshot."""
+        if isinstance(event, MessagesSnapshotEvent):
+            return self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign)
+        if isinstance(event, RunFinishedEvent | RunErrorEvent):
+            self._last = event
+            self.usage += event.usage or ()
+        return []
 
     # --- afterwards
 

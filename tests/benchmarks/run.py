@@ -24,6 +24,7 @@ from benchmarks import (
     state,
     streams,
     surfaces,
+    teams,
 )
 from benchmarks.measure import Row
 
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "serving": serving.served_events,
     "served": serving.many_served_runs,
     "threads": kept_threads.threads_kept,
+    "teams": teams.members_side_by_side,
     "import": imports.importing,
 }
 

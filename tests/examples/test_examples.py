@@ -83,6 +83,17 @@ def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
     ]
 
 
+def test_teams_work_one_after_the_other_side_by_side_and_with_an_approval_three_agents_deep() -> None:
+    lines = [line for line in printed("teams") if line.startswith("[")]
+    day = "18 degrees and clear: a day for the *outdoors*."
+    booked = "The guide wrote 226 characters. Done: **two tickets** for the 12:10 ferry. Have a good day in Oslo!"
+    assert lines == [
+        f"['researcher', 'writer']: {day}",
+        f"['left', 'right', 'judge']: {day}",
+        f"['office', 'desk', 'clerk'] after 'Buy two ferry tickets for 94 NOK?': {booked}",
+    ]
+
+
 def test_an_example_asks_the_agent_at_the_url_it_is_given() -> None:
     with serve(ScriptedAgent(turn(text("It is the Po.")))) as server:
         lines = _lines("one_shot", server.url)

@@ -1,0 +1,43 @@
+"""Agents together: one after the other, side by side, and led by a function, with an approval three agents deep.
+
+A member asks, the whole team waits, and another process answers: only the member that asked goes on.
+"""
+
+import asyncio
+import sys
+
+from agui_client import Approve, ConversationSnapshot, HttpAgent
+from agui_client.teams import ParallelAgent, SequentialAgent, Team, TeamAgent
+from agui_client.testing import demo_agent, serve
+
+
+async def main(url: str) -> None:
+    def member(name: str) -> HttpAgent:
+        return HttpAgent(url, agent_id=name)
+
+    # One after the other: the last one speaks for the team.
+    result = await SequentialAgent(member("researcher"), member("writer")).run_agent("A day in Oslo?")
+    print(f"{[each.name for each in result.subagents]}: {result.text}")
+
+    # Side by side, and one that sees all answers.
+    result = await ParallelAgent(member("left"), member("right"), then=member("judge")).run_agent("Shall we go?")
+    print(f"{[each.name for each in result.subagents]}: {result.text}")
+
+    # A function that leads; a member of a member asks before it books.
+    async def plan(team: Team) -> None:
+        look, booked = await team.gather(("guide", "A day in Oslo?"), ("office", "Book the ferry."))
+        await team.say(f"The guide wrote {len(look.text)} characters. {booked.text}")
+
+    office = SequentialAgent(SequentialAgent(member("clerk"), agent_id="desk"))
+    team = TeamAgent(plan, guide=member("guide"), office=office)
+    [question] = (await team.run_agent("Plan my trip.")).interrupts
+    saved = team.snapshot().model_dump_json()
+    another = TeamAgent(plan, guide=member("guide"), office=office)
+    another.restore(ConversationSnapshot.model_validate_json(saved))
+    result = await another.run_agent(resume={question.id: Approve()})
+    print(f"{[each.name for each in result.subagents]} after {question.message!r}: {result.text}")
+
+
+if __name__ == "__main__":
+    with serve(demo_agent()) as server:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else server.url))
