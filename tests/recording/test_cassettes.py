@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Generator
 from pathlib import Path
 
@@ -9,8 +11,7 @@ import pytest
 
 from agui_client.recording import Recording
 from agui_client.testing import ScriptedAgent, Server, serve, text, tool_call, turn
-
-pytest_plugins = ("pytester",)
+from support.programs import Program
 
 PROGRAM = '''
 from agui_client import HttpAgent, tool
@@ -61,32 +62,35 @@ def server() -> Generator[Server]:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makeini("[pytest]")
-    pytester.syspathinsert()
-    pytester.makepyfile(program=PROGRAM.replace("URL", server.url), test_program=TESTS)
-    return pytester
+def project(tmp_path: Path, server: Server) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM.replace("URL", server.url), "utf-8")
+    (tmp_path / "test_program.py").write_text(TESTS, "utf-8")
+    return tmp_path
 
 
-def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return project.runpytest_inprocess(
-        "-p", "agui_client.recording.pytest_plugin", "-p", "no:cacheprovider", *arguments
-    )
+def run(project: Path, *arguments: str) -> str:
+    """What pytest says of the project, in a process of its own."""
+    plugin = ("-p", "agui_client.recording.pytest_plugin", "-p", "no:cacheprovider")
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300", "PYTHONDONTWRITEBYTECODE": "1"}
+    with Program(
+        "-m", "pytest", "-c", str(project / "pytest.ini"), *plugin, *arguments, str(project), env=env
+    ) as process:
+        printed, complaints = process.communicate("", 60)
+    assert complaints == ""
+    return printed
 
 
-def test_tests_are_recorded_once_and_pass_without_a_network(project: pytest.Pytester) -> None:
+def test_tests_are_recorded_once_and_pass_without_a_network(project: Path) -> None:
     blocked = run(project, "--agui-block-network", "--agui-record=once", "-k", "weather")
-    blocked.assert_outcomes(failed=1, deselected=4)
-    blocked.stdout.fnmatch_lines(["a connection to 127.0.0.1, port *, was blocked by --agui-block-network"])
+    assert "1 failed, 4 deselected" in blocked
+    assert re.search(r"a connection to 127.0.0.1, port \d+, was blocked by --agui-block-network", blocked)
     missing = run(project)
-    missing.assert_outcomes(failed=4, passed=1)
-    missing.stdout.fnmatch_lines(
-        ["*there is no recording *test_weather.jsonl; make it with `pytest --agui-record=once`*"]
-    )
+    assert "4 failed, 1 passed" in missing
+    assert re.search("there is no recording .*test_weather.jsonl; make it with `pytest --agui-record=once`", missing)
 
-    run(project, "--agui-record=once").assert_outcomes(passed=5)
-    folder = project.path / "cassettes"
+    assert "5 passed" in run(project, "--agui-record=once")
+    folder = project / "cassettes"
     made = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*"))
     names = ["test_cities-Oslo.jsonl", "test_cities-Turin.jsonl", "test_weather.jsonl"]
     assert made == ["shared.jsonl", *(f"test_program/{name}" for name in names)]
@@ -94,20 +98,24 @@ def test_tests_are_recorded_once_and_pass_without_a_network(project: pytest.Pyte
     assert not any("Bearer" in path.read_text("utf-8") for path in folder.rglob("*.jsonl"))
 
     before = {path: path.read_bytes() for path in folder.rglob("*.jsonl")}
-    run(project, "--agui-block-network", "--agui-record=once").assert_outcomes(passed=5)
+    assert "5 passed" in run(project, "--agui-block-network", "--agui-record=once")
     assert {path: path.read_bytes() for path in folder.rglob("*.jsonl")} == before
 
-    project.makepyfile(test_program=TESTS.replace("WEATHER", "WEATHER in Oslo").replace("{city}?", "{city}!"))
-    changed = run(project, "--agui-block-network")
-    changed.assert_outcomes(failed=3, passed=2)
+    changed = TESTS.replace("WEATHER", "WEATHER in Oslo").replace("{city}?", "{city}!")
+    (project / "test_program.py").write_text(changed, "utf-8")
+    refused = run(project, "--agui-block-network")
+    assert "3 failed, 2 passed" in refused
     difference = '/messages/0/content is "WEATHER in Oslo", recorded was "WEATHER"'
-    changed.stdout.fnmatch_lines([f"*UnrecordedRequestError: the recording test_weather.jsonl has *{difference}*"])
+    assert (
+        f"UnrecordedRequestError: the recording test_weather.jsonl has no answer to this request: {difference}"
+        in refused
+    )
 
-    run(project, "--agui-record=all", "-k", "weather").assert_outcomes(passed=1, deselected=4)
+    assert "1 passed, 4 deselected" in run(project, "--agui-record=all", "-k", "weather")
     assert "WEATHER in Oslo" in (folder / "test_program" / "test_weather.jsonl").read_text("utf-8")
 
 
-def test_the_recording_of_a_test_that_fails_is_not_kept(project: pytest.Pytester, tmp_path: Path) -> None:
-    project.makepyfile(test_program=TESTS.replace("It is fine", "It is not"))
-    run(project, "--agui-record=all", "-k", "weather").assert_outcomes(failed=1, deselected=4)
-    assert not [path for path in (project.path / "cassettes").rglob("*") if path.is_file()]
+def test_the_recording_of_a_test_that_fails_is_not_kept(project: Path) -> None:
+    (project / "test_program.py").write_text(TESTS.replace("It is fine", "It is not"), "utf-8")
+    assert "1 failed, 4 deselected" in run(project, "--agui-record=all", "-k", "weather")
+    assert not [path for path in (project / "cassettes").rglob("*") if path.is_file()]
