@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.spinner import Spinner
@@ -42,6 +43,8 @@ class Block:
     """The text of the status after the block is complete."""
     gap = True
     """Whether an empty line follows the block."""
+    author = ""
+    """The subagent that the block is of; empty for the agent itself."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -54,6 +57,10 @@ class Block:
     def add(self, delta: str) -> None:
         """Add the next piece."""
         self._pieces.append(delta)
+
+    def signed(self, content: RenderableType) -> RenderableType:
+        """Return a form of the block under the name of its author."""
+        return Group(Text(self.author, style="magenta"), content) if self.author else content
 
     def done(self) -> RenderableType:
         """Return the final form of the block."""

@@ -13,6 +13,9 @@ from ag_ui.core import (
     ReasoningMessageEndEvent,
     ReasoningMessageStartEvent,
     RunStartedEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -26,7 +29,7 @@ from rich.live import Live
 from rich.text import Text
 
 from agui_client._cli.blocks import Answer, Block, Call, Printable, Status, Tail, Thought, Work
-from agui_client._cli.output import content_text, execution_line, is_over, one_line
+from agui_client._cli.output import Speakers, content_text, execution_line, is_over, one_line
 
 if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
@@ -57,6 +60,7 @@ class LiveRun:
         self._console = console
         self._blocks: dict[tuple[str, str], Block] = {}
         self._status = Status()
+        self._speakers = Speakers()
         self._live: Live | None = None
         self._is_running = False
         self._is_paused = False
@@ -132,29 +136,37 @@ class LiveRun:
         match event:
             case RunStartedEvent() if not self._is_apart:
                 self._keep("")
-            case ReasoningMessageStartEvent():
-                self._begin(event, Thought())
-            case TextMessageStartEvent():
-                self._begin(event, Answer())
+            case ReasoningMessageStartEvent() | TextMessageStartEvent():
+                self._begin(event, Answer() if isinstance(event, TextMessageStartEvent) else Thought())
             case ToolCallStartEvent():
                 self._begin(event, Call(event.tool_call_name))
             case ReasoningMessageContentEvent() | TextMessageContentEvent() | ToolCallArgsEvent():
                 self._blocks[_item(event)].add(event.delta)
             case ReasoningMessageEndEvent() | TextMessageEndEvent() | ToolCallEndEvent():
                 self._end(_item(event))
+            case SubagentStartedEvent() | SubagentFinishedEvent() | SubagentErrorEvent():
+                self._subagent(event)
             case ToolCallResultEvent():
                 self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
             case _:
                 pass
 
+    def _subagent(self, event: SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent) -> None:
+        """Show the begin of a subagent in the status, and keep its end if that is no success."""
+        if isinstance(event, SubagentStartedEvent):
+            self._status.doing = f"{self._speakers.begin(event)} is at work"
+        elif (sentence := self._speakers.ending(event)) is not None:
+            self._keep(Text(one_line(sentence), style="dim"), gap=False)
+
     def _begin(self, event: ItemEvent, block: Block) -> None:
+        block.author = self._speakers.name(event.subagent_run_id)
         self._blocks[_item(event)] = block
-        self._status.doing = block.doing
+        self._status.doing = f"{block.author}: {block.doing}" if block.author else block.doing
 
     def _end(self, item: tuple[str, str]) -> None:
         block = self._blocks.pop(item)
         self._status.doing = block.doing_next
-        self._keep(block.done(), gap=block.gap)
+        self._keep(block.signed(block.done()), gap=block.gap)
 
     def _keep(self, renderable: RenderableType, *, gap: bool = True) -> None:
         """Print above the blocks that are redrawn; the text stays there."""
@@ -187,7 +199,8 @@ class LiveRun:
     def _screen(self) -> RenderableType:
         below = self._below()
         height = self._console.height - _STATUS_LINES - self._lines_below
-        return Printable(Group(Tail(Group(*self._blocks.values()), max(height, 3)), *below, self._status))
+        blocks = Group(*(block.signed(block) for block in self._blocks.values()))
+        return Printable(Group(Tail(blocks, max(height, 3)), *below, self._status))
 
     _lines_below = 0
     """The number of lines that `_below` takes."""

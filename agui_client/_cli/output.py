@@ -20,6 +20,11 @@ from ag_ui.core import (
     RunFinishedCancelledOutcome,
     StateDeltaEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
     TextMessageStartEvent,
     ToolCallArgsEvent,
     ToolCallEndEvent,
@@ -152,6 +157,32 @@ class WarningLines(logging.Handler):
         logger.propagate = False
 
 
+class Speakers:
+    """Names the subagents of a run, those inside others with the names around them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def begin(self, event: SubagentStartedEvent) -> str:
+        """Take note of a subagent, and return its name."""
+        outer = self.name(event.parent_subagent_run_id)
+        name = one_line(f"{outer} > {event.name}" if outer else event.name)
+        self._names[event.subagent_run_id] = name
+        return name
+
+    def name(self, subagent_run_id: str | None) -> str:
+        """Return the name of the owner of an event; empty for the agent itself."""
+        return "" if subagent_run_id is None else self._names.get(subagent_run_id, one_line(subagent_run_id))
+
+    def ending(self, event: SubagentFinishedEvent | SubagentErrorEvent) -> str | None:
+        """Return a sentence about an end that is no success."""
+        name = self.name(event.subagent_run_id)
+        if isinstance(event, SubagentErrorEvent):
+            return f"{name} failed: {event.message}"
+        is_waiting = event.outcome is not None and event.outcome.type == "suspended"
+        return f"{name} waits for an answer" if is_waiting else None
+
+
 class Transcript:
     """Writes one run while it happens.
 
@@ -172,6 +203,8 @@ class Transcript:
         self._is_new_message = False
         self._needs_gap = False
         self._names: dict[str, str] = {}
+        self._speakers = Speakers()
+        self._authors: dict[str, str] = {}
         self._parts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
     def show(self, event: Event, state: Any) -> None:
@@ -181,6 +214,10 @@ class Transcript:
             event: The event.
             state: The state with the event in it.
         """
+        if not self._is_of_subagent(event):
+            self._show(event, state)
+
+    def _show(self, event: Event, state: Any) -> None:
         match event:
             case ToolCallStartEvent():
                 self._names[event.tool_call_id] = event.tool_call_name
@@ -202,6 +239,25 @@ class Transcript:
                 pass
         if text := self._text.of(event):
             self._answer(text)
+
+    def _is_of_subagent(self, event: Event) -> bool:
+        """Write the words of a subagent, its begin or its end; return whether the event is one of these."""
+        match event:
+            case TextMessageStartEvent(subagent_run_id=str() as owner):
+                self._authors[event.message_id] = owner
+            case TextMessageContentEvent() if event.message_id in self._authors:
+                self._parts["words", event.message_id].append(event.delta)
+            case TextMessageEndEvent() if event.message_id in self._authors:
+                speaker = self._speakers.name(self._authors.pop(event.message_id))
+                self.note(f"{speaker}: {self._joined('words', event.message_id)}")
+            case SubagentStartedEvent():
+                self.note(f"{self._speakers.begin(event)} is at work")
+            case SubagentFinishedEvent() | SubagentErrorEvent():
+                if (sentence := self._speakers.ending(event)) is not None:
+                    self.note(sentence)
+            case _:
+                return False
+        return True
 
     def close(self, result: RunResult) -> None:
         """Write interrupts, pending calls, usage and timings of a run that has ended."""

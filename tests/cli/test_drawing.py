@@ -10,6 +10,8 @@ import pytest
 from ag_ui.core import (
     Event,
     StateDeltaEvent,
+    SubagentErrorEvent,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -21,7 +23,7 @@ from ag_ui.core import (
 from rich.console import Console
 
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import printable
+from agui_client._cli.output import Transcript, printable
 from agui_client._cli.state_changes import describe_patch
 
 EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\u200b\x00c"
@@ -126,3 +128,28 @@ def test_prose_keeps_what_languages_are_written_with() -> None:
     kept = "Tromsø \u3042\u0645\u200c\u06cc \U0001f468\u200d\U0001f4bb a\u00a0b\tc\nd \ue0b0 \U0001fae9"
     assert printable(kept) == kept
     assert printable("a\r\nb\ufeff\u3000c\ud800") == "a\nb c"
+
+
+def test_the_words_of_a_subagent_are_drawn_under_its_name() -> None:
+    events: list[Event] = [
+        SubagentStartedEvent(subagent_run_id="s", name="team"),
+        SubagentStartedEvent(subagent_run_id="t", name="writer", parent_subagent_run_id="s"),
+        TextMessageStartEvent(message_id="m", role="assistant", subagent_run_id="t"),
+        TextMessageContentEvent(message_id="m", delta="Words"),
+        TextMessageEndEvent(message_id="m"),
+        SubagentErrorEvent(subagent_run_id="t", message="broken"),
+    ]
+    shown = drawn(*events)
+    assert "team > writer" in shown
+    assert "Words" in shown
+    assert "team > writer failed: broken" in shown
+    notes = io.StringIO()
+    transcript = Transcript(answers=None, notes=notes)
+    for event in events:
+        transcript.show(event, None)
+    assert notes.getvalue().splitlines() == [
+        "team is at work",
+        "team > writer is at work",
+        "team > writer: Words",
+        "team > writer failed: broken",
+    ]
