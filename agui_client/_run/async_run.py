@@ -97,6 +97,12 @@ class RunView:
         return [] if request is None else request.results
 
     @property
+    def is_passed(self) -> bool:
+        """Whether the caller made the input, whose answers to interrupts reach the agent as they are."""
+        request = self._engine.request
+        return request is not None and request.is_passed
+
+    @property
     def offered_tools(self) -> Mapping[str, OfferedTool]:
         """The tools that the latest run offers, by name."""
         return self._engine.tools.offered

@@ -234,7 +234,8 @@ def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> 
     finished = last if isinstance(last, RunFinishedEvent) else None
     outcome = finished.outcome if finished else None
     asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
-    interrupts = [*map(_passed_on, asked), *_questions(run), *_approvals(run)]
+    theirs = asked if run.is_passed else map(_passed_on, asked)
+    interrupts = [*theirs, *_questions(run), *_approvals(run)]
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):
         return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})

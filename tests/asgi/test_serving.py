@@ -162,6 +162,30 @@ async def test_an_approval_reaches_the_agent_that_asked_through_other_served_age
     assert (result.text, paid, result.warnings) == ("Done.", [3], [])
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_an_approval_reaches_the_agent_that_asked_through_proxies(depth: int) -> None:
+    paid.clear()
+    caller = _ask(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay]))
+    for _ in range(depth):
+        caller = HttpAgent("http://app/", app=_proxy(caller))
+    _, result = await _events(caller, "Pay.")
+    [question] = result.interrupts
+    with anyio.fail_after(_SECONDS):
+        result = await caller.run_agent(resume={question.id: Approve()})
+    assert (result.text, paid, result.warnings) == ("Done.", [3], [])
+
+
+def _proxy(agent: HttpAgent) -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/")
+    async def answer(input: RunAgentInput) -> StreamingResponse:
+        run = agent.clone(thread_id=input.thread_id).stream(input)
+        return StreamingResponse(run.sse(), media_type="text/event-stream")
+
+    return app
+
+
 async def test_a_server_that_cannot_send_any_more_says_that_the_caller_left() -> None:
     left: list[str] = []
 
