@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
+from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
 from agui_client._run.call_setup import AgentOptions, CallSetup, StateT
 from agui_client._run.hooks import Subscriber
@@ -57,7 +58,7 @@ _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abo
 """The options that are functions, with what they take."""
 
 
-class AbstractAgent(ABC, Generic[StateT]):
+class AbstractAgent(Displayed, ABC, Generic[StateT]):
     """A conversation with an agent, wherever that agent runs.
 
     Subclasses say how a run is carried out, by overriding `run`. One run at a time; `clone()` for parallel work.

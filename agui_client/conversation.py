@@ -13,6 +13,7 @@ from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCa
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_jsonable_python
 
+from agui_client._display import Displayed
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.reduce import Change, Reducer
@@ -63,7 +64,7 @@ class Mark(Enum):
     """The run that made the call did not finish; no function is called for it unless somebody approves it."""
 
 
-class ConversationSnapshot(BaseModel):
+class ConversationSnapshot(Displayed, BaseModel):
     """A conversation as a document: `model_dump_json()` it, keep it anywhere, `restore()` it in another process."""
 
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)

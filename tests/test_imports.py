@@ -51,7 +51,7 @@ _NAMESPACES = (
 )
 _ROOMS = (
     ("errors",),
-    ("_concurrency", "_field_docs"),
+    ("_concurrency", "_display", "_field_docs"),
     ("_protocol",),
     ("_transport",),
     ("messages",),
@@ -74,7 +74,6 @@ _ROOMS = (
         "llm",
         "mcp",
         "otel",
-        "notebook",
         "recording",
         "teams",
         "threads",
@@ -83,7 +82,7 @@ _ROOMS = (
     ("types",),
     ("agui_client",),
     ("testing",),
-    ("_cli", "terminal", "__main__"),
+    ("_cli", "terminal", "notebook", "__main__"),
 )
 """The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
 # Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's,
@@ -317,6 +316,8 @@ def _extra_of(one: _Import) -> str:
         return feature
     if one.module == "agui_client.threads.sql":
         return "threads"
+    if one.module == "agui_client.notebook.elements":
+        return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 
 

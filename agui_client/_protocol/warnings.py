@@ -6,6 +6,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client.errors import printable
 
@@ -17,7 +18,7 @@ _POSITION = re.compile(r"/\d+(?=/|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class ProtocolWarning(Record):
+class ProtocolWarning(Record, Displayed):
     """A deviation from the protocol that the client tolerated and that a developer should know about."""
 
     rule: str

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
 from pydantic_core import to_json, to_jsonable_python
 
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._run.logs import without_secrets
 from agui_client._run.observers import CallEnd, RunEnd
@@ -36,7 +37,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Record):
+class Snapshot(Record, Displayed):
     """An event, and the conversation with that event in it."""
 
     event: Event
@@ -62,7 +63,7 @@ class Timings(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult(Record):
+class RunResult(Record, Displayed):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
 
     Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,

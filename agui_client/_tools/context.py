@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from agui_client._concurrency import LoopThread
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._tools.questions import NOBODY, ToolQuestion, UnansweredError
@@ -44,7 +45,7 @@ class BoundCall(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolExecution(Record):
+class ToolExecution(Record, Displayed):
     """The execution of one tool call, as it was at one moment."""
 
     tool_call_id: str

@@ -1,0 +1,249 @@
+"""Documents about agents, results, conversations, warnings and tool executions, as elements of a display.
+
+`encryptedValue`s and addresses are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import (
+    ActivityMessage,
+    AssistantMessage,
+    BaseMessage,
+    ReasoningMessage,
+    TokenUsage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+from agui_client._protocol.warnings import ProtocolWarning
+from agui_client._run.result import RunResult, Snapshot, Timings
+from agui_client._tools.context import ToolExecution
+from agui_client.agent import AbstractAgent
+from agui_client.conversation import ConversationSnapshot
+from agui_client.errors import UsageError
+from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Tree, bundle
+
+if TYPE_CHECKING:
+    from ag_ui.core import Interrupt, Message
+
+    from agui_client.messages import Part
+
+_MOST_MESSAGES = 100
+
+
+def bundle_of(shown: object) -> dict[str, str]:
+    """Write an object as the content of a cell's output, by MIME type.
+
+    Raises:
+        UsageError: There is no display of such an object.
+    """
+    return bundle(elements_of(shown))
+
+
+@singledispatch
+def elements_of(shown: object) -> list[Element]:
+    """Describe an object by elements.
+
+    Raises:
+        UsageError: There is no display of such an object.
+    """
+    raise UsageError(
+        f"show() takes a run that was not started, a result, an agent, messages, warnings or tool executions, "
+        f"not {type(shown).__name__}"
+    )
+
+
+@elements_of.register(list)
+@elements_of.register(tuple)
+def _(shown: Sequence[Any]) -> list[Element]:
+    if all(isinstance(each, BaseMessage) for each in shown):
+        return conversation(shown)
+    return [element for each in shown for element in elements_of(each)]
+
+
+@elements_of.register(BaseMessage)
+def _(shown: Message) -> list[Element]:
+    return conversation([shown])
+
+
+@elements_of.register
+def _(shown: RunResult) -> list[Element]:
+    new = {message.id for message in shown.new_messages}
+    messages = of_this_call(shown.messages, new.__contains__)
+    ending = shown.outcome.type if shown.outcome else "aborted" if shown.aborted else "no outcome"
+    elements = conversation(messages, shown.tool_executions)
+    elements += [*_waiting(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
+    if shown.warnings:
+        lines = [element for each in shown.warnings for element in elements_of(each)]
+        elements.append(Fold(f"{len(shown.warnings)} warnings", lines, "bad"))
+    return [*elements, Line(" · ".join([ending, *timings_parts(shown.timings), *map(usage_text, shown.usage)]))]
+
+
+@elements_of.register
+def _(shown: AbstractAgent) -> list[Element]:
+    name = f" {shown.name}" if shown.name else ""
+    head = Line(f"{type(shown).__name__}{name} · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
+    waiting = _waiting(shown.pending_interrupts, shown.pending_tool_calls)
+    return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
+
+
+@elements_of.register
+def _(shown: ConversationSnapshot) -> list[Element]:
+    head = Line(f"conversation · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
+    waiting = _waiting(shown.pending_interrupts)
+    return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
+
+
+@elements_of.register
+def _(shown: Snapshot) -> list[Element]:
+    return [Line(f"after {shown.event.type.value}"), *conversation(shown.messages), *state_fold(shown.state)]
+
+
+@elements_of.register
+def _(shown: ProtocolWarning) -> list[Element]:
+    times = f" · {shown.count} times" if shown.count > 1 else ""
+    place = f" · at {shown.path}" if shown.path is not None else ""
+    event = f" · event {shown.event_index}" if shown.event_index is not None else ""
+    kind = f" {shown.event_type}" if shown.event_type is not None else ""
+    return [Line(f"{shown.rule}: {shown.message}{event}{kind}{place}{times}", "bad")]
+
+
+@elements_of.register
+def _(shown: ToolExecution) -> list[Element]:
+    return [_call(shown.name, dict(shown.arguments), shown.message, shown)]
+
+
+def conversation(messages: Sequence[Message], executions: Iterable[ToolExecution] = ()) -> list[Element]:
+    """Describe messages; the result of a tool call stands with the call.
+
+    Args:
+        messages: The messages; of very many only the latest are described.
+        executions: Executions of the calls in them.
+    """
+    results = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
+    by_call = {each.tool_call_id: each for each in executions}
+    left_out = max(0, len(messages) - _MOST_MESSAGES)
+    elements: list[Element] = [Line(f"{_count(left_out, 'earlier message')}")] if left_out else []
+    called: set[str] = set()
+    for message in messages:
+        calls = (message.tool_calls or []) if isinstance(message, AssistantMessage) else []
+        called.update(call.id for call in calls)
+    for message in messages[left_out:]:
+        if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
+            elements += _message(message)
+        for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
+            elements.append(tool_call(call, results.get(call.id), by_call.get(call.id)))
+    return elements
+
+
+def tool_call(call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
+    """Describe a tool call, with its result and its execution as far as there are any."""
+    return _call(call.function.name, read_json(call.function.arguments), result, execution)
+
+
+def of_this_call(messages: Sequence[Message], is_new: Callable[[str], bool]) -> list[Message]:
+    """Return the new messages, and what the user wrote right before them."""
+    first = next((place for place, each in enumerate(messages) if is_new(each.id)), len(messages))
+    while first and isinstance(messages[first - 1], UserMessage):
+        first -= 1
+    return list(messages[first:])
+
+
+def state_fold(state: Any) -> list[Element]:
+    """Describe the state; an empty one is left out."""
+    return [Fold("state", [Tree(state)])] if state not in (None, {}, []) else []
+
+
+def timings_parts(timings: Timings) -> list[str]:
+    """Write the times that matter to a person."""
+    moments = {"first text": timings.first_text, "total": timings.total}
+    return [f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None]
+
+
+def usage_text(usage: TokenUsage) -> str:
+    """Write the tokens of one model; a count that was not reported is "?" (USAGE-1)."""
+    counts = ["?" if each is None else str(each) for each in (usage.input_tokens, usage.output_tokens)]
+    return f"{usage.model or usage.provider or 'unnamed model'}: {counts[0]} tokens in, {counts[1]} out"
+
+
+def seconds_text(value: float) -> str:
+    """Write a duration: milliseconds below a second."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def content_text(content: str | Sequence[Part] | Mapping[str, Any] | None) -> str:
+    """Write the content of a message as text; a media part is named by its type."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, Mapping):
+        return json.dumps(content, ensure_ascii=False)
+    return "\n".join(part.text if part.type == "text" else f"[{part.type}]" for part in content)
+
+
+def read_json(text: str) -> Any:
+    """Read JSON; return a text that is none as it is."""
+    try:
+        return json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return text
+
+
+def _waiting(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = ()) -> list[Element]:
+    asked = [Line(f"waits for an answer: {each.message or each.reason} ({each.id})", "bad") for each in interrupts]
+    return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
+
+
+def _message(message: Message) -> list[Element]:
+    match message:
+        case ReasoningMessage():
+            return [Fold(f"thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])]
+        case ActivityMessage():
+            return [Fold(f"activity {message.activity_type}", [Tree(message.content)])]
+        case UserMessage():
+            return [Bubble("user", message.name or "user", content_text(message.content))]
+        case AssistantMessage():
+            author = message.name or ("subagent" if message.subagent_run_id is not None else "agent")
+            return [Bubble("agent", author, message.content)] if message.content else []
+        case ToolMessage():
+            return [Fold(f"result of {message.tool_call_id}", [_value(content_text(message.content))])]
+        case _:
+            return [Fold(f"{message.role} message", [Bubble("system", message.role, content_text(message.content))])]
+
+
+def _call(name: str, arguments: Any, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
+    result = result or (execution.message if execution is not None else None)
+    status = execution.status if execution is not None else _status(result)
+    took = f" in {seconds_text(execution.seconds)}" if execution is not None and execution.seconds is not None else ""
+    content: list[Element] = [Tree(arguments) if isinstance(arguments, dict | list) else Code(str(arguments))]
+    if execution is not None and execution.progress:
+        content.append(Line(f"progress: {execution.progress[-1]}"))
+    if result is not None:
+        content += [Line("result"), _value(content_text(result.content))]
+        content += [Line(result.error, "bad")] if result.error else []
+    shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=repr)
+    good = status in ("succeeded", "answered")
+    return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
+
+
+def _status(result: ToolMessage | None) -> str:
+    return "no result" if result is None else "failed" if result.error else "answered"
+
+
+def _value(text: str) -> Element:
+    value = read_json(text)
+    return Tree(value) if isinstance(value, dict | list) and value else Code(text)
+
+
+def _beginning(text: str) -> str:
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,309 @@
+"""The elements of a display, each as HTML, as Markdown and as plain text.
+
+An agent wrote most of what is shown, so every text is escaped here: markup shows as text, and characters that a screen
+would obey or hide show as JSON writes them (SEC-8). Nothing that is shown makes a browser fetch anything.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._widgets.escaping import exact, sentence
+
+Tone = Literal["dim", "good", "bad"]
+
+_MOST_MEMBERS = 200
+_MOST_OPEN = 20
+_DEEPEST = 12
+_LONGEST_TEXT = 50_000
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+_BACKTICKS = re.compile("`+")
+
+
+class Element(Protocol):
+    """A part of a display."""
+
+    def html(self) -> str:
+        """Write the element as HTML."""
+        ...
+
+    def markdown(self) -> str:
+        """Write the element as a block of Markdown."""
+        ...
+
+    def plain(self) -> str:
+        """Write the element as lines of text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line about the run."""
+
+    text: str
+    tone: Tone = "dim"
+
+    def html(self) -> str:
+        """Write a small line."""
+        return f'<div class="agui-line agui-{self.tone}">{_name(self.text)}</div>'
+
+    def markdown(self) -> str:
+        """Write the line in italics."""
+        return f"*{_literal(self.text)}*"
+
+    def plain(self) -> str:
+        """Write the line."""
+        return exact(" ".join(self.text.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class Bubble:
+    """A message in a chat."""
+
+    side: Literal["user", "agent", "system"]
+    author: str
+    text: str
+
+    def html(self) -> str:
+        """Write a bubble; the text of agents is Markdown."""
+        text = _prose(self.text) if self.side == "agent" else f"<p>{_text(self.text)}</p>"
+        author = f'<div class="agui-author">{_name(self.author)}</div>'
+        return f'<div class="agui-bubble agui-{self.side}">{author}<div class="agui-text">{text}</div></div>'
+
+    def markdown(self) -> str:
+        """Write the author, and the text with its markup, but without HTML and images."""
+        text = html.escape(sentence(_cut(self.text)), quote=False).replace("![", "\\!\\[")
+        return f"**{_literal(self.author)}**\n\n{text}"
+
+    def plain(self) -> str:
+        """Write the author and the text."""
+        return f"{exact(self.author)}: {sentence(_cut(self.text))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A text that is no prose, such as a tool's result."""
+
+    text: str
+
+    def html(self) -> str:
+        """Write preformatted text that wraps."""
+        return f"<pre>{html.escape(_exact(self.text))}</pre>"
+
+    def markdown(self) -> str:
+        """Write a block of code, with a fence that the text does not contain."""
+        text = _exact(self.text)
+        fence = "`" * max(3, *(len(each) + 1 for each in _BACKTICKS.findall(text)), 0)
+        return f"{fence}\n{text}\n{fence}"
+
+    def plain(self) -> str:
+        """Write the text."""
+        return _exact(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A JSON value."""
+
+    value: Any
+
+    def html(self) -> str:
+        """Write the value as a tree whose branches fold."""
+        return f'<div class="agui-tree">{_branch(self.value, 0)}</div>'
+
+    def markdown(self) -> str:
+        """Write the value as a block of code."""
+        return Code(_json(self.value)).markdown()
+
+    def plain(self) -> str:
+        """Write the value as JSON."""
+        return Code(_json(self.value)).plain()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Elements that unfold below a line."""
+
+    summary: str
+    content: Sequence[Element]
+    tone: Tone = "dim"
+    is_open: bool = False
+
+    def html(self) -> str:
+        """Write an element that the browser folds."""
+        content, state = "".join(each.html() for each in self.content), " open" if self.is_open else ""
+        summary = f'<summary class="agui-{self.tone}">{_name(self.summary)}</summary>'
+        return f'<details class="agui-fold"{state}>{summary}<div class="agui-inside">{content}</div></details>'
+
+    def markdown(self) -> str:
+        """Write the line, and the elements below it."""
+        return "\n\n".join([Line(self.summary).markdown(), *(each.markdown() for each in self.content)])
+
+    def plain(self) -> str:
+        """Write the line, and the elements indented below it."""
+        lines = "\n".join(each.plain() for each in self.content).split("\n") if self.content else []
+        return "\n".join([Line(self.summary).plain(), *(f"  {line}" for line in lines)])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Content that the application drew itself: it is trusted, and shown as it is."""
+
+    as_html: str
+    as_text: str
+
+    def html(self) -> str:
+        """Return the HTML."""
+        return f'<div class="agui-view">{self.as_html}</div>'
+
+    def markdown(self) -> str:
+        """Write the text as a block of code."""
+        return Code(self.as_text).markdown()
+
+    def plain(self) -> str:
+        """Return the text."""
+        return self.as_text
+
+
+def bundle(elements: Sequence[Element]) -> dict[str, str]:
+    """Write elements as the content of a cell's output, by MIME type."""
+    return {
+        "text/html": page(elements),
+        "text/markdown": "\n\n".join(each.markdown() for each in elements),
+        "text/plain": "\n".join(each.plain() for each in elements),
+    }
+
+
+def page(elements: Sequence[Element]) -> str:
+    """Write elements as HTML, with the style sheet that they need."""
+    return f'<style>{_THEMES}{_RULES}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
+
+
+def _prose(text: str) -> str:
+    """Write Markdown as HTML; without the library for it, or of a very long text, the text as it is."""
+    parser = _markdown_parser() if len(text) <= _LONGEST_TEXT else None
+    if parser is None:
+        return f"<p>{_text(text)}</p>"
+    try:
+        # Escaped afterwards: Markdown may make a hidden character out of something else.
+        return sentence(parser.render(text.expandtabs(4)))
+    except RecursionError:
+        return f"<p>{_text(text)}</p>"
+
+
+@cache
+def _markdown_parser() -> Any:
+    try:
+        from markdown_it import MarkdownIt
+    except ModuleNotFoundError:
+        return None
+    # An image would be fetched when it is shown, and its address may carry what the agent knows.
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
+    return parser.disable(["image", "entity", "html_inline", "html_block", "reference"])
+
+
+def _branch(value: Any, depth: int) -> str:
+    members = _members(value)
+    if not members or depth >= _DEEPEST:
+        leaf = _json(value, indent=None)
+        kind = "text" if isinstance(value, str) else "value"
+        return f'<span class="agui-{kind}">{html.escape(_exact(leaf))}</span>'
+    rows = [_row(key, each, depth) for key, each in islice(members, _MOST_MEMBERS)]
+    if len(members) > _MOST_MEMBERS:
+        rows.append(f'<li class="agui-dim">… {len(members) - _MOST_MEMBERS} more</li>')
+    return f"<ul>{''.join(rows)}</ul>"
+
+
+def _row(key: object, value: Any, depth: int) -> str:
+    name = f'<span class="agui-key">{_name(str(key))}</span>'
+    members = _members(value)
+    if not members or depth + 1 >= _DEEPEST:
+        return f"<li>{name}: {_branch(value, depth + 1)}</li>"
+    size = f"{{{len(members)}}}" if is_object(value) else f"[{len(members)}]"
+    is_open = " open" if depth < 1 and len(members) <= _MOST_OPEN else ""
+    summary = f'<summary>{name} <span class="agui-dim">{size}</span></summary>'
+    return f"<li><details{is_open}>{summary}{_branch(value, depth + 1)}</details></li>"
+
+
+def _members(value: Any) -> Collection[tuple[object, Any]]:
+    """Return the members of an object or array with their keys; none of any other value."""
+    if is_object(value):
+        return value.items()
+    return [*enumerate(value)] if is_array(value) else ()
+
+
+def _json(value: Any, indent: int | None = 2) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
+    except (RecursionError, ValueError):
+        return "(nested too deeply to show)"
+
+
+def _name(text: str) -> str:
+    """Write a name or one line as HTML."""
+    return html.escape(exact(" ".join(_cut(text).split())))
+
+
+def _text(text: str) -> str:
+    return html.escape(sentence(_cut(text).expandtabs(4)))
+
+
+def _exact(text: str) -> str:
+    return exact(_cut(text).expandtabs(4))
+
+
+def _literal(text: str) -> str:
+    """Write one line as Markdown that shows it as it is."""
+    return _MARKUP.sub(r"\\\1", exact(" ".join(_cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
+
+
+_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
+--agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;color-scheme:light"""
+_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
+--agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;color-scheme:dark"""
+_THEMES = f"""
+.agui{{{_LIGHT}}}
+@media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
+[data-jp-theme-light=true] .agui,.vscode-light .agui,[data-theme=light] .agui{{{_LIGHT}}}
+[data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
+"""
+_RULES = """
+.agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}
+.agui *{box-sizing:border-box;max-width:100%}
+.agui-bubble{border-radius:10px;margin:6px 0;padding:6px 12px;width:fit-content;background:var(--agui-agent)}
+.agui-user{background:var(--agui-user);margin-left:auto}
+.agui-system{background:none;border:1px dashed var(--agui-line)}
+.agui-author{color:var(--agui-dim);font-size:11px}
+.agui-text p{margin:4px 0;white-space:pre-wrap}
+.agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
+.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
+.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;width:fit-content}
+.agui-text th,.agui-text td{border:1px solid var(--agui-line);padding:2px 8px}
+.agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
+.agui pre{margin:4px 0;max-height:400px;overflow:auto;padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
+.agui a{color:var(--agui-key)}
+.agui-text a::after{color:var(--agui-dim);content:" (" attr(href) ")"}
+.agui-line{font-size:12px;margin:3px 0}
+.agui-fold{border-left:2px solid var(--agui-line);margin:5px 0;padding-left:10px}
+.agui summary{cursor:pointer;font-size:12px;overflow-wrap:anywhere}
+.agui-inside{margin:4px 0 4px 2px}
+.agui-tree{font:12px/1.5 ui-monospace,monospace}
+.agui-tree ul{list-style:none;margin:0;padding-left:14px}
+.agui-tree>ul{padding-left:0}
+.agui-key{color:var(--agui-key)}
+.agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
+.agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
+.agui-view{margin:5px 0;overflow-x:auto}
+"""

