@@ -233,24 +233,29 @@ class _Resolver(AbstractResolver):
 
 
 class _Stream(httpx.AsyncByteStream):
-    """The body of a response.
+    """The body of a response; no generator, as each costs a step for every event.
 
     Args:
         response: The response.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+        self._response, self._read = response, response.content.readany
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        content = self._response.content
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
-            with _httpx_errors():
-                while chunk := await content.readany():
-                    yield chunk
-        except BaseException:
+            chunk = await self._read()
+        except BaseException as error:
             self._abort()
+            if isinstance(error, _FAILURES):
+                raise _translated(error) from error
             raise
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
     async def aclose(self) -> None:
         """Close the connection, unless the body was read to its end."""
@@ -275,12 +280,15 @@ def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
     )
 
 
+_FAILURES = (aiohttp.ClientError, OSError, ValueError)
+
+
 @contextmanager
 def _httpx_errors() -> Generator[None]:
     """Translate exceptions of aiohttp; those that mean that nothing was sent are told apart by their `__cause__`."""
     try:
         yield
-    except (aiohttp.ClientError, OSError, ValueError) as error:
+    except _FAILURES as error:
         raise _translated(error) from error
 
 

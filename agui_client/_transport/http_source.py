@@ -23,6 +23,9 @@ from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
 
+_WAITED_SECONDS = 0.01
+"""A read that takes longer has waited: bytes that are there already take a thousandth of it."""
+
 
 class HttpSource(Source):
     """The events of one POST (SSE-4 … SSE-11).
@@ -40,7 +43,7 @@ class HttpSource(Source):
         """Seconds from the first attempt to the headers of the accepted response; None before they arrive."""
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
-        self._received = 0
+        self._received, self._has_waited = 0, False
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
         self._stack = AsyncExitStack()
         self._clock: Clock
@@ -80,6 +83,7 @@ class HttpSource(Source):
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
+                    self._has_waited = clock.now() - clock.since > _WAITED_SECONDS
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
@@ -91,8 +95,11 @@ class HttpSource(Source):
         return self._finish()
 
     async def pause(self) -> None:
-        """Let the event loop have its turn, and see to it that the run has time left."""
-        await anyio.lowlevel.checkpoint()
+        """Let the event loop have its turn, unless it had one in the latest read; see that the run has time left."""
+        if self._has_waited:
+            self._has_waited = False
+        else:
+            await anyio.lowlevel.checkpoint()
         if not self.is_interrupted and self._delivery is not None and self._clock.now() >= self._clock.until:
             self._clock.give_up()
 

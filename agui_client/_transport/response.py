@@ -95,7 +95,9 @@ class Body:
         self._response = response
         # A response made by hand, as tests do with a MockTransport, was read when it was made, and unpacked.
         is_read = response.is_stream_consumed
-        self._packed = cast("AsyncGenerator[bytes]", response.aiter_bytes() if is_read else response.aiter_raw())
+        # What `aiter_raw()` reads, without a step in between.
+        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", response.stream))
+        self._packed = cast("AsyncGenerator[bytes]", unread)
         codings = [] if is_read else _codings_of(response.headers.get("content-encoding", ""))
         self.chunks = _unpacked(self._packed, codings) if codings else self._packed
         """The content, read by read."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import selectors
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -113,3 +115,36 @@ async def test_a_run_takes_too_long_in_the_middle_of_a_read(middleware: list[Mid
     with pytest.raises(RunTimeoutError):
         await iterate()
     assert 0 < count < DELTAS
+
+
+class CountingSelector(selectors.DefaultSelector):
+    """Counts the turns of an event loop."""
+
+    turns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
+        return super().select(timeout)
+
+
+def turns_with(silence: float) -> int:
+    """The turns that the event loop makes in a run whose server is silent before each of three events."""
+
+    async def be_silent() -> None:
+        await asyncio.sleep(silence)
+
+    async def iterate() -> None:
+        pieces = [*PIECES[:2], *(piece for each in PIECES[2:5] for piece in (be_silent, each)), *PIECES[5:]]
+        async with memory_agent(*pieces).stream("Hi") as run:
+            async for _ in run:
+                pass
+
+    selector = CountingSelector()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(iterate())
+    return selector.turns
+
+
+def test_an_event_that_was_waited_for_costs_no_turn_of_its_own() -> None:
+    # A timer takes one turn more than giving way once.
+    assert turns_with(0.04) <= turns_with(0) + 3
