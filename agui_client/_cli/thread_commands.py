@@ -66,6 +66,9 @@ def list_threads(place: str, owner: str, limit: int, as_json: bool) -> int:
         """Print a line for each."""
         with open_threads(place) as found:
             infos = found.list(owner=owner, limit=limit).result()
+        if not infos:
+            whose = f"of {owner}" if owner else "without an owner"
+            complain(f"there are no threads {whose}; --owner NAME lists those of somebody else")
         for info in infos:
             click.echo(escaped_json(_as_json(info), sys.stdout) if as_json else _line(info))
         return ExitCode.SUCCESS

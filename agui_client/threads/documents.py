@@ -63,7 +63,7 @@ def imported(text: str) -> ThreadDocument:
         try:
             return ThreadDocument.model_validate_json(text)
         except ValidationError:
-            plain, *messages = [json.loads(line) for line in text.splitlines() if line.strip()]
+            plain, *messages = [json.loads(line) for line in text.split("\n") if line.strip()]
             plain["conversation"]["messages"] = messages
             return ThreadDocument.model_validate(plain)
     except (ValueError, TypeError, KeyError) as error:

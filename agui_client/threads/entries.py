@@ -12,7 +12,7 @@ from typing import Any, Literal, Required
 
 from ag_ui.core import Message, ToolMessage
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from agui_client._protocol.patch import is_same_json
@@ -102,8 +102,15 @@ def difference(old: Members, new: Members) -> str | None:
 
 
 def as_text(entry: Mapping[str, Any]) -> str:
-    """Return an entry as JSON."""
-    return to_json({"version": 1, **entry}, by_alias=True, inf_nan_mode="constants").decode()
+    """Return an entry as JSON.
+
+    Raises:
+        UsageError: JSON cannot hold it.
+    """
+    try:
+        return to_json({"version": 1, **entry}, by_alias=True, inf_nan_mode="constants").decode()
+    except PydanticSerializationError as error:
+        raise UsageError(f"the conversation cannot be saved as JSON: {error}") from None
 
 
 def add_up(entries: Sequence[str]) -> Members:

@@ -149,8 +149,12 @@ class SQLStore(ThreadStore):
                 number = _ENTRIES.c.number
                 found = select(_ENTRIES.c.body).where(_ENTRIES.c.owner == owner, _ENTRIES.c.line == line)
                 bodies += (await db.execute(found.where(number > first, number <= last).order_by(number))).scalars()
-            # Fewer if it was deleted just now.
-            return (_info(row), bodies) if len(bodies) == row.entries else None
+            if len(bodies) == row.entries:
+                return _info(row), bodies
+            if (await db.execute(of_thread.where(_THREADS.c.line == row.line))).one_or_none() is None:
+                return None  # it was deleted just now
+            lost = row.entries - len(bodies)
+            raise ThreadStoreError(f"the thread cannot be read: {lost} of its {row.entries} entries are missing")
 
     async def append(
         self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
@@ -270,12 +274,17 @@ def _info(row: Row[Any]) -> ThreadInfo:
 
 
 async def _segments(db: AsyncConnection, owner: str, line: str, last: int) -> list[tuple[str, int, int]]:
-    """Return the lines that entries are on, those of the first entries first: the line, and the numbers in between."""
+    """Return the lines that entries are on, those of the first entries first: the line, and the numbers in between.
+
+    Lines that were deleted just now, or are damaged, are left out.
+    """
     segments: list[tuple[str, int, int]] = []
     above: str | None = line
     while above is not None:
         found = select(_LINES.c.parent, _LINES.c.shared).where(_LINES.c.owner == owner, _LINES.c.line == above)
-        parent, shared = (await db.execute(found)).one()
+        if (row := (await db.execute(found)).one_or_none()) is None:
+            break
+        parent, shared = row
         if shared < last:
             segments.insert(0, (above, shared, last))
         above, last = parent, min(shared, last)
@@ -292,7 +301,7 @@ async def _shared_line(db: AsyncConnection, owner: str, thread_id: str, count: i
     if not count or (row := (await db.execute(same)).one_or_none()) is None:
         return None
     segments = await _segments(db, owner, row.line, count)
-    return segments[-1][0], count
+    return (segments[-1][0], count) if segments else None
 
 
 async def _delete_line(db: AsyncConnection, owner: str, line: str) -> str | None:

@@ -12,6 +12,8 @@ from uuid import uuid4
 import anyio.to_thread
 
 from agui_client._field_docs import Record
+from agui_client._protocol.problems import shortened
+from agui_client._protocol.schema import is_text
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import ThreadBusyError, UsageError
 from agui_client.threads.documents import Format, exported, imported
@@ -88,10 +90,15 @@ class Threads:
         Returns:
             The block. Entering it raises `ThreadBusyError` if somebody else has the thread, and `ThreadStoreError` if
             the database fails.
+
+        Raises:
+            UsageError: The id or the owner is no text, or the id is empty.
         """
-        new_id = str(uuid4()) if thread_id is None else thread_id
+        new_id = str(uuid4()) if thread_id is None else _checked("thread_id", thread_id)
+        if not new_id:
+            raise UsageError("thread_id= is empty; None makes a new id")
         service = Service(self._store, self._loop, self._lease, self._title)
-        return OpenThread(service, new_id, agent, owner, wait)
+        return OpenThread(service, new_id, agent, _checked("owner", owner), wait)
 
     def list(
         self, *, owner: str = "", limit: int = 50, after: ThreadInfo | None = None
@@ -213,8 +220,8 @@ class Threads:
 
     # --- in the loop of the store
 
-    def _call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object) -> StoreCall[T]:
-        return self._loop.call(partial(function, *args))
+    def _call(self, function: Callable[..., Coroutine[Any, Any, T]], owner: str, *args: object) -> StoreCall[T]:
+        return self._loop.call(partial(function, _checked("owner", owner), *args))
 
     async def _read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]]:
         if (found := await self._store.read(owner, thread_id)) is None:
@@ -277,6 +284,13 @@ class Threads:
         count = len(document.conversation.messages)
         await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
         return new_id
+
+
+def _checked(name: str, value: object) -> str:
+    """Return an owner or an id if all databases can hold it and agree on its equals: numbers and None differ there."""
+    if not isinstance(value, str) or not is_text(value):
+        raise UsageError(f"{name}= takes a text of whole characters, not {shortened(value)}")
+    return value
 
 
 def _sql_store(url: str) -> ThreadStore:

@@ -515,6 +515,8 @@ async def test_a_thread_that_was_rewound_goes_on_from_there(new_threads: NewThre
 async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form: Any) -> None:
     threads = new_threads()
     await a_long_thread(threads)
+    async with threads.open("t", ScriptedAgent(turn(text("One line.")))) as agent:
+        await agent.run_agent("Python, and not JSON, ends lines at \u2028, \x85 and \x1c")
     text_of_it = await threads.export("t", form)
     new_id = await threads.import_(text_of_it, thread_id="copy", owner="bob")
     original, copy = await saved(threads), await saved(threads, new_id, "bob")
@@ -608,6 +610,43 @@ async def test_a_damaged_thread_is_an_error_of_ours() -> None:
         store._threads["", "t"].entries.append('{"version": 2}')
         with pytest.raises(ThreadStoreError, match="cannot be read"):
             await threads.get("t")
+
+
+async def test_a_thread_with_lost_entries_is_no_new_thread(tmp_path: Path) -> None:
+    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+        async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+            await agent.run_agent("Hi")
+        with closing(sqlite3.connect(tmp_path / "threads.db")) as database:
+            database.execute("delete from agui_entries where number = 1")
+            database.commit()
+        with pytest.raises(ThreadStoreError, match=r"cannot be read: 1 of its \d entries are missing"):
+            await threads.get("t")
+        with pytest.raises(ThreadStoreError, match="are missing"):
+            await threads.open("t", agent).__aenter__()
+        assert await threads.delete("t")
+
+
+@on_both
+async def test_an_owner_or_id_that_is_no_text_is_refused(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    wrong: list[Any] = [None, 7, b"ann", "\ud800"]
+    for owner in wrong:
+        with pytest.raises(UsageError, match=r"owner= takes a text"):
+            threads.open("t", agent, owner=owner)
+        with pytest.raises(UsageError, match=r"owner= takes a text"):
+            await threads.list(owner=owner)
+    for thread_id in (*wrong[1:], ""):
+        with pytest.raises(UsageError, match=r"thread_id= "):
+            threads.open(thread_id, agent)
+
+
+@on_both
+async def test_what_json_cannot_hold_is_refused_before_it_is_sent(new_threads: NewThreads) -> None:
+    threads, agent = new_threads(), ScriptedAgent(turn(text("Hello.")))
+    with pytest.raises(UsageError, match="the conversation cannot be saved as JSON"):
+        async with threads.open("t", agent) as opened:
+            await opened.run_agent("\ud800")
+    assert agent.inputs == []
 
 
 @on_both
