@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agui_client._cli.exit_codes import ExitCode, code_of
-from agui_client._cli.output import Transcript, WarningLines, seconds_text
+from agui_client._cli.output import Transcript, WarningLines, one_line, seconds_text
 from agui_client.errors import AGUIError
 from agui_client.recording import Recording, ReplayAgent
 from agui_client.recording.comparison import ASPECTS, compare
@@ -76,7 +76,7 @@ def diff(one: str, other: str) -> int:
         if (difference := found.get(aspect)) is None:
             click.echo(f"{aspect}: the same")
         else:
-            click.echo(f"{aspect}: request {difference.request}: {difference.what}")
+            click.echo(one_line(f"{aspect}: request {difference.request}: {difference.what}"))
     for number, paces in enumerate(comparison.paces, 1):
         first, second = map(_times, paces)
         click.echo(f"times of request {number}: {first} | {second}")

@@ -13,6 +13,8 @@ from agui_client.recording.format import ErrorRecord
 
 _ABOUT_THE_RUN = frozenset({"thread_id", "run_id", "partial", "event"})
 """Attributes that the run sets again wherever the exception is raised."""
+_WITH_MORE = (UnicodeError, BaseExceptionGroup)
+"""Exceptions of Python's own that cannot be made of a text."""
 
 
 class ReplayedError(AGUIError):
@@ -43,7 +45,7 @@ def exception_of(record: ErrorRecord) -> Exception:
         error = kind.__new__(kind, message)
         error.__dict__.update(record.details)
         return error
-    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, UnicodeError):
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, _WITH_MORE):
         return kind(message)
     return ReplayedError(f"the recorded agent failed with {record.type}" + (f": {message}" if message else ""))
 

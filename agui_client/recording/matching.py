@@ -32,9 +32,12 @@ def question(recorded: dict[str, Any]) -> dict[str, Any]:
         recorded: The JSON of an input.
     """
     asked = {name: value for name, value in recorded.items() if name not in _IDS and value not in (None, [])}
-    messages: list[Any] = asked.get("messages", [])
-    # A message is known by its place.
-    asked["messages"] = [{**message, "id": str(place)} for place, message in enumerate(messages)]
+    messages = asked.get("messages")
+    # A message is known by its place. A file may have anything in it, which is then like nothing that is asked.
+    asked["messages"] = [
+        {**message, "id": str(place)} if is_object(message) else message
+        for place, message in enumerate(messages if is_array(messages) else [])
+    ]
     return asked
 
 

@@ -53,8 +53,19 @@ class Exchange:
 
     @property
     def input(self) -> RunAgentInput:
-        """The input that the agent got."""
-        return RunAgentInput.model_validate(self.request.input, by_alias=True, by_name=False)
+        """The input that the agent got.
+
+        Raises:
+            RecordingError: What was recorded is none.
+        """
+        try:
+            return RunAgentInput.model_validate(self.request.input, by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = "/".join(map(str, first["loc"]))
+            raise RecordingError(
+                f"the input of request {self.request.request} cannot be read: {first['msg']} at /{where}"
+            ) from None
 
 
 @dataclass
@@ -159,6 +170,8 @@ def _line(text: bytes) -> Line | str | None:
         data = json.loads(text)
     except ValueError:
         return "it is not JSON"
+    except RecursionError:
+        return "it is nested too deeply"
     if is_object(data) and isinstance(data.get("kind"), str) and data["kind"] not in KINDS:
         return None
     return f"it is no line of a recording: {first['msg']} at /{'/'.join(map(str, first['loc']))}"

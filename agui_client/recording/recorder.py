@@ -99,12 +99,19 @@ class Recorder(RunObserver):
 
     def on_wire_event(self, run: RunScope, number: int, event: WireEvent) -> None:
         """Write an event."""
-        self.write_event(self._requests[run][number], event)
+        if (key := self._requests.get(run, {}).get(number)) is None:
+            return
+        try:
+            self.write_event(key, event)
+        except Exception:
+            # An answer with a gap would be replayed as another one; without its rest and its end it counts for cut off.
+            del self._requests[run][number]
+            raise
 
     def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
         """Write the end of an answer."""
-        is_in_process = run.agent.url is None
-        self.end_request(self._requests[run][number], error, is_whole=is_whole, is_in_process=is_in_process)
+        if (key := self._requests.get(run, {}).get(number)) is not None:
+            self.end_request(key, error, is_whole=is_whole, is_in_process=run.agent.url is None)
 
     def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
         """Write the head of a response."""
@@ -270,7 +277,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
     Args:
         path: The file; it is made, readable for its owner alone, or appended to.
         redact: A function that takes each text and its JSON pointer in the line, such as "/input/state/user", and
-            returns the text to write. A secret that an agent streams in several deltas is not in any one of them.
+            returns the text to write. A secret that an agent streams in several deltas is not in any one of them. If it
+            fails, the line is not written, and the answer counts for cut off.
 
     Returns:
         The observer to give to `agent.use(...)`, or to `observers=[...]`.

@@ -74,6 +74,15 @@ def test_the_first_differences_are_printed_with_the_times(
     assert "times of request 1: first event " in done.stdout
 
 
+def test_no_recording_controls_the_terminal(agui: Agui, tmp_path: Path) -> None:
+    hostile = "\x1b[2J\x1b]0;title\x07\u202e"
+    one = recorded(tmp_path / "one.jsonl", turn(text(hostile), state({hostile: "a"})))
+    other = recorded(tmp_path / "other.jsonl", turn(text(f"{hostile}!"), state({hostile: "b"})))
+    shown = agui("diff", one, other).stdout
+    assert "state: request 1: /[2J]0;title" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & {*shown}
+
+
 def test_equal_recordings_have_no_difference(agui: Agui, tmp_path: Path) -> None:
     one, other = (recorded(tmp_path / f"{name}.jsonl", STORY) for name in "ab")
     done = agui("diff", one, other)

@@ -21,7 +21,16 @@ from ag_ui.core import RunAgentInput
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client import AbstractAgent, Cancel, FunctionAgent, HttpAgent, RunFailedError, UsageError, tool
+from agui_client import (
+    AbstractAgent,
+    Cancel,
+    FunctionAgent,
+    HttpAgent,
+    IncompleteRunError,
+    RunFailedError,
+    UsageError,
+    tool,
+)
 from agui_client._protocol.events import WireEvent
 from agui_client.asgi import agent_app
 from agui_client.recording import Recording, ReplayAgent, record
@@ -286,3 +295,19 @@ def test_a_function_that_returns_no_text_writes_nothing_that_it_should_have_seen
     assert agent.run_agent_sync("Hi").text == "Hello."
     assert "redact= returns the text to write, not a NoneType" in caplog.text
     assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_an_answer_with_a_line_that_could_not_be_written_counts_for_cut_off(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def redact(text: str, where: str) -> str:
+        if text == "Hel":
+            raise ValueError("cannot judge this")
+        return text
+
+    agent = ScriptedAgent(turn(text("Hello.", chunk=3))).use(record(tmp_path / "run.jsonl", redact=redact))
+    assert agent.run_agent_sync("Hi").text == "Hello."
+    assert len(caplog.records) == 1
+    assert kinds(tmp_path / "run.jsonl") == ["header", "request", "event", "event", "outcome"]
+    with pytest.raises(IncompleteRunError):
+        ReplayAgent(tmp_path / "run.jsonl").run_agent_sync("Hi")

@@ -167,14 +167,18 @@ def test_a_replayed_agent_of_this_process_raises_what_it_raised(tmp_path: Path) 
 
     async def fails(run_input: RunAgentInput) -> AsyncIterator[Event]:
         yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
-        raise (KeyError if run_input.messages[0].content == "key" else BrokenError)("out of paper")
+        group = ExceptionGroup("out of paper", [ValueError("A4")])
+        raise {"key": KeyError("out of paper"), "group": group}.get(
+            str(run_input.messages[0].content), BrokenError("out of paper")
+        )
 
     agent = FunctionAgent(fails).use(record(tmp_path / "run.jsonl"))
     for prompt, kind, message in (
         ("key", KeyError, "out of paper"),
+        ("group", ReplayedError, "ExceptionGroup: out of paper"),
         ("other", ReplayedError, "BrokenError: out of paper"),
     ):
-        with pytest.raises((KeyError, BrokenError)):
+        with pytest.raises((KeyError, BrokenError, ExceptionGroup)):
             agent.clone().run_agent_sync(prompt)
         with pytest.raises(kind, match=message):
             ReplayAgent(tmp_path / "run.jsonl").run_agent_sync(prompt)
@@ -273,6 +277,7 @@ def test_ids_in_events_become_the_callers(tmp_path: Path) -> None:
         (b'{"type":"RUN_STARTED"}\n{"type":"RUN_FINISHED"}\n', "line 1: it is no line of a recording"),
         (b'{"kind":"header","format":2,"protocol":"2","package":"9","session":"s","time":0}\n', "upgrade agui_client"),
         (b'{"kind":"header","protocol":"1.0","package":"","session":"s","time":0}\n{"ki\n{"kind":"end"}\n', "line 2: "),
+        (b'{"kind":"event","event":' + 100_000 * b"[" + b"\n{}\n", "line 1: it is nested too deeply"),
     ],
 )
 def test_a_file_that_is_no_recording_is_refused(content: bytes | None, complaint: str, tmp_path: Path) -> None:
@@ -281,3 +286,15 @@ def test_a_file_that_is_no_recording_is_refused(content: bytes | None, complaint
         path.write_bytes(content)
     with pytest.raises(RecordingError, match=complaint):
         ReplayAgent(path)
+
+
+@pytest.mark.parametrize("messages", ["5", "[5, null]", '[{"role": "robot"}]'])
+def test_a_recorded_request_that_is_none_is_like_nothing_that_is_asked(messages: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    header = '{"kind":"header","protocol":"1.0","package":"","session":"s","time":0}\n'
+    head = '{"kind":"request","request":"s-1.1","call":"s-1","at":0,"agent":{"agent_id":"a"},"input":{"messages":'
+    path.write_text(f"{header}{head}{messages}}}}}\n", "utf-8")
+    with pytest.raises(UnrecordedRequestError, match="has no answer"):
+        ReplayAgent(path).run_agent_sync("Hi")
+    with pytest.raises(RecordingError, match=r"the input of request s-1\.1 cannot be read"):
+        _ = Recording.read(path).exchanges[0].input
