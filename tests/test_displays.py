@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import nbformat
 import pytest
-from ag_ui.core import AssistantMessage, Message, StateSnapshotEvent, TokenUsage, ToolMessage, UserMessage
+from ag_ui.core import (
+    ActivityMessage,
+    AssistantMessage,
+    Message,
+    ReasoningMessage,
+    RunErrorEvent,
+    StateSnapshotEvent,
+    SystemMessage,
+    TokenUsage,
+    ToolMessage,
+    UserMessage,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 
-from agui_client import ProtocolWarning, ToolExecution, UsageError, tool
+from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
 from agui_client._widgets.escaping import exact, sentence
 from agui_client.conversation import Conversation
+from agui_client.notebook import show
 from agui_client.notebook.documents import bundle_of
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
 
@@ -161,6 +175,17 @@ def test_warnings_executions_and_messages_show_alone_and_in_lists() -> None:
     assert plain_of(execution) == 'add {"a": 1} → running\n  {\n    "a": 1\n  }\n  progress: half'
     message = UserMessage(id="u", content="Hi")
     assert plain_of(message) == plain_of([message]) == "user: Hi"
+    result = ToolMessage(id="t", tool_call_id="c", content='{"n": 1}')
+    thought = ReasoningMessage(id="r", content="Hm.", encrypted_value="secret")
+    activity = ActivityMessage(id="a", activity_type="PLAN", content={"step": 1})
+    prompt = SystemMessage(id="s", content="Be brief.")
+    assert [plain_of(each).splitlines()[0] for each in (result, thought, activity, prompt)] == [
+        "result of c",
+        "thought: Hm.",
+        "activity PLAN",
+        "system message",
+    ]
+    assert not any("secret" in content for content in bundle_of([thought, result]).values())
     with pytest.raises(UsageError, match="not int"):
         bundle_of(1)
 
@@ -170,16 +195,96 @@ def test_of_very_many_messages_the_latest_are_shown() -> None:
     assert plain_of(messages).startswith("50 earlier messages\nuser: number 50\n")
 
 
-CELL = """
+class Cell:
+    """The output of a cell, with the time of each drawing."""
+
+    def __init__(self) -> None:
+        self.drawings: list[tuple[float, dict[str, str]]] = []
+
+    def update(self, content: dict[str, str], *, raw: bool, display_id: bool = True) -> Cell:
+        assert raw
+        self.drawings.append((time.monotonic(), content))
+        return self
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    shown = Cell()
+    monkeypatch.setattr("agui_client.notebook.showing._is_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", shown.update)
+    return shown
+
+
+@pytest.mark.anyio
+async def test_a_run_is_drawn_in_one_output_at_most_20_times_a_second(cell: Cell) -> None:
+    agent = ScriptedAgent(turn(text("word " * 200, delay=0.002), StateSnapshotEvent(snapshot={"n": 1})))
+    result = await show(agent.stream("Hi"))
+    moments = [moment for moment, _ in cell.drawings[1:-1]]
+    assert all(later - earlier > 0.049 for earlier, later in pairwise(moments))
+    assert "running · " in cell.drawings[0][1]["text/plain"]
+    assert cell.drawings[-1][1] == bundle_of(result)
+    assert result.state == {"n": 1}
+
+
+def test_a_pause_of_the_run_finds_the_latest_event_drawn(cell: Cell) -> None:
+    seen: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look at the cell while the run waits for this tool."""
+        deadline = time.monotonic() + 10
+        while "look {}" not in cell.drawings[-1][1]["text/plain"] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append(cell.drawings[-1][1]["text/plain"])
+        return "looked"
+
+    agent = ScriptedAgent(turn(text("Let me look."), tool_call("look")), turn(text("Done.")), tools=[look])
+    result = show(agent.stream_sync("Hi"))
+    assert "agent: Let me look.\nlook {} → " in seen[0]
+    assert result.text == "Done."
+
+
+@pytest.mark.anyio
+async def test_a_run_that_fails_leaves_what_arrived_and_the_error(cell: Cell) -> None:
+    agent = ScriptedAgent(turn(text("So far."), RunErrorEvent(message="<overloaded>")))
+    with pytest.raises(RunFailedError):
+        await show(agent.stream("Hi"))
+    lines = cell.drawings[-1][1]["text/plain"].splitlines()
+    assert lines[1] == "agent: So far."
+    assert "RunFailedError: " in lines[-1]
+    assert "<overloaded>" in lines[-1]
+
+
+@pytest.mark.anyio
+async def test_without_a_notebook_a_run_is_shown_at_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = ScriptedAgent(turn(tool_call("add", {"a": 1, "b": 2})), turn(text("It is 3.")), tools=[add])
+    assert (await show(agent.stream("Add"))).text == "It is 3."
+    written = capsys.readouterr()
+    assert written.out == "It is 3.\n"
+    assert written.err.splitlines()[:2] == ['tool add({"a": 1, "b": 2})', "tool add -> 3"]
+    assert written.err.splitlines()[2].startswith("success · first text ")
+    show(agent.messages[:1])
+    assert capsys.readouterr().out == "user: Add\n"
+
+
+CELLS = """
+from agui_client.notebook import show
 from agui_client.testing import ScriptedAgent, text, turn
-agent = ScriptedAgent(turn(text("Hello <b>you</b>")))
+agent = ScriptedAgent(*[turn(text("Hello <b>you</b>", delay=0.05))] * 3)
 await agent.run_agent("Hi")
+---
+agent
+---
+result = await show(agent.stream("Hi"))
+---
+result = show(agent.stream_sync("Hi"))
 """
 
 
-def test_a_notebook_displays_what_a_cell_ends_with() -> None:
+def test_a_notebook_displays_results_agents_and_runs() -> None:
+    sources = CELLS.strip().split("---\n")
     cells: list[dict[str, Any]] = [
-        {"cell_type": "code", "source": each, "metadata": {}, "outputs": []} for each in (CELL, "agent")
+        {"cell_type": "code", "source": each, "metadata": {}, "outputs": []} for each in sources
     ]
     notebooks: Any = nbformat
     notebook = notebooks.from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
@@ -188,3 +293,6 @@ def test_a_notebook_displays_what_a_cell_ends_with() -> None:
         (output,) = cell.outputs
         assert set(output.data) == {"text/html", "text/markdown", "text/plain"}
         assert "Hello &lt;b&gt;you&lt;/b&gt;" in output.data["text/html"]
+        assert "running" not in output.data["text/plain"]
+    if "AGUI_DISPLAYS_NOTEBOOK" in os.environ:  # to look at the pages
+        notebooks.write(notebook, os.environ["AGUI_DISPLAYS_NOTEBOOK"])

@@ -1,5 +1,6 @@
-"""Notebooks: displays of what agents did, and questions to the person at the notebook (extra `notebook`)."""
+"""Notebooks: displays of what agents do, and questions to the person at the notebook (extra `notebook`)."""
 
 from agui_client.notebook.handlers import NotebookAnswerer, NotebookApprover
+from agui_client.notebook.showing import show
 
-__all__ = ["NotebookAnswerer", "NotebookApprover"]
+__all__ = ["NotebookAnswerer", "NotebookApprover", "show"]

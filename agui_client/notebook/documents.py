@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
-    BaseMessage,
+    Message,
     ReasoningMessage,
     TokenUsage,
     ToolCall,
@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.warnings import ProtocolWarning
-from agui_client._run.result import RunResult, Snapshot, Timings
+from agui_client._run.result import RunResult, Snapshot
 from agui_client._tools.context import ToolExecution
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
@@ -30,11 +30,12 @@ from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Tree, bundle
 
 if TYPE_CHECKING:
-    from ag_ui.core import Interrupt, Message
+    from ag_ui.core import Interrupt
 
     from agui_client.messages import Part
 
 _MOST_MESSAGES = 100
+_MESSAGES: tuple[type, ...] = get_args(get_args(Message)[0])
 
 
 def bundle_of(shown: object) -> dict[str, str]:
@@ -62,41 +63,43 @@ def elements_of(shown: object) -> list[Element]:
 @elements_of.register(list)
 @elements_of.register(tuple)
 def _(shown: Sequence[Any]) -> list[Element]:
-    if all(isinstance(each, BaseMessage) for each in shown):
+    if all(isinstance(each, _MESSAGES) for each in shown):
         return conversation(shown)
     return [element for each in shown for element in elements_of(each)]
 
 
-@elements_of.register(BaseMessage)
-def _(shown: Message) -> list[Element]:
+def _message_alone(shown: Message) -> list[Element]:
     return conversation([shown])
+
+
+for _kind in _MESSAGES:
+    elements_of.register(_kind, _message_alone)
 
 
 @elements_of.register
 def _(shown: RunResult) -> list[Element]:
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
-    ending = shown.outcome.type if shown.outcome else "aborted" if shown.aborted else "no outcome"
     elements = conversation(messages, shown.tool_executions)
-    elements += [*_waiting(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
+    elements += [*waiting_lines(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
     if shown.warnings:
         lines = [element for each in shown.warnings for element in elements_of(each)]
         elements.append(Fold(f"{len(shown.warnings)} warnings", lines, "bad"))
-    return [*elements, Line(" · ".join([ending, *timings_parts(shown.timings), *map(usage_text, shown.usage)]))]
+    return [*elements, ending_line(shown)]
 
 
 @elements_of.register
 def _(shown: AbstractAgent) -> list[Element]:
     name = f" {shown.name}" if shown.name else ""
     head = Line(f"{type(shown).__name__}{name} · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
-    waiting = _waiting(shown.pending_interrupts, shown.pending_tool_calls)
+    waiting = waiting_lines(shown.pending_interrupts, shown.pending_tool_calls)
     return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
 
 
 @elements_of.register
 def _(shown: ConversationSnapshot) -> list[Element]:
     head = Line(f"conversation · thread {shown.thread_id} · {_count(len(shown.messages), 'message')}")
-    waiting = _waiting(shown.pending_interrupts)
+    waiting = waiting_lines(shown.pending_interrupts)
     return [head, *conversation(shown.messages), *waiting, *state_fold(shown.state)]
 
 
@@ -160,13 +163,15 @@ def state_fold(state: Any) -> list[Element]:
     return [Fold("state", [Tree(state)])] if state not in (None, {}, []) else []
 
 
-def timings_parts(timings: Timings) -> list[str]:
-    """Write the times that matter to a person."""
-    moments = {"first text": timings.first_text, "total": timings.total}
-    return [f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None]
+def ending_line(result: RunResult) -> Line:
+    """Describe how a call ended, and what it cost."""
+    ending = result.outcome.type if result.outcome else "aborted" if result.aborted else "no outcome"
+    moments = {"first text": result.timings.first_text, "total": result.timings.total}
+    times = [f"{name} {seconds_text(value)}" for name, value in moments.items() if value is not None]
+    return Line(" · ".join([ending, *times, *map(_usage_text, result.usage)]))
 
 
-def usage_text(usage: TokenUsage) -> str:
+def _usage_text(usage: TokenUsage) -> str:
     """Write the tokens of one model; a count that was not reported is "?" (USAGE-1)."""
     counts = ["?" if each is None else str(each) for each in (usage.input_tokens, usage.output_tokens)]
     return f"{usage.model or usage.provider or 'unnamed model'}: {counts[0]} tokens in, {counts[1]} out"
@@ -194,7 +199,8 @@ def read_json(text: str) -> Any:
         return text
 
 
-def _waiting(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = ()) -> list[Element]:
+def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = ()) -> list[Line]:
+    """Describe what waits for the application: an answer, or the result of a call."""
     asked = [Line(f"waits for an answer: {each.message or each.reason} ({each.id})", "bad") for each in interrupts]
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 

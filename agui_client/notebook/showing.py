@@ -1,0 +1,219 @@
+"""`show`: a run in one output of a cell while it goes on, or at the terminal where there is no notebook."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, overload
+
+from ag_ui.core import ToolCallResultEvent
+
+from agui_client._run.async_run import AgentRun
+from agui_client._run.sync_run import SyncAgentRun
+from agui_client.notebook.documents import (
+    bundle_of,
+    conversation,
+    elements_of,
+    ending_line,
+    of_this_call,
+    seconds_text,
+    state_fold,
+    waiting_lines,
+)
+from agui_client.notebook.elements import Line, bundle
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, Message
+
+    from agui_client._cli.live_run import LiveRun
+    from agui_client._cli.plain_view import PlainRun
+    from agui_client._display import Displayed
+    from agui_client._run.result import RunResult
+    from agui_client._tools.context import ToolExecution
+    from agui_client.notebook.elements import Element
+
+    Run = AgentRun | SyncAgentRun
+    Shown = Displayed | Message
+
+_SECONDS_APART = 0.05
+_REST = 3
+"""A drawing that takes long is followed by a pause of this many times as long."""
+
+
+@overload
+def show(shown: AgentRun) -> Coroutine[Any, Any, RunResult]: ...
+@overload
+def show(shown: SyncAgentRun) -> RunResult: ...
+@overload
+def show(shown: Shown | Sequence[Shown]) -> None: ...
+def show(shown: object) -> Coroutine[Any, Any, RunResult] | RunResult | None:
+    """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
+
+    In a notebook that is one output of the cell, redrawn at most 20 times a second; elsewhere the terminal is used.
+
+    Args:
+        shown: A run that was not entered yet; or a result, an agent, messages, a snapshot, warnings or tool executions,
+            which are shown at once.
+
+    Returns:
+        Of a run the result, to be awaited where the run is asynchronous; else None.
+
+    Raises:
+        AGUIError: As `run_agent`; what arrived before is shown.
+        UsageError: There is no display of such an object.
+    """
+    if isinstance(shown, AgentRun):
+        return _show_run(shown)
+    if isinstance(shown, SyncAgentRun):
+        return _show_sync_run(shown)
+    content = bundle_of(shown)
+    if _is_notebook():
+        import_module("IPython.display").display(content, raw=True)
+    else:
+        sys.stdout.write(f"{content['text/plain']}\n")
+    return None
+
+
+async def _show_run(run: AgentRun) -> RunResult:
+    async with run:
+        with _view(run).running() as take:
+            async for event in run:
+                take(event)
+            return await run.result()
+
+
+def _show_sync_run(run: SyncAgentRun) -> RunResult:
+    with run, _view(run).running() as take:
+        for event in run:
+            take(event)
+        return run.result()
+
+
+def _view(run: Run) -> _Cell | _Terminal:
+    return _Cell(run) if _is_notebook() else _Terminal(run)
+
+
+def _is_notebook() -> bool:
+    """Return whether this is a kernel, rather than a terminal."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A run after an event; nothing in it changes any more."""
+
+    messages: Sequence[Message]
+    executions: Sequence[ToolExecution]
+    state: Any
+    events: int
+
+
+class _Cell:
+    """One output of a cell; a thread of its own draws, so that neither the run nor a pause of it waits for drawing.
+
+    Args:
+        run: The run, in its block.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._known = {message.id for message in run.messages}
+        self._moment = self._look(0)
+        self._began = time.perf_counter()
+        self._is_over, self._news = threading.Event(), threading.Event()
+        display = import_module("IPython.display").display
+        self._handle: Any = display(bundle(self._elements()), raw=True, display_id=True)
+
+    @contextmanager
+    def running(self) -> Generator[Callable[[Event], None]]:
+        """Draw while the block lasts, and once more after it; the block gets the function that takes each event."""
+        # With the context of the cell, which its output belongs to.
+        drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
+        drawing.start()
+        ended = ""
+        try:
+            yield self._take
+        except BaseException as error:
+            ended = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self._is_over.set()
+            self._news.set()
+            drawing.join()
+            elements = elements_of(self._run.partial)
+            self._update([*elements, Line(ended, "bad")] if ended else elements)
+
+    def _take(self, event: Event) -> None:
+        self._moment = self._look(self._moment.events + 1)
+        self._news.set()
+
+    def _look(self, events: int) -> _Moment:
+        return _Moment(self._run.messages, self._run.tool_executions, self._run.state, events)
+
+    def _draw(self) -> None:
+        while self._news.wait() and not self._is_over.is_set():
+            self._news.clear()
+            began = time.perf_counter()
+            self._update(self._elements())
+            took = time.perf_counter() - began
+            self._is_over.wait(max(_SECONDS_APART, _REST * took))
+
+    def _elements(self) -> list[Element]:
+        moment = self._moment
+        messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
+        seconds = seconds_text(time.perf_counter() - self._began)
+        elements = [*conversation(messages, moment.executions), *state_fold(moment.state)]
+        return [*elements, Line(f"running · {seconds} · {moment.events} events")]
+
+    def _update(self, elements: Sequence[Element]) -> None:
+        self._handle.update(bundle(elements), raw=True)
+
+
+class _Terminal:
+    """The terminal: drawn in place, or line by line where it cannot draw.
+
+    Args:
+        run: The run, in its block.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._lines = _terminal_view()
+
+    @contextmanager
+    def running(self) -> Generator[Callable[[Event], None]]:
+        """Draw while the block lasts; the block gets the function that takes each event."""
+        with self._lines.running():
+            yield self._take
+        result = self._run.partial
+        for line in (*waiting_lines(result.interrupts, result.pending_tool_calls), ending_line(result)):
+            self._lines.note(line.plain())
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ToolCallResultEvent):
+            executed = [each for each in self._run.tool_executions if each.tool_call_id == event.tool_call_id]
+            if executed:
+                self._lines.execution(executed[-1])
+                return
+        self._lines.show(event, self._run.state)
+
+
+def _terminal_view() -> LiveRun | PlainRun:
+    """Return the view of the command line; the one that draws needs the extra `cli`."""
+    from agui_client._cli.plain_view import PlainRun
+
+    try:
+        from agui_client._cli.live_run import LiveRun
+        from agui_client._cli.watching import drawing_board
+    except ModuleNotFoundError:
+        return PlainRun(answers=sys.stdout, notes=sys.stderr)
+    console = drawing_board()
+    return PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
