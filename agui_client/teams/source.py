@@ -38,6 +38,8 @@ class TeamSource(Source):
         self._work = work
         self._context, self._scope = copy_context(), CURRENT_SCOPE.get()
         self._items: list[Item] = []
+        self.is_full = False
+        """Whether so many events are unread that whoever gives more has to wait for space."""
         self._news: anyio.Event | None = None
         self._space: anyio.Event | None = None
         self._ended: anyio.Event | None = None
@@ -47,16 +49,21 @@ class TeamSource(Source):
     async def put(self, item: Item) -> None:
         """Give an event to the reader; wait while too many are unread."""
         self.put_nowait(item)
-        if len(self._items) >= _AHEAD:
-            if self._space is None:
-                self._space = anyio.Event()
-            await self._space.wait()
+        if self.is_full:
+            await self.space()
 
     def put_nowait(self, item: Item) -> None:
         """Give an event to the reader, however many are unread."""
         self._items.append(item)
         if self._news is not None:
             self._news.set()
+        self.is_full = len(self._items) >= _AHEAD
+
+    async def space(self) -> None:
+        """Wait until the reader has taken what is unread."""
+        if self._space is None:
+            self._space = anyio.Event()
+        await self._space.wait()
 
     async def read(self) -> Iterable[Event] | None:
         """Wait for the next events.
@@ -76,7 +83,7 @@ class TeamSource(Source):
         if self.is_interrupted:
             return None
         if self._items:
-            batch, self._items = self._items, []
+            batch, self._items, self.is_full = self._items, [], False
             if self._space is not None:
                 self._space.set()
                 self._space = None

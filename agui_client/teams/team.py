@@ -326,14 +326,16 @@ class Team:
 
     async def _pass(self, run: SubagentRun, timeout: float | None) -> None:
         """Pass a member's events on to its end."""
-        put, is_late = self._source.put, False
+        source, is_late = self._source, False
         try:
             with anyio.move_on_after(timeout) as scope:
                 async with aclosing(run.items()) as items:
                     async for item in items:
                         if type(item) in _STATE:
                             self._thread.feed(item)  # type: ignore[arg-type] # an event by its type
-                        await put(item)
+                        source.put_nowait(item)
+                        if source.is_full:
+                            await source.space()
             is_late = scope.cancelled_caught
         finally:
             if is_late:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +15,14 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 from agui_client import Deny, HttpAgent
 from agui_client.testing import ScriptedAgent, Server, Step, pause, serve, text, turn
 from support.programs import Program
+from support.typescript import run_typescript
 
 pytest.importorskip("pydantic_ai.ui.ag_ui", reason="the backend needs pydantic-ai: pip install 'agui-client[llm]'")
 pytest.importorskip("mcp.server.mcpserver", reason="the backend needs the MCP SDK: pip install 'agui-client[mcp]'")
 
 _HERE = Path(__file__).parent
 _EXAMPLE = _HERE.parents[1] / "examples" / "backend_fastapi.py"
-_CLIENT = "1.0.0"
-"""The version of @ag-ui/client."""
 _SECONDS = 60.0
-_INSTALLING = 240.0
 _CALLS = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
 
 
@@ -79,8 +72,8 @@ def test_the_backend_has_a_page_and_asks_before_it_books(backend: Backend) -> No
     assert result.warnings == []
 
 
-def test_the_typescript_client_streams_answers_and_resumes(backend: Backend, typescript: Path) -> None:
-    seen = _told(typescript, backend, "tools")
+def test_the_typescript_client_streams_answers_and_resumes(backend: Backend) -> None:
+    seen = _told(backend, "tools")
     first, second, third = seen["runs"]
     assert [name for name in first if "TEXT" not in name] == [
         "RUN_STARTED",
@@ -96,48 +89,16 @@ def test_the_typescript_client_streams_answers_and_resumes(backend: Backend, typ
     assert seen["answer"] == "Done: ask_expert ask_expert departures locate book_ferry "
 
 
-def test_the_typescript_client_aborts_and_the_remote_agent_is_left(backend: Backend, typescript: Path) -> None:
+def test_the_typescript_client_aborts_and_the_remote_agent_is_left(backend: Backend) -> None:
     backend.is_endless.set()
     try:
-        seen = _told(typescript, backend, "abort")
+        seen = _told(backend, "abort")
         assert backend.guide.disconnected.wait(_SECONDS)
     finally:
         backend.is_endless.clear()
     assert (seen["results"], "RUN_FINISHED" in seen["runs"][0]) == ([], False)
 
 
-@pytest.fixture(scope="module")
-def typescript() -> Path:
-    """A folder with the client; it is installed once, and kept for later runs."""
-    kept = Path(tempfile.gettempdir()) / f"agui-client-typescript-{_CLIENT}"
-    if not (kept / "node_modules").exists():
-        _install(kept)
-    return kept
-
-
-def _install(kept: Path) -> None:
-    if shutil.which("node") is None or (npm := shutil.which("npm")) is None:
-        pytest.skip("node and npm run the TypeScript client, and are not both on PATH")
-    with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f"{kept.name}-") as folder:
-        made = Path(folder) / "made"
-        made.mkdir()
-        wanted = {"private": True, "type": "module", "dependencies": {"@ag-ui/client": _CLIENT}}
-        (made / "package.json").write_text(json.dumps(wanted), "utf-8")
-        command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
-        try:
-            subprocess.run(command, cwd=made, capture_output=True, timeout=_INSTALLING, check=True)
-        except subprocess.SubprocessError as error:
-            pytest.skip(f"npm cannot install @ag-ui/client {_CLIENT}: {error}")
-        with suppress(OSError):  # another run was quicker
-            made.rename(kept)
-
-
-def _told(client: Path, backend: Backend, story: str) -> Any:
+def _told(backend: Backend, story: str) -> Any:
     """Run the program of the client; return what it saw."""
-    # Node looks for packages from the folder of a program on.
-    with tempfile.TemporaryDirectory(dir=client, prefix="run-") as folder:
-        program = shutil.copy(_HERE / "typescript_client.mjs", folder)
-        command = ["node", program, f"{backend.url}/agent/", story]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_typescript(_HERE / "typescript_client.mjs", f"{backend.url}/agent/", story)
