@@ -256,12 +256,19 @@ class Thread:
     def extend(self, messages: Iterable[Message]) -> None:
         """Put messages at the end."""
         # As `append` does, without a call for each of thousands of messages.
-        view, last = self._view, self._last
+        view, last, slots, by_role = self._view, self._last, self.slots, self.by_role
         for message in messages:
             slot = MessageSlot(message, len(view))
             view.append(message)
             last.next = last = slot
-            self._register(slot)
+            message_id, role = message.id, message.role
+            if message_id in slots:
+                slots.add(message_id, slot)
+            else:
+                slots[message_id] = slot
+            by_role[role][slot] = None
+            if role == "tool" or slot.calls:
+                self._register_call(slot)
         self._last = last
 
     def append(self, message: Message) -> MessageSlot:
@@ -282,12 +289,16 @@ class Thread:
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
         """Put a message in the place of another that has the same id."""
-        self._unregister(slot)
-        following = slot.next
+        role, following = slot.message.role, slot.next
+        self._unregister_call(slot)
         MessageSlot.__init__(slot, message, slot.index)
         slot.next = following
         self._view[slot.index] = message
-        self._register(slot)
+        self.dirty.discard(slot)
+        if message.role != role:
+            del self.by_role[role][slot]
+            self.by_role[message.role][slot] = None
+        self._register_call(slot)
 
     def remove(self, slot: MessageSlot) -> None:
         """Remove a message."""
@@ -303,27 +314,28 @@ class Thread:
         self.message(slot)
 
     def _register(self, slot: MessageSlot) -> None:
-        message = slot.message
-        # As `Namesakes.add` does, without a call for each of thousands of messages.
-        if message.id in self.slots:
-            self.slots.add(message.id, slot)
-        else:
-            self.slots[message.id] = slot
-        self.by_role[message.role][slot] = None
-        if message.role == "tool":
-            self.results.add(message.tool_call_id, slot)
+        self.slots.add(slot.message.id, slot)
+        self.by_role[slot.message.role][slot] = None
+        self._register_call(slot)
+
+    def _register_call(self, slot: MessageSlot) -> None:
+        """Make the calls of a message, and the call that a result answers, known by their ids."""
+        if slot.message.role == "tool":
+            self.results.add(slot.message.tool_call_id, slot)
         for call in slot.calls:
             self.calls.add(call.call.id, call)
 
     def _unregister(self, slot: MessageSlot) -> None:
-        message = slot.message
-        self.slots.remove(message.id, slot)
-        del self.by_role[message.role][slot]
-        if message.role == "tool":
-            self.results.remove(message.tool_call_id, slot)
+        self.slots.remove(slot.message.id, slot)
+        del self.by_role[slot.message.role][slot]
+        self._unregister_call(slot)
+        self.dirty.discard(slot)
+
+    def _unregister_call(self, slot: MessageSlot) -> None:
+        if slot.message.role == "tool":
+            self.results.remove(slot.message.tool_call_id, slot)
         for call in slot.calls:
             self.calls.remove(call.call.id, call)
-        self.dirty.discard(slot)
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._next(self._head)
