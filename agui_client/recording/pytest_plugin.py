@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
+from zlib import crc32
 
 import pytest
 
@@ -69,8 +70,7 @@ def agui_cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
 
     marker = request.node.get_closest_marker("agui_cassette")
     name, options = _arguments(*marker.args, **marker.kwargs) if marker else (None, {})
-    test = re.sub(r"[^\w.-]+", "-", request.node.nodeid.partition("::")[2]).strip("-")
-    path = request.path.parent / "cassettes" / (name or f"{request.path.stem}/{test}.jsonl")
+    path = request.path.parent / "cassettes" / (name or f"{request.path.stem}/{_file_name(request.node.nodeid)}.jsonl")
     asked = request.config.getoption("--agui-record")
     is_recorded = asked == "all" or (asked == "once" and not path.exists())
     cassette = Cassette(path, "record" if is_recorded else "replay", **options)
@@ -92,6 +92,13 @@ def _agui_marked(request: pytest.FixtureRequest) -> None:
 
 class _NotPassed(Exception):  # noqa: N818 - no error: it leaves a block without keeping the recording
     """The test did not pass."""
+
+
+def _file_name(node_id: str) -> str:
+    """Return the name of a test as that of a file, with a checksum where another test's could become the same."""
+    test = node_id.partition("::")[2].replace("::", "-").replace("[", "-", 1).removesuffix("]")
+    name = re.sub(r"[^\w.-]+", "-", test)
+    return name if name == test else f"{name.strip('-')}-{crc32(test.encode()):08x}"
 
 
 def _arguments(name: str | None = None, **options: Any) -> tuple[str | None, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
@@ -45,12 +46,29 @@ def _value(value: Any, path: str, redact: Redact | None) -> Any:
         return _object(value, path, redact)
     if is_array(value):
         return [_value(item, f"{path}/{index}", redact) for index, item in enumerate(value)]
-    if redact is None or not isinstance(value, str) or _is_defined(path):
+    if not isinstance(value, str):
+        return value
+    value = _text(value)
+    if redact is None or _is_defined(path):
         return value
     text = cast("object", redact(value, path))
     if not isinstance(text, str):
         raise UsageError(f"redact= returns the text to write, not a {type(text).__name__}")
     return text
+
+
+def _text(text: str) -> str:
+    """Return a text without the secrets in it, if it is JSON, as results of tools often are."""
+    if "crypted" not in text.lower():
+        return text
+    try:
+        value = json.loads(text)
+        sealed = _value(value, "", None)
+    except ValueError:
+        return text
+    except RecursionError:
+        return REDACTED
+    return text if sealed == value else json.dumps(sealed, ensure_ascii=False)
 
 
 def _is_defined(path: str) -> bool:

@@ -311,3 +311,17 @@ def test_an_answer_with_a_line_that_could_not_be_written_counts_for_cut_off(
     assert kinds(tmp_path / "run.jsonl") == ["header", "request", "event", "event", "outcome"]
     with pytest.raises(IncompleteRunError):
         ReplayAgent(tmp_path / "run.jsonl").run_agent_sync("Hi")
+
+
+def test_json_that_is_a_text_is_written_without_secrets(tmp_path: Path) -> None:
+    @tool
+    def think() -> dict[str, Any]:
+        """Thinks."""
+        inner = json.dumps({"encrypted_value": SECRET})
+        return {"encryptedValue": SECRET, "inner": inner, "deep": f"{400 * '['}{inner}{400 * ']'}"}
+
+    path = tmp_path / "run.jsonl"
+    agent = ScriptedAgent(turn(tool_call("think", {})), ANSWER, tools=[think]).use(record(path))
+    assert SECRET in str(agent.run_agent_sync("Is it encrypted?").messages)
+    assert SECRET not in path.read_text("utf-8")
+    assert ReplayAgent(path, tools=[think]).run_agent_sync("Is it encrypted?").text == "Hello."
