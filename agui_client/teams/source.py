@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Item: TypeAlias = Event | Whole
 
-_AHEAD = 256
+_AHEAD = 1024
 """The number of events that members may be ahead of whoever reads them."""
 
 
