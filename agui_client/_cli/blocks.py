@@ -11,10 +11,14 @@ from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.text import Text
 
+from agui_client._cli.drawn import drawn_text, is_rich
 from agui_client._cli.output import one_line, printable
+from agui_client._widgets.tool_views import draw, shown_call
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from agui_client._tools.context import ToolExecution
 
 
 class Printable:
@@ -114,6 +118,33 @@ class Call(Block):
 
     def __rich__(self) -> RenderableType:
         return Text.assemble(("tool ", "dim"), (self._name, "bold cyan"), f" {one_line(self.content)}")
+
+
+class ViewedCall(Call):
+    """A call of a tool that has a view; the block stays until the call has its result.
+
+    Args:
+        tool_call_id: The id of the call.
+        name: The tool's name.
+    """
+
+    gap = True
+
+    def __init__(self, tool_call_id: str, name: str) -> None:
+        super().__init__(name)
+        self.tool_call_id = tool_call_id
+        self.name = name
+        self.result: str | None = None
+        """The text of the result; None before it is there."""
+        self.execution: ToolExecution | None = None
+        """The execution; None if the tool is executed elsewhere."""
+
+    def __rich__(self) -> RenderableType:
+        drawn = draw(shown_call(self.tool_call_id, self.name, self.content, self.result, self.execution))
+        if drawn is not None:
+            return drawn if is_rich(drawn) else Text(drawn_text(drawn))  # type: ignore[return-value]
+        call = super().__rich__()
+        return call if self.result is None else Group(call, Text(f"-> {one_line(self.result)}", style="green"))
 
 
 class Work(Block):

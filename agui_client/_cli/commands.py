@@ -14,8 +14,10 @@ from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
+from agui_client._cli.loading import load_module
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client._cli.thread_commands import threads
+from agui_client._widgets.tool_views import warn_of_unknown
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ Environment:
 """
 _EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
+_VIEWS = click.option(
+    "--views",
+    multiple=True,
+    metavar="MODULE",
+    help="A module with views of tools, made with @renders; also FILE.py; may be repeated.",
+)
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG, invoke_without_command=True)
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
@@ -73,11 +82,14 @@ def agui(context: click.Context) -> int:
     metavar="FILE",
     help="Append what is asked and answered to a recording, for `agui replay` and tests.",
 )
-def run(verbose: bool, as_json: bool, record_to: str | None, **given: Any) -> int:
+@_VIEWS
+def run(verbose: bool, as_json: bool, record_to: str | None, views: tuple[str, ...], **given: Any) -> int:
     """Run the agent at URL and print its answer.
 
     The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
+    for each in views:
+        load_module(each, "--views")
     settings = read_run_settings(**given)
     return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json, record_to=record_to)))
 
@@ -118,8 +130,15 @@ agui.add_command(threads)
     metavar="PROVIDER:NAME",
     help="Talk with a language model instead, such as ollama:llama3.2 or openai:gpt-5; needs the extra `llm`.",
 )
+@_VIEWS
 def chat(
-    place: str | None, owner: str, places: tuple[str, ...], url: str | None, model: str | None, **given: Any
+    place: str | None,
+    owner: str,
+    places: tuple[str, ...],
+    views: tuple[str, ...],
+    url: str | None,
+    model: str | None,
+    **given: Any,
 ) -> int:
     """Talk with the agent at URL or AGUI_URL, or with a language model, or else with the demo agent.
 
@@ -130,6 +149,8 @@ def chat(
     from agui_client._cli.chat import chat_with, chat_with_demo
     from agui_client._cli.tool_loading import load_tools
 
+    for each in views:
+        load_module(each, "--views")
     tools, given = load_tools(places), {**given, "threads": place, "owner": owner}
     if model is not None:
         if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE and url is not None:
@@ -256,6 +277,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
             async for event in stream:
                 transcript.show(event, stream.state)
             result = await stream.result()
+            warn_of_unknown(stream.tool_names)
     except AGUIError as error:
         if as_json:
             _print_json(error.partial, error)

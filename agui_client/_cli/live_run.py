@@ -28,8 +28,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from agui_client._cli.blocks import Answer, Block, Call, Printable, Status, Tail, Thought, Work
+from agui_client._cli.blocks import Answer, Block, Call, Printable, Status, Tail, Thought, ViewedCall, Work
 from agui_client._cli.output import Speakers, content_text, execution_line, is_over, one_line
+from agui_client._widgets.tool_views import has_view
 
 if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
@@ -112,7 +113,10 @@ class LiveRun:
         """Draw the status of a tool's execution."""
         with self._lock:
             item = ("execution", execution.tool_call_id)
-            if is_over(execution):
+            if (viewed := self._viewed(execution.tool_call_id)) is not None:
+                viewed.execution = execution
+                self._answer(viewed, None if execution.message is None else content_text(execution.message.content))
+            elif is_over(execution):
                 self._blocks.pop(item, None)
                 self._status.doing = "waiting"
                 style = "green" if execution.status == "succeeded" else "yellow"
@@ -139,13 +143,18 @@ class LiveRun:
             case ReasoningMessageStartEvent() | TextMessageStartEvent():
                 self._begin(event, Answer() if isinstance(event, TextMessageStartEvent) else Thought())
             case ToolCallStartEvent():
-                self._begin(event, Call(event.tool_call_name))
+                name, tool_call_id = event.tool_call_name, event.tool_call_id
+                self._begin(event, ViewedCall(tool_call_id, name) if has_view(name) else Call(name))
             case ReasoningMessageContentEvent() | TextMessageContentEvent() | ToolCallArgsEvent():
                 self._blocks[_item(event)].add(event.delta)
+            case ToolCallEndEvent() if (viewed := self._viewed(event.tool_call_id)) is not None:
+                self._status.doing = viewed.doing_next
             case ReasoningMessageEndEvent() | TextMessageEndEvent() | ToolCallEndEvent():
                 self._end(_item(event))
             case SubagentStartedEvent() | SubagentFinishedEvent() | SubagentErrorEvent():
                 self._subagent(event)
+            case ToolCallResultEvent() if (viewed := self._viewed(event.tool_call_id)) is not None:
+                self._answer(viewed, content_text(event.content))
             case ToolCallResultEvent():
                 self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
             case _:
@@ -167,6 +176,19 @@ class LiveRun:
         block = self._blocks.pop(item)
         self._status.doing = block.doing_next
         self._keep(block.signed(block.done()), gap=block.gap)
+
+    def _viewed(self, tool_call_id: str) -> ViewedCall | None:
+        """Return the block of a call without a result, if its tool has a view."""
+        block = self._blocks.get(("call", tool_call_id))
+        return block if isinstance(block, ViewedCall) else None
+
+    def _answer(self, viewed: ViewedCall, result: str | None) -> None:
+        """Draw the result of a call whose tool has a view, and let the call scroll up; None if there is none yet."""
+        viewed.result = result
+        if result is None:
+            self._redraw()
+        else:
+            self._end(("call", viewed.tool_call_id))
 
     def _keep(self, renderable: RenderableType, *, gap: bool = True) -> None:
         """Print above the blocks that are redrawn; the text stays there."""

@@ -38,6 +38,19 @@ def load_object(place: str, option: str = "") -> object:
     return found
 
 
+def load_module(place: str, option: str) -> None:
+    """Import a module or file for what it registers.
+
+    Args:
+        place: The module or file, such as "shop.views" or "views.py".
+        option: The option that the place was given to, for errors.
+
+    Raises:
+        click.UsageError: The module does not exist or cannot be loaded.
+    """
+    _module(place, f"{option} {place}")
+
+
 def folder_of(place: str) -> Path:
     """Return the folder of a file, or the one in which modules are looked for first."""
     where = place.rpartition(":")[0]

@@ -33,8 +33,10 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
+from agui_client._cli.drawn import drawn_text
 from agui_client._run.async_run import AnswerText
 from agui_client._widgets.escaping import exact, sentence
+from agui_client._widgets.tool_views import draw, has_view, shown_call
 
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
@@ -203,6 +205,7 @@ class Transcript:
         self._is_new_message = False
         self._needs_gap = False
         self._names: dict[str, str] = {}
+        self._arguments: dict[str, str] = {}
         self._speakers = Speakers()
         self._authors: dict[str, str] = {}
         self._parts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -224,9 +227,10 @@ class Transcript:
             case ToolCallArgsEvent():
                 self._parts["call", event.tool_call_id].append(event.delta)
             case ToolCallEndEvent():
-                self.note(f"{self._tool(event.tool_call_id)}({self._joined('call', event.tool_call_id)})")
+                arguments = self._arguments[event.tool_call_id] = self._joined("call", event.tool_call_id)
+                self.note(f"{self._tool(event.tool_call_id)}({arguments})")
             case ToolCallResultEvent():
-                self.note(f"{self._tool(event.tool_call_id)} -> {content_text(event.content)}")
+                self._result(event.tool_call_id, content_text(event.content))
             case ReasoningMessageContentEvent():
                 self._parts["thought", event.message_id].append(event.delta)
             case ReasoningMessageEndEvent():
@@ -278,11 +282,17 @@ class Transcript:
         if self._shares_screen:
             self.end_line()
             self._needs_gap = False
-        self._notes.write(f"{one_line(line)}\n")
+        self._note_line(one_line(line))
+
+    def _note_line(self, line: str) -> None:
+        self._notes.write(f"{line}\n")
         self._notes.flush()
 
     def execution(self, execution: ToolExecution) -> None:
         """Write a note about an execution that has reported progress or ended."""
+        message, tool_call_id = execution.message, execution.tool_call_id
+        if message is not None and self._drew(tool_call_id, content_text(message.content), execution):
+            return
         if is_over(execution) or execution.progress:
             self.note(execution_line(execution))
 
@@ -314,6 +324,18 @@ class Transcript:
             self._answers.write(text)
             self._answers.flush()
             self._is_mid_line = not text.endswith("\n")
+
+    def _result(self, tool_call_id: str, result: str) -> None:
+        if not self._drew(tool_call_id, result):
+            self.note(f"{self._tool(tool_call_id)} -> {result}")
+
+    def _drew(self, tool_call_id: str, result: str, execution: ToolExecution | None = None) -> bool:
+        """Write what the view of a call's tool draws, a note for each line; return whether the tool has one."""
+        name, arguments = self._names.get(tool_call_id, ""), self._arguments.pop(tool_call_id, "")
+        drawn = draw(shown_call(tool_call_id, name, arguments, result, execution)) if has_view(name) else None
+        for line in () if drawn is None else drawn_text(drawn).splitlines():
+            self._note_line(printable(line))
+        return drawn is not None
 
     def _tool(self, tool_call_id: str) -> str:
         return f"tool {self._names.get(tool_call_id, tool_call_id)}"

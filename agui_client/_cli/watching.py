@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ag_ui.core import Event, ToolCallResultEvent
 from rich.console import Console
 
+from agui_client._widgets.tool_views import warn_of_unknown
+
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.result import RunResult
@@ -46,7 +48,9 @@ async def watch(run: AgentRun, view: Watched) -> RunResult:
             async for event in run:
                 if not _was_executed_here(event, run):
                     view.show(event, run.state)
-            return await run.result()
+            result = await run.result()
+            warn_of_unknown(run.tool_names)
+            return result
 
 
 def _was_executed_here(event: Event, run: AgentRun) -> bool:

@@ -108,6 +108,11 @@ class RunView:
         return self._engine.tools.offered
 
     @property
+    def tool_names(self) -> set[str]:
+        """The names of the tools that the latest run offers, and of those that were called."""
+        return {*self.offered_tools, *(call.name for call in self.tool_calls.values())}
+
+    @property
     def thread_id(self) -> str:
         """The id of the thread."""
         return self._engine.input.thread_id

@@ -21,13 +21,15 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from agui_client._cli.drawn import drawn_bundle, drawn_text
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._tools.context import ToolExecution
+from agui_client._widgets.tool_views import draw, has_view, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import UsageError
-from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Tree, bundle
+from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, bundle
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -147,7 +149,14 @@ def conversation(messages: Sequence[Message], executions: Iterable[ToolExecution
 
 def tool_call(call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
     """Describe a tool call, with its result and its execution as far as there are any."""
-    return _call(call.function.name, read_json(call.function.arguments), result, execution)
+    name, arguments = call.function.name, call.function.arguments
+    if has_view(name):
+        message = result or (execution.message if execution is not None else None)
+        text = None if message is None else content_text(message.content)
+        shown = shown_call(call.id, name, arguments, text, execution)
+        if (drawn := draw(shown)) is not None:
+            return Fold(f"{name} → {shown.status}", [_drawn(drawn)], is_open=True)
+    return _call(name, read_json(arguments), result, execution)
 
 
 def of_this_call(messages: Sequence[Message], is_new: Callable[[str], bool]) -> list[Message]:
@@ -235,6 +244,14 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
     shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=repr)
     good = status in ("succeeded", "answered")
     return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
+
+
+def _drawn(drawn: Any) -> Element:
+    """Return what the view of a tool drew, as an element."""
+    if isinstance(drawn, str):
+        return Code(drawn)
+    as_html, text = drawn_bundle(drawn).get("text/html"), drawn_text(drawn)
+    return Code(text) if as_html is None else Given(as_html, text)
 
 
 def _status(result: ToolMessage | None) -> str:

@@ -170,7 +170,7 @@ class Given:
 
     def plain(self) -> str:
         """Return the text."""
-        return self.as_text
+        return _exact(self.as_text)
 
 
 def bundle(elements: Sequence[Element]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ag_ui.core import ToolCallResultEvent
 
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
+from agui_client._widgets.tool_views import warn_of_unknown
 from agui_client.notebook.documents import (
     bundle_of,
     conversation,
@@ -85,14 +86,18 @@ async def _show_run(run: AgentRun) -> RunResult:
         with _view(run).running() as take:
             async for event in run:
                 take(event)
-            return await run.result()
+            result = await run.result()
+        warn_of_unknown(run.tool_names)
+        return result
 
 
 def _show_sync_run(run: SyncAgentRun) -> RunResult:
     with run, _view(run).running() as take:
         for event in run:
             take(event)
-        return run.result()
+        result = run.result()
+        warn_of_unknown(run.tool_names)
+        return result
 
 
 def _view(run: Run) -> _Cell | _Terminal:
