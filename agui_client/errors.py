@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from agui_client._run.result import RunResult
 
-_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio"})
+_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
 """Packages whose frames say nothing about where the application went wrong."""
 _LONGEST_MESSAGE = 4000
 _SERVER_ERROR = 500
@@ -56,6 +56,14 @@ def _printable(character: str) -> str:
     return character if character.isprintable() else repr(character)[1:-1]
 
 
+def brief_traceback(error: BaseException) -> list[str]:
+    """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
+    shown = TracebackException.from_exception(error)
+    frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
+    shown.stack = StackSummary.from_list(frames)
+    return "".join(shown.format()).splitlines()
+
+
 class AGUIError(Exception):
     """The root of everything this package raises; its text is one line, whoever wrote parts of it."""
 
@@ -63,11 +71,7 @@ class AGUIError(Exception):
         return printable(super().__str__())
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback for IPython, which would show ten lines of each frame that only passes the error on."""
-        shown = TracebackException.from_exception(self)
-        frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
-        shown.stack = StackSummary.from_list(frames)
-        return "".join(shown.format()).splitlines()
+        return brief_traceback(self)
 
     thread_id: str | None = None
     """The conversation the run belonged to; None when there was no run."""

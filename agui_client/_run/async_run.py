@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
@@ -12,7 +15,7 @@ from agui_client._run.loop import RunLoop
 from agui_client._run.result import Snapshot, annotate
 from agui_client._run.subagents import SubagentText
 from agui_client._run.tool_calls import ToolCalls
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, brief_traceback
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -177,6 +180,9 @@ class AgentRun(RunView):
         engine = self._engine
         if not engine.ended:
             self._next = self._not_open
+        if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
+            # A cell that was interrupted; each frame down to the socket would be shown.
+            vars(error)["_render_traceback_"] = partial(brief_traceback, error)
         await engine.aclose()
 
     def __aiter__(self) -> AsyncIterator[Event]:

@@ -12,6 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agui_client import AGUIError, ConnectError, HttpAgent, HTTPStatusError, UnexpectedContentTypeError
 from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from support.bodies import memory_agent
+from support.waiting import LIMIT
 
 _LINES = 25
 
@@ -67,6 +69,41 @@ def test_in_ipython_only_the_cell_is_shown(
     assert len(shown) <= _LINES
     assert verb in "".join(shown)
     assert "nothing listens there" in shown[-1]
+
+
+WAITING_CELLS = {
+    "await agent.run_agent('Hi')": "await agent.run_agent('Hi')",
+    "async for _ in run": "async with agent.stream('Hi') as run:\n    async for _ in run:\n        pass\n",
+}
+"""Cells, by the line that waits."""
+
+
+@pytest.mark.parametrize(("line", "cell"), WAITING_CELLS.items(), ids=["run_agent", "stream"])
+def test_of_a_cell_that_is_interrupted_while_it_waits_only_the_cell_is_shown(
+    line: str, cell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    is_waiting = asyncio.Event()
+
+    async def be_silent() -> None:
+        is_waiting.set()
+        await asyncio.Event().wait()
+
+    async def interrupt(shell: Any) -> None:
+        task = asyncio.create_task(shell.run_cell_async(cell, transformed_cell=cell))
+        await asyncio.wait_for(is_waiting.wait(), LIMIT)
+        task.cancel()
+        await asyncio.wait_for(task, LIMIT)
+
+    shell: Any = InteractiveShell.instance(user_ns={"agent": memory_agent(be_silent)})
+    try:
+        asyncio.run(interrupt(shell))
+    finally:
+        InteractiveShell.clear_instance()
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) <= 10
+    assert line in "".join(shown)
+    assert "CancelledError" in shown[-1]
 
 
 FAULTS = {
