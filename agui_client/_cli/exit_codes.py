@@ -37,6 +37,8 @@ class ExitCode(IntEnum):
     """The agent waits for an answer or a tool's result, or the run was cancelled."""
     INTERRUPTED = 130
     """Ctrl-C: 128 + SIGINT."""
+    HUNG_UP = 129
+    """The terminal was closed: 128 + SIGHUP."""
     BROKEN_PIPE = 141
     """The reader of the output went away: 128 + SIGPIPE."""
     TERMINATED = 143
@@ -126,20 +128,22 @@ def _stopped() -> int:
 
 @contextmanager
 def _leaving_when_terminated() -> Generator[None]:
-    """Let SIGTERM unwind the program, so that the terminal gets its echo and cursor back."""
+    """Let signals unwind the program, so that the terminal gets its echo and cursor back, and a thread is left."""
 
-    def leave(*details: object) -> NoReturn:
+    def leave(number: int, frame: object) -> NoReturn:
         """Unwind the program."""
-        raise SystemExit(ExitCode.TERMINATED)
+        raise SystemExit(ExitCode(128 + number))
 
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, leave)
+    # Windows has no SIGHUP; `nohup` has it ignored, which stays.
+    found = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [number for number in found if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _code_of_error(error: Exception) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'a
 
 from agui_client.testing import ScriptedAgent, Server, Step, serve, text, tool_call, turn
 from agui_client.threads import Threads
-from cli.conftest import Agui
+from cli.conftest import Agui, Start
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,21 @@ def test_threads_are_shown_forked_exported_and_deleted(agui: Agui, server: Serve
     missing = agui("threads", "show", kept, "t")
     assert (missing.returncode, "there is no thread 't'" in missing.stderr) == (2, True)
     assert agui("threads", "list", str(tmp_path / "missing.db")).returncode == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_a_chat_whose_terminal_was_closed_leaves_its_thread(start: Start, server: Server, tmp_path: Path) -> None:
+    kept = tmp_path / "chats.db"
+    chat = start("chat", "--threads", str(kept), "--thread-id", "t", server.url, stdin=subprocess.PIPE)
+    assert chat.stdin is not None
+    assert chat.stdout is not None
+    chat.stdin.write("Hello\n")
+    chat.stdin.flush()
+    assert chat.stdout.readline() == "You said Hello (1).\n"
+    chat.send_signal(signal.SIGHUP)
+    assert chat.wait(30) == 129
+    with Threads(f"sqlite:///{kept}") as threads, threads.open("t", ScriptedAgent(turn()), wait=0) as agent:
+        assert [message.content for message in agent.messages] == ["Hello", "You said Hello (1)."]
 
 
 def test_a_tool_that_was_stopped_in_the_middle_is_not_asked_about(agui: Agui, tmp_path: Path) -> None:
