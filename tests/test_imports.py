@@ -28,7 +28,9 @@ _HEAVY = (
     "ipywidgets",
     "mcp",
     "opentelemetry",
+    "pandas",
     "prompt_toolkit",
+    "pyarrow",
     "pydantic_ai",
     "reactivex",
     "rich",
@@ -39,6 +41,7 @@ _HEAVY = (
 _NAMESPACES = (
     "agui_client",
     "agui_client.asgi",
+    "agui_client.batch",
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
@@ -69,6 +72,7 @@ _ROOMS = (
     ("http_agent", "function_agent"),
     (
         "asgi",
+        "batch",
         "fast",
         "langgraph",
         "llm",
@@ -403,7 +407,7 @@ def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -
 import sys
 import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
 before = set(sys.modules)
-import agui_client, agui_client.testing, agui_client.notebook, agui_client.threads
+import agui_client, agui_client.batch, agui_client.testing, agui_client.notebook, agui_client.threads
 print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
 """
     command = [sys.executable, "-c", program]

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from agui_client.messages import MediaPart
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_URL_VARIABLE = "AGUI_URL"
+URL_VARIABLE = "AGUI_URL"
+"""The variable of the environment with the address, where no URL is given."""
 _HEADERS_VARIABLE = "AGUI_HEADERS"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -121,6 +122,11 @@ def chat_arguments(command: CommandT) -> CommandT:
     return _declared(command, _OPTIONAL_URL, *_OPTIONS)
 
 
+def batch_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of a batch to a command: url, file, agents, headers and timeout."""
+    return _declared(command, _BATCH_WORDS, _AGENTS, _HEADERS, _TIMEOUT)
+
+
 def read_run_settings(
     *, prompt: str, state: str | None, attached: Sequence[MediaPart] = (), **fields: Any
 ) -> RunSettings:
@@ -205,12 +211,35 @@ def _parse_run_words(context: click.Context, parameter: click.Parameter, words: 
     if len(words) > 2:
         raise click.UsageError("there are too many arguments; put the prompt into quotes")
     is_addressed = len(words) == 2 or any(map(_is_address, words))
-    url, *prompts = [*words] if is_addressed else [os.environ.get(_URL_VARIABLE), *words]
+    url, *prompts = [*words] if is_addressed else [os.environ.get(URL_VARIABLE), *words]
     if not url:
         raise click.UsageError("Missing argument 'URL'")
     if not prompts:
         raise click.UsageError("Missing argument 'PROMPT'")
     context.params.update(url=_check_url(context, parameter, url), prompt=prompts[0])
+
+
+def _parse_batch_words(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> None:
+    """Take the address and the file of a batch; without an address, there is AGUI_URL, or --agent."""
+    if not words:
+        raise click.UsageError("Missing argument 'FILE'")
+    if len(words) > 2:
+        raise click.UsageError("there are too many arguments: give a URL and a FILE")
+    given = list(words)
+    file = given.pop()
+    context.params.update(url=_check_url(context, parameter, given[0]) if given else None, file=file)
+
+
+def _parse_agents(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    agents: dict[str, str] = {}
+    for value in values:
+        name, is_named, url = value.partition("=")
+        if not (name and is_named and _is_address(url)):
+            raise click.BadParameter("an agent reads NAME=URL")
+        if name in agents:
+            raise click.BadParameter(f"there are two agents {name}")
+        agents[name] = url
+    return agents
 
 
 def _attach(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[MediaPart]:
@@ -221,7 +250,7 @@ def _attach(context: click.Context, parameter: click.Parameter, values: tuple[st
 
 
 _WORDS = click.argument("words", nargs=-1, metavar="[URL] PROMPT", callback=_parse_run_words, expose_value=False)
-_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False, envvar=_URL_VARIABLE)
+_OPTIONAL_URL = click.argument("url", callback=_check_url, required=False, envvar=URL_VARIABLE)
 _ATTACH = click.option(
     "--attach",
     "attached",
@@ -230,16 +259,32 @@ _ATTACH = click.option(
     callback=_attach,
     help="A file for the prompt, such as an image; may be repeated.",
 )
+_BATCH_WORDS = click.argument("words", nargs=-1, metavar="[URL] FILE", callback=_parse_batch_words, expose_value=False)
+_AGENTS = click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME=URL",
+    callback=_parse_agents,
+    help="An agent, instead of URL; may be repeated, to compare agents.",
+)
+_HEADERS = click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    callback=_parse_headers,
+    help="Request header, or @FILE with one a line; may be repeated.",
+)
+_TIMEOUT = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Longest wait for the connection, the first event, and between events.",
+)
 _OPTIONS = (
-    click.option(
-        "-H",
-        "--header",
-        "headers",
-        multiple=True,
-        metavar="'NAME: VALUE'",
-        callback=_parse_headers,
-        help="Request header, or @FILE with one a line; may be repeated.",
-    ),
+    _HEADERS,
     click.option(
         "--state",
         type=click.Path(exists=True, dir_okay=False, allow_dash=True),
@@ -247,10 +292,5 @@ _OPTIONS = (
         help="JSON file with the state to start from; - reads stdin.",
     ),
     click.option("--thread-id", metavar="ID", help="The conversation to go on with; a new one if left out."),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-        help="Longest wait for the connection, the first event, and between events.",
-    ),
+    _TIMEOUT,
 )

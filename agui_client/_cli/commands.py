@@ -13,6 +13,7 @@ from ag_ui.core import PROTOCOL_VERSION
 from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
+from agui_client._cli.batches import batch
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.loading import load_module
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
@@ -106,6 +107,7 @@ def events(**given: Any) -> int:
 
 
 agui.add_command(threads)
+agui.add_command(batch)
 
 
 @agui.command(epilog=_EPILOG)

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import (
+    batches,
     concurrency,
     imports,
     kept_threads,
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "concurrency": concurrency.many_runs,
     "serving": serving.served_events,
     "served": serving.many_served_runs,
+    "batch": batches.many_rows,
     "threads": kept_threads.threads_kept,
     "teams": teams.members_side_by_side,
     "import": imports.importing,

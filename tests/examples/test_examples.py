@@ -65,6 +65,15 @@ def test_one_shot_prints_the_answer_and_what_the_run_came_to() -> None:
     ]
 
 
+def test_batch_prints_the_answer_to_each_row_and_a_summary() -> None:
+    out, progress, code = _ended("batch", pace=0.05)
+    *answers, summary, times = out.splitlines()
+    assert (code, progress.count(" rows, 0 failed, "), len(answers)) == (0, 3, 3)
+    assert {line.partition(": ")[0] for line in answers} == {"Oslo", "Bergen", "Tromsø"}
+    assert "Oslo: 18 degrees and clear: a day for the *outdoors*." in answers
+    assert (summary.startswith("3 of 3 rows in "), times.startswith("answers: ")) == (True, True)
+
+
 def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
     assert printed("telemetry") == [
         "invoke_agent guide: # seconds",

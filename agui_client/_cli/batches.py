@@ -1,0 +1,170 @@
+"""`agui batch`: an agent run on every row of a file, with progress on stderr, and a journal to go on with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agui_client._cli.agent_settings import URL_VARIABLE, batch_arguments
+from agui_client._cli.exit_codes import ExitCode, complain, drive
+from agui_client._cli.output import one_line, printable
+from agui_client.http_agent import HttpAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agui_client.batch import Batch, Progress, RowResult, Summary
+
+_EPILOG = """\b
+Exit codes:
+  0    every row has an answer
+  1    rows failed; --rerun-failed runs them again
+  2    wrong usage, or rows that cannot be used; nothing was sent
+  3    a failure here, such as a full disk
+  4    a budget was spent; the same command goes on
+  130  stopped with Ctrl-C; the same command goes on
+"""
+_TERMINAL_PAUSE, _FILE_PAUSE = 0.2, 10.0
+"""Seconds between two lines of progress, on a terminal and in a file."""
+
+
+@click.command(epilog=_EPILOG)
+@batch_arguments
+@click.option(
+    "--out",
+    required=True,
+    metavar="FILE",
+    help="The answers: .jsonl, written row by row; or .csv or .parquet, made of FILE.journal.jsonl at the end.",
+)
+@click.option("--prompt", default="prompt", show_default=True, metavar="COLUMN", help="The column of the prompts.")
+@click.option("--key", metavar="COLUMN", help="The column that names each row; rows are numbered if left out.")
+@click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Rows that run at once.")
+@click.option("--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="The most rows to begin.")
+@click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of a failed row.")
+@click.option(
+    "--retry-on",
+    type=click.Choice(["unsent", "transport", "any"]),
+    default="unsent",
+    show_default=True,
+    help="Failures to repeat: if the agent has not begun; also if the connection broke; or any.",
+)
+@click.option("--rerun-failed", is_flag=True, help="Run rows again that failed in an earlier start.")
+@click.option("--max-rows", type=click.IntRange(0), metavar="N", help="Stop after N rows.")
+@click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Begin no row after N tokens.")
+@click.option("--max-seconds", type=click.FloatRange(0), metavar="N", help="Begin no row after N seconds.")
+@click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Begin no row after more than N failures.")
+def batch(
+    url: str | None,
+    file: str,
+    agents: Mapping[str, str],
+    headers: Mapping[str, str],
+    timeout: float | None,
+    **given: Any,
+) -> int:
+    """Run the agent at URL on every row of FILE, and write the answers to --out.
+
+    FILE is .csv, .tsv, .jsonl, .ndjson or .parquet. Ctrl-C, or anything worse, loses no finished row: the same command
+    goes on where it stopped. --agent old=URL --agent new=URL runs several agents on the same rows.
+    """
+    if agents:
+        if url is not None:
+            raise click.UsageError("give a URL or --agent, not both")
+        used = {name: HttpAgent(each, headers=headers, timeout=timeout) for name, each in agents.items()}
+        return drive(lambda: _run_batch(used, file, **given))
+    url = url or os.environ.get(URL_VARIABLE)
+    if not url:
+        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
+    agent = HttpAgent(url, headers=headers, timeout=timeout)
+    return drive(lambda: _run_batch(agent, file, **given))
+
+
+def _run_batch(
+    agent: HttpAgent | Mapping[str, HttpAgent],
+    file: str,
+    *,
+    out: str,
+    retry: int,
+    retry_on: Any,
+    max_rows: int | None,
+    max_tokens: int | None,
+    max_seconds: float | None,
+    max_failures: int | None,
+    **options: Any,
+) -> int:
+    # Loaded here: the other commands need no batch.
+    from agui_client.batch import Budget, RowRetry, run_many, write_table
+    from agui_client.batch.tables import table_writer
+
+    path = Path(out)
+    table_writer(path)  # before anything is sent
+    is_journal = path.suffix.lower() == ".jsonl"
+    journal = path if is_journal else path.with_name(f"{path.name}.journal.jsonl")
+    many = run_many(
+        agent,
+        file,
+        journal=journal,
+        retry=RowRetry(times=retry, on=retry_on),
+        budget=Budget(rows=max_rows, tokens=max_tokens, seconds=max_seconds, failures=max_failures),
+        **options,
+    )
+    try:
+        finished = asyncio.run(_follow(many, is_kept=not is_journal))
+    except KeyboardInterrupt:
+        complain(f"{many.progress}; the same command goes on with {journal}")
+        raise
+    if not is_journal:
+        write_table(sorted(finished, key=lambda done: (done.number, done.agent)), path)
+    click.echo(printable(str(many.summary)), err=True)
+    return _code_of(many.summary)
+
+
+def _code_of(summary: Summary) -> ExitCode:
+    if not summary.is_complete:
+        return ExitCode.UNFINISHED
+    return ExitCode.RUN_FAILED if summary.failed else ExitCode.SUCCESS
+
+
+async def _follow(batch: Batch, *, is_kept: bool) -> list[RowResult]:
+    """Run the batch; return its results if they are needed, in the order in which rows were finished."""
+    finished: list[RowResult] = []
+    complained: set[str] = set()
+    ticker = asyncio.create_task(_show_progress(batch))
+    try:
+        async for done in batch:
+            if is_kept:
+                finished.append(replace(done, result=None))
+            if done.error is not None and not done.from_journal and done.error.type not in complained:
+                # The first of each kind; the summary counts them.
+                complained.add(done.error.type)
+                _clear_line()
+                complain(f"row {done.key} failed: {done.error.type}: {done.error.message}")
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+        _clear_line()
+    return finished
+
+
+async def _show_progress(batch: Batch) -> None:
+    is_terminal = sys.stderr.isatty()
+    while True:
+        await asyncio.sleep(_TERMINAL_PAUSE if is_terminal else _FILE_PAUSE)
+        _show(batch.progress, is_terminal=is_terminal)
+
+
+def _show(progress: Progress, *, is_terminal: bool) -> None:
+    line = one_line(str(progress))
+    click.echo(f"\r{line}\x1b[K" if is_terminal else line, err=True, nl=not is_terminal)
+
+
+def _clear_line() -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)

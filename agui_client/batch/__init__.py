@@ -1,0 +1,28 @@
+"""Batch: an agent, or several, run on every row of a table, with a journal that a killed program goes on with.
+
+    async for done in run_many(agent, "prompts.csv", prompt="question", key="id", at_once=20, journal="out.jsonl"):
+        print(done.key, done.text)
+
+The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,
+`pace` (rate, retries, budgets), `progress`, `batch`. Parquet needs the extra `batch`.
+"""
+
+from agui_client.batch.batch import Batch, run_many
+from agui_client.batch.pace import Budget, RowRetry
+from agui_client.batch.progress import AgentSummary, Progress, Summary
+from agui_client.batch.results import RowError, RowResult
+from agui_client.batch.tables import table, write_table
+
+__all__ = [
+    "AgentSummary",
+    "Batch",
+    "Budget",
+    "Progress",
+    "RowError",
+    "RowResult",
+    "RowRetry",
+    "Summary",
+    "run_many",
+    "table",
+    "write_table",
+]

@@ -1,0 +1,349 @@
+"""A batch: agents run on rows, some at once, each row on a clone of its agent and a thread of its own.
+
+Workers take rows off one iterator. A row is in the journal before the caller sees it, with no moment between its end
+and its line at which a cancellation could come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from uuid import uuid4
+
+import anyio
+from pydantic import TypeAdapter
+
+from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
+from agui_client.agent import AbstractAgent
+from agui_client.batch.journal import Journal
+from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
+from agui_client.batch.progress import Progress, Summary, Tally
+from agui_client.batch.results import RowResult, count_tokens, error_of, from_line, unfinished
+from agui_client.batch.rows import PromptOf, Row, RowSource, read_rows
+from agui_client.errors import AGUIError, ParseError, UsageError
+from agui_client.http_agent import HttpAgent
+from agui_client.options import RunOptions, checked_options, lists_keywords
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
+
+    from agui_client._run.result import RunResult
+
+Agents: TypeAlias = AbstractAgent[Any] | Mapping[str, AbstractAgent[Any]] | Sequence[AbstractAgent[Any]]
+"""An agent, or several with their names."""
+
+_CLOSING_SECONDS = 5.0
+_OF_ONE_RUN = ("run_id", "resume", "tool_results")
+
+
+@lists_keywords(RunOptions)
+def run_many(
+    agent: Agents,
+    rows: RowSource,
+    *,
+    prompt: PromptOf = "prompt",
+    key: str | None = None,
+    at_once: int = 10,
+    journal: str | Path | None = None,
+    rerun_failed: bool = False,
+    parse: Any = None,
+    per_minute: float | None = None,
+    retry: RowRetry | int | None = None,
+    budget: Budget | None = None,
+    **options: Unpack[RunOptions],
+) -> Batch:
+    """Run an agent on each row: `async for done in run_many(...)`, or `for done in run_many(...)` in a script.
+
+    The rows are read and checked now; nothing is sent before the loop begins. Results come as rows are finished, those
+    of the journal first; a row that fails has `done.error`, and does not end the batch. Leaving the loop stops what is
+    running.
+
+    Args:
+        agent: The agent, whose conversation each row begins with; or several to compare, in a list or by name.
+        rows: A file (.csv, .tsv, .jsonl, .ndjson, .parquet), a DataFrame, or an iterable of mappings or texts.
+        prompt: The column of the prompts, or a function that makes the prompt of a row.
+        key: The column that names each row, by which the journal knows it; None numbers the rows from 1.
+        at_once: The number of rows that run at once, those of all agents together.
+        journal: The file that has a line for each finished row. The next start with it goes on where this one ended.
+        rerun_failed: Whether rows that failed in an earlier start are run again.
+        parse: A type that pydantic knows; `done.parsed` is the answer as one, and a row whose answer is none fails.
+        per_minute: The most rows and repetitions to begin in a minute, evenly spread.
+        retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
+        budget: The most that this start may use.
+        options: See `RunOptions`, for every run.
+
+    Returns:
+        The batch, to iterate once; `progress` and `summary` are up to date at any moment.
+
+    Raises:
+        UsageError: The rows cannot be read, lack a column, or share a key; an option has a value that it does not
+            take. Iterating raises it if the journal is none, belongs to other rows, or to another program.
+    """
+    given = checked_options(options, RunOptions, "a batch")
+    if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
+        raise UsageError(f"{wrong}= is for one run, and a batch makes many")
+    check_number("at_once", at_once, least=1, is_whole=True)
+    if per_minute is not None:
+        check_number("per_minute", per_minute, least=0, is_above=True)
+    if rerun_failed and journal is None:
+        raise UsageError("rerun_failed= is about rows of an earlier start: give journal=, too")
+    agents = _by_name(agent)
+    return Batch(
+        jobs=[_Job(row, name, each) for row in read_rows(rows, prompt, key) for name, each in agents.items()],
+        at_once=at_once,
+        journal=None if journal is None else partial(Journal, Path(journal), rerun_failed=rerun_failed),
+        parse=parse,
+        pace=Pace(per_minute),
+        retry=RowRetry.of(retry),
+        budget=budget or Budget(),
+        options=given,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A row for one agent."""
+
+    row: Row
+    name: str
+    agent: AbstractAgent[Any]
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """The attempts of a row."""
+
+    count: int = 0
+    tokens: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Batch:
+    """A batch, made by `run_many`; iterate it once, with `async for` or with `for`."""
+
+    def __init__(
+        self,
+        *,
+        jobs: Sequence[_Job],
+        at_once: int,
+        journal: Callable[[], Journal] | None,
+        parse: Any,
+        pace: Pace,
+        retry: RowRetry,
+        budget: Budget,
+        options: RunOptions,
+    ) -> None:
+        self._jobs, self._at_once, self._open_journal = jobs, at_once, journal
+        self._parse, self._pace, self._retry, self._budget, self._options = parse, pace, retry, budget, options
+        self._adapter: TypeAdapter[Any] | None = None if parse is None else TypeAdapter(parse)
+        self._journal: Journal | None = None
+        self._tally = Tally(len(jobs))
+        self._is_begun = False
+
+    @property
+    def progress(self) -> Progress:
+        """The progress at this moment; `print(batch.progress)` prints a line with rate, time left and failures."""
+        return self._tally.progress()
+
+    @property
+    def summary(self) -> Summary:
+        """The summary, complete when the loop has ended; `print(batch.summary)` prints a few lines."""
+        return self._tally.summary()
+
+    def __aiter__(self) -> AsyncGenerator[RowResult]:
+        return self._results()
+
+    def __iter__(self) -> Generator[RowResult]:
+        return self._results_sync()
+
+    async def _results(self) -> AsyncGenerator[RowResult]:
+        """Yield the rows of the journal, and then run the others."""
+        if self._is_begun:
+            raise UsageError("a batch is iterated once; call run_many() again, with the same journal")
+        self._is_begun = True
+        self._tally.start()
+        if self._budget.seconds is not None:
+            self._pace.ends_at = anyio.current_time() + self._budget.seconds
+        try:
+            with nullcontext() if self._open_journal is None else self._open_journal() as self._journal:
+                finished, left = self._taken_up()
+                for done in finished:
+                    yield done
+                async with aclosing(self._run(left)) as results:
+                    async for done in results:
+                        yield done
+        finally:
+            self._tally.end()
+
+    def _taken_up(self) -> tuple[list[RowResult], list[_Job]]:
+        """Return what the journal has, and what is left to do."""
+        finished: list[RowResult] = []
+        left: list[_Job] = []
+        lines = {} if self._journal is None else self._journal.lines
+        for job in self._jobs:
+            line = lines.get((job.row.key, job.name))
+            if line is None:
+                left.append(job)
+            else:
+                finished.append(from_line(line, job.row, self._adapter))
+        lines.clear()
+        for done in finished:
+            self._tally.add(done)
+        return finished, left
+
+    async def _run(self, jobs: Sequence[_Job]) -> AsyncGenerator[RowResult]:
+        """Run rows in a task of their own, because no generator may keep a task group open while it yields."""
+        send, receive = anyio.create_memory_object_stream[RowResult](self._at_once)
+        scope, is_over, failures = anyio.CancelScope(), anyio.Event(), list[BaseException]()
+        queue = iter(jobs)
+
+        async def work() -> None:
+            """Run the rows."""
+            try:
+                with scope, send:
+                    async with AsyncExitStack() as blocks:
+                        for agent in {id(job.agent): job.agent for job in jobs}.values():
+                            if isinstance(agent, HttpAgent):
+                                await blocks.enter_async_context(agent)  # its clones share its connections
+                        count = min(self._at_once, len(jobs))
+                        await side_by_side([partial(self._work, queue, send)] * count)
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                is_over.set()
+
+        spawn(work, copy_context())
+        try:
+            with receive:
+                async for done in receive:
+                    yield done
+            await is_over.wait()
+            if failures:
+                raise failures[0]
+        finally:
+            scope.cancel()
+            with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
+                await is_over.wait()
+
+    async def _work(self, jobs: Iterator[_Job], send: MemoryObjectSendStream[RowResult]) -> None:
+        """Run rows, one after the other, until none is left or the budget is spent."""
+        for job in jobs:
+            if self._is_spent():
+                return
+            self._tally.begun += 1
+            self._tally.running += 1
+            try:
+                done = await self._run_row(job)
+            finally:
+                self._tally.running -= 1
+            if done is None:
+                self._tally.stopped_by = "seconds"
+                return
+            if self._journal is not None:
+                self._journal.append(done)
+            self._tally.add(done)
+            await send.send(done)
+
+    def _is_spent(self) -> bool:
+        budget, tally = self._budget, self._tally
+        spent = {
+            "rows": budget.rows is not None and tally.begun >= budget.rows,
+            "tokens": budget.tokens is not None and tally.tokens >= budget.tokens,
+            "failures": budget.failures is not None and tally.failed_now > budget.failures,
+            "seconds": anyio.current_time() >= self._pace.ends_at,
+        }
+        tally.stopped_by = tally.stopped_by or next((name for name, is_spent in spent.items() if is_spent), None)
+        return any(spent.values())
+
+    async def _run_row(self, job: _Job) -> RowResult | None:
+        """Run a row until it is answered or has failed for good; None if the time is up before that."""
+        attempts = _Attempts()
+        while await self._pace.turn():
+            attempts.count += 1
+            start = time.perf_counter()
+            try:
+                result = await job.agent.clone(thread_id=str(uuid4())).run_agent(job.row.prompt, **self._options)
+                attempts.tokens = count_tokens(attempts.tokens, result.usage)
+                error = unfinished(result, is_parsed=self._parse is not None)
+                parsed = None if self._parse is None or error is not None else result.parse(self._parse)
+                return self._result(job, attempts, start, result, parsed=parsed, error=error)
+            except Exception as failure:
+                partial_result = failure.partial if isinstance(failure, AGUIError) else None
+                if partial_result is not None and not isinstance(failure, ParseError):  # whose tokens are counted
+                    attempts.tokens = count_tokens(attempts.tokens, partial_result.usage)
+                wait = self._retry.wait_before(attempts.count, failure)
+                if wait is None:
+                    return self._result(job, attempts, start, partial_result, error=error_of(failure))
+                if is_refusal(failure):
+                    self._pace.hold(wait)
+                elif anyio.current_time() + wait > self._pace.ends_at:
+                    return None
+                else:
+                    await anyio.sleep(wait)
+        return None
+
+    def _result(
+        self, job: _Job, attempts: _Attempts, start: float, result: RunResult | None, **outcome: Any
+    ) -> RowResult:
+        return RowResult(
+            number=job.row.number,
+            key=job.row.key,
+            agent=job.name,
+            row=job.row.data,
+            prompt=job.row.asked,
+            text="" if result is None else result.text,
+            usage=attempts.tokens,
+            seconds=round(time.perf_counter() - start, 6),
+            first_text=None if result is None else result.timings.first_text,
+            attempts=attempts.count,
+            result=result,
+            **outcome,
+        )
+
+    def _results_sync(self) -> Generator[RowResult]:
+        """Yield results in a thread without an event loop; the batch runs in another thread."""
+        finished: SimpleQueue[tuple[RowResult, Callable[[], None]] | BaseException | None] = SimpleQueue()
+
+        async def produce() -> None:
+            """Pass results on, as many as the caller's thread has room for."""
+            loop, room = LoopThread(), anyio.Semaphore(self._at_once)
+            async with aclosing(self._results()) as results:
+                async for done in results:
+                    await room.acquire()
+                    finished.put((done, partial(loop.call, room.release)))
+
+        loop = PrivateLoop(produce, "agui batch", finished.put)
+        loop.start()
+        try:
+            while (item := finished.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                done, release = item
+                release()
+                yield done
+        finally:
+            loop.cancel_and_wait()
+
+
+def _by_name(agent: Agents) -> dict[str, AbstractAgent[Any]]:
+    """Return the agents by their names."""
+    if isinstance(agent, AbstractAgent):
+        return {"": agent}
+    if isinstance(agent, Mapping):
+        agents = dict(agent)
+    else:
+        names = [getattr(each, "name", None) or f"agent {number}" for number, each in enumerate(agent, start=1)]
+        agents = dict(zip(names, agent, strict=True))
+        if len(agents) < len(names):
+            raise UsageError("two agents have one name; give a mapping of names to agents")
+    if not agents or not all(isinstance(cast("object", each), AbstractAgent) for each in agents.values()):
+        raise UsageError("a batch takes an agent, a list of agents, or a mapping of names to agents")
+    if "" in agents:
+        raise UsageError("the name of an agent is not empty")
+    return agents

@@ -1,0 +1,159 @@
+"""The result of a row, and its line in the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json, to_jsonable_python
+
+from agui_client._field_docs import Record
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ag_ui.core import TokenUsage
+
+    from agui_client._run.result import RunResult
+    from agui_client.batch.rows import Row
+
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens", "cached_input_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class RowError(Record):
+    """The reason why a row has no answer."""
+
+    type: str
+    """The class of the exception, such as "HTTPStatusError"; "Unfinished" if the agent waits for something."""
+    message: str
+    """The message of the exception."""
+    code: str | None = None
+    """The code of a RUN_ERROR, or the HTTP status."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult(Record):
+    """A row that is finished: answered, or given up."""
+
+    number: int
+    """The number of the row in the input, from 1; results come in the order in which rows are finished."""
+    key: str
+    """The key of the row."""
+    agent: str
+    """The name of the agent; empty if the batch has only one."""
+    row: Mapping[str, Any]
+    """The columns of the input."""
+    prompt: str
+    """The prompt, if it is a text; or else a digest of it."""
+    text: str = ""
+    """The answer's text; of a failed row, as far as it came."""
+    parsed: Any = None
+    """The answer as an object of `parse=`; None without one, and if the row failed."""
+    usage: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Tokens by kind, such as "input_tokens", of all attempts and models together; without those nobody reported."""
+    seconds: float | None = None
+    """The time that the last attempt took."""
+    first_text: float | None = None
+    """The time until the first piece of text of the last attempt; None if there was none."""
+    attempts: int = 1
+    """The number of times the row was run."""
+    error: RowError | None = None
+    """The reason why there is no answer; None if there is one."""
+    result: RunResult | None = None
+    """The whole result of the last attempt; None if the row comes from the journal, or nothing was sent."""
+    from_journal: bool = False
+    """Whether the row was finished by an earlier start."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens, all kinds together."""
+        return self.usage.get("total_tokens") or self.usage.get("input_tokens", 0) + self.usage.get("output_tokens", 0)
+
+    def to_line(self) -> bytes:
+        """Return the line of the journal, with its end."""
+        line = {
+            "key": self.key,
+            "agent": self.agent,
+            "prompt": self.prompt,
+            "text": self.text,
+            "parsed": to_jsonable_python(self.parsed, by_alias=True, fallback=repr),
+            "usage": self.usage,
+            "seconds": self.seconds,
+            "first_text": self.first_text,
+            "attempts": self.attempts,
+            "error": self.error,
+        }
+        return to_json(line, fallback=repr) + b"\n"
+
+
+def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[Any] | None) -> RowResult:
+    """Make the result of a row of its line in the journal.
+
+    Args:
+        line: The line.
+        row: The row of the input.
+        adapter: Reads the parsed answer; None if answers are not parsed.
+
+    Raises:
+        UsageError: The row has another prompt now, or its answer is not of the type.
+    """
+    if line["prompt"] != row.asked:
+        raise UsageError(
+            f"the journal has row {row.key} with another prompt: the input has changed since; "
+            "give another journal, or key= a column that names rows for good"
+        )
+    parsed, error = None, line["error"]
+    if adapter is not None and error is None:
+        try:
+            parsed = adapter.validate_json(to_json(line["parsed"]))
+        except ValidationError as misfit:
+            raise UsageError(
+                f"the journal has row {row.key} with an answer that was not parsed as this type; give another journal"
+            ) from misfit
+    return RowResult(
+        number=row.number,
+        key=row.key,
+        agent=line["agent"],
+        row=row.data,
+        prompt=row.asked,
+        text=line["text"],
+        parsed=parsed,
+        usage=line["usage"],
+        seconds=line["seconds"],
+        first_text=line["first_text"],
+        attempts=line["attempts"],
+        error=None if error is None else RowError(**error),
+        from_journal=True,
+    )
+
+
+def error_of(error: Exception) -> RowError:
+    """Describe an exception."""
+    code = cast("object", getattr(error, "code", None) or getattr(error, "status_code", None))
+    return RowError(type(error).__name__, str(error), None if code is None else str(code))
+
+
+def unfinished(result: RunResult, *, is_parsed: bool) -> RowError | None:
+    """Return why a run that did not fail is no answer; None if it is one."""
+    if result.interrupts:
+        asked = result.interrupts[0].message or result.interrupts[0].reason
+        return RowError("Unfinished", f"the agent asks: {asked}; give the agent answer=")
+    if result.pending_tool_calls and not is_parsed:
+        name = result.pending_tool_calls[0].function.name
+        return RowError("Unfinished", f"the agent waits for the result of {name}; give the agent the tool, or approve=")
+    if result.aborted or (result.outcome is not None and result.outcome.type == "cancelled"):
+        return RowError("Unfinished", "the run was cancelled")
+    return None
+
+
+def count_tokens(counted: Mapping[str, int], usage: Iterable[TokenUsage]) -> dict[str, int]:
+    """Add the tokens of a run to those of the attempts before."""
+    total = dict(counted)
+    for each in usage:
+        for name in _COUNTS:
+            if (count := cast("int | None", getattr(each, name))) is not None:
+                total[name] = total.get(name, 0) + count
+    return total

@@ -1,0 +1,153 @@
+"""Tables of results: one flat mapping for each row, and files of them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_core import to_json, to_jsonable_python
+
+from agui_client.batch.rows import arrow_library
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client.batch.results import RowResult
+
+_OWN = ("key", "agent", "text", "parsed", "error", "error_code", "attempts", "seconds", "first_text")
+_PARSED, _USAGE = "parsed.", "usage."
+
+
+def table(results: Iterable[RowResult]) -> list[dict[str, Any]]:
+    """Return results as flat rows, all with the same columns, for `pandas.DataFrame(table(results))`.
+
+    The columns of the input come first, then "text", those of the parsed answer as "parsed.NAME", "error",
+    "error_code", "attempts", "seconds", "first_text", and tokens as "usage.NAME". A column of the input with one of
+    these names becomes "input.NAME".
+
+    Args:
+        results: The results.
+
+    Returns:
+        The rows; None where a row has no value.
+    """
+    rows = [_flat(each) for each in results]
+    # Each group of columns stays together, however rows differ.
+    names = {name: None for row in rows for name in row}
+    own = [name for name in names if _is_own(name)]
+    order = [*(name for name in names if not _is_own(name)), *sorted(own, key=_rank)]
+    return [{name: row.get(name) for name in order} for row in rows]
+
+
+def write_table(results: Iterable[RowResult], path: str | Path) -> None:
+    """Write results as a table to a file, which is replaced as a whole.
+
+    Args:
+        results: The results.
+        path: The file, which ends with .csv, .jsonl or .parquet.
+
+    Raises:
+        UsageError: The name ends otherwise, or pyarrow is not installed.
+        OSError: The file cannot be written.
+    """
+    path = Path(path)
+    write = table_writer(path)
+    rows = table(results)
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        write(rows, Path(temporary))
+        Path(temporary).chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        Path(temporary).replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(temporary).unlink()
+
+
+def table_writer(path: Path) -> Callable[[list[dict[str, Any]], Path], None]:
+    """Return the function that writes tables to files of a kind.
+
+    Raises:
+        UsageError: There is none, or pyarrow is not installed.
+    """
+    writers = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
+    if (write := writers.get(path.suffix.lower())) is None:
+        raise UsageError(f"{path}: the name of a file of answers ends with {', '.join(writers)}")
+    if write is _write_parquet:
+        arrow_library("pyarrow.parquet")
+    return write
+
+
+def _flat(done: RowResult) -> dict[str, Any]:
+    row: dict[str, Any] = {f"input.{name}" if _is_own(name) else name: value for name, value in done.row.items()}
+    row["key"] = done.key
+    if done.agent:
+        row["agent"] = done.agent
+    row["text"] = done.text
+    parsed = to_jsonable_python(done.parsed, fallback=repr)
+    if isinstance(parsed, Mapping):
+        row |= {f"{_PARSED}{name}": value for name, value in cast("Mapping[str, Any]", parsed).items()}
+    elif parsed is not None:
+        row["parsed"] = parsed
+    row["error"] = None if done.error is None else f"{done.error.type}: {done.error.message}"
+    row["error_code"] = None if done.error is None else done.error.code
+    row |= {"attempts": done.attempts, "seconds": done.seconds, "first_text": done.first_text}
+    return row | {f"{_USAGE}{name}": count for name, count in done.usage.items()}
+
+
+def _is_own(name: object) -> bool:
+    return isinstance(name, str) and (name in _OWN or name.startswith((_PARSED, _USAGE)))
+
+
+def _rank(name: str) -> int:
+    if name.startswith(_USAGE):
+        return len(_OWN)
+    return _OWN.index("parsed" if name.startswith(_PARSED) else name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    return to_json(value, fallback=str).decode() if isinstance(value, list | dict) else value
+
+
+def _write_json_lines(rows: list[dict[str, Any]], path: Path) -> None:
+    path.write_bytes(b"".join(to_json(row, fallback=str) + b"\n" for row in rows))
+
+
+def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
+    arrow = arrow_library("pyarrow")
+    try:
+        made = arrow.Table.from_pylist(rows)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        # A column with values of several kinds has no type in Parquet, so its values become text.
+        mixed = {name for name in rows[0] if _has_no_type([row[name] for row in rows])}
+        made = arrow.Table.from_pylist(
+            [{name: _text(value) if name in mixed else value for name, value in row.items()} for row in rows]
+        )
+    arrow_library("pyarrow.parquet").write_table(made, path)
+
+
+def _has_no_type(values: list[Any]) -> bool:
+    """Return whether values are lists or mappings, or of several types."""
+    kinds: set[type] = {type(value) for value in values if value is not None}
+    return len(kinds) > 1 or not kinds.isdisjoint((list, dict))
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else to_json(value, fallback=str).decode()

@@ -1,0 +1,473 @@
+"""`run_many`: an agent, or several, on each row of a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import ImageInputContent, InputContentDataSource, RunAgentInput, RunErrorEvent, TokenUsage, UserMessage
+from pydantic import BaseModel
+
+from agui_client import FunctionAgent, HttpAgent, UsageError, attach
+from agui_client.batch import Budget, RowError, RowResult, RowRetry, run_many, table, write_table
+from agui_client.testing import Gate, ScriptedAgent, Step, faults, interrupt, serve, serve_bytes, sse, text, turn
+from support.waiting import LIMIT, until
+
+QUESTIONS = [{"id": f"q{number}", "question": f"What is {number}?"} for number in range(6)]
+
+
+async def echo(input: RunAgentInput) -> AsyncIterator[Step]:
+    yield turn(text(f"You asked: {input.messages[-1].content}"))
+
+
+def failing(*failures: str) -> ScriptedAgent:
+    """An agent that reports an error for some prompts."""
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
+        prompt = str(input.messages[-1].content)
+        if prompt in failures:
+            yield RunErrorEvent(message=f"no idea about {prompt}", code="stumped")
+        else:
+            yield turn(text(prompt.upper()))
+
+    return ScriptedAgent(answer)
+
+
+async def collected(batch: Any) -> list[RowResult]:
+    return sorted([done async for done in batch], key=lambda done: (done.number, done.agent))
+
+
+def answers(results: list[RowResult]) -> list[tuple[str, str]]:
+    return [(done.key, done.text) for done in results]
+
+
+ALL = [(f"q{number}", f"You asked: What is {number}?") for number in range(6)]
+
+
+@pytest.mark.parametrize("verb", ["async", "sync"])
+def test_each_row_is_asked_on_a_thread_of_its_own(verb: str) -> None:
+    agent = ScriptedAgent(echo, initial_messages=[UserMessage(id="u0", content="Be brief.")])
+    batch = run_many(agent, QUESTIONS, prompt="question", key="id", at_once=3)
+    results = sorted(batch, key=lambda done: done.number) if verb == "sync" else asyncio.run(collected(batch))
+    assert answers(results) == ALL
+    assert {len(input.messages) for input in agent.inputs} == {2}
+    assert len({input.thread_id for input in agent.inputs}) == 6
+    assert len(agent.messages) == 1
+    assert (str(batch.progress).startswith("6/6 rows, 0 failed"), batch.summary.is_complete) == (True, True)
+
+
+def test_no_more_rows_run_at_once_than_allowed() -> None:
+    gate, running, most = Gate(), 0, 0
+
+    async def busy(input: RunAgentInput) -> AsyncIterator[Step]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        yield gate
+        running -= 1
+        yield turn(text("done"))
+
+    async def main() -> None:
+        batch = run_many(ScriptedAgent(busy), QUESTIONS, prompt="question", at_once=2)
+        waiting = asyncio.create_task(collected(batch))
+        await until(lambda: running == 2)
+        assert batch.progress.running == 2
+        gate.open()
+        assert len(await asyncio.wait_for(waiting, LIMIT)) == 6
+
+    asyncio.run(main())
+    assert most == 2
+
+
+def test_leaving_the_loop_stops_what_runs_and_the_journal_keeps_what_is_finished(tmp_path: Path) -> None:
+    agent, journal = ScriptedAgent(echo), tmp_path / "out.jsonl"
+
+    async def main() -> None:
+        async for done in run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal):
+            assert done.key == "q0"
+            break
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(main())
+    before = len(agent.inputs)
+    assert before < 6
+    for done in run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal):
+        assert done.from_journal
+        break
+    assert len(agent.inputs) == before
+    results = list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))
+    assert answers(sorted(results, key=lambda done: done.number)) == ALL
+    assert sum(done.from_journal for done in results) + len(agent.inputs) - before == 6
+
+
+def test_half_a_line_at_the_end_of_the_journal_is_dropped(tmp_path: Path) -> None:
+    agent, journal = ScriptedAgent(echo), tmp_path / "out.jsonl"
+    list(run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal))
+    whole = journal.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    for size in (last, last + 1, last + 9, last + 40, len(whole) - 2, len(whole) - 1):
+        journal.write_bytes(whole[:size])
+        before = len(agent.inputs)
+        results = list(run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal))
+        assert sorted(answers(results)) == ALL
+        # A line that lacks nothing but its end is whole.
+        assert len(agent.inputs) - before == (0 if size == len(whole) - 1 else 1)
+        assert len(journal.read_text("utf-8").splitlines()) == 6
+
+
+def test_a_journal_is_refused_that_is_none_or_belongs_to_others(tmp_path: Path) -> None:
+    agent, journal = ScriptedAgent(echo), tmp_path / "out.jsonl"
+
+    def refusal(rows: Any = QUESTIONS, **options: Any) -> str:
+        with pytest.raises(UsageError) as refused:
+            list(run_many(agent, rows, prompt="question", key="id", journal=journal, **options))
+        return str(refused.value)
+
+    for content in ('{"id": 1}\n', "id,question\n", "id,question", "\0\0\0\0"):
+        journal.write_text(content)
+        assert "line 1 is no line of a journal" in refusal()
+        assert journal.read_text() == content
+    journal.unlink()
+    assert len(list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))) == 6
+    assert "row q0 with another prompt" in refusal([{"id": "q0", "question": "Something else?"}])
+    assert "was not parsed as this type" in refusal(parse=Animal)
+    journal.write_text(journal.read_text() * 2)
+    assert "has row q0 twice" in refusal([QUESTIONS[0]]) or "twice" in refusal()
+    asked = len(agent.inputs)
+    journal.unlink()
+    batch = iter(run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal))
+    next(batch)
+    assert "another program is writing" in refusal()
+    batch.close()
+    assert asked == 6
+
+
+class Animal(BaseModel):
+    name: str
+    legs: int
+
+
+def test_answers_are_parsed_also_those_of_the_journal(tmp_path: Path) -> None:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(text("a snake?" if input.messages[-1].content == "snake" else '{"name": "ant", "legs": 6}'))
+
+    results: list[RowResult] = []
+    for _ in range(2):
+        batch = run_many(ScriptedAgent(answer), ["ant", "snake"], parse=Animal, journal=tmp_path / "out.jsonl")
+        results = sorted(batch, key=lambda done: done.number)
+        assert [done.parsed for done in results] == [Animal(name="ant", legs=6), None]
+        assert results[1].error is not None
+        assert (results[1].error.type, results[1].text) == ("ParseError", "a snake?")
+    (ant, snake) = table(results)
+    assert (ant["parsed.legs"], snake["parsed.legs"], ant["error"]) == (6, None, None)
+
+
+def test_a_failed_row_has_its_error_and_is_run_again_if_asked_for(tmp_path: Path) -> None:
+    journal = tmp_path / "out.jsonl"
+
+    def run(agent: ScriptedAgent, **options: Any) -> list[RowResult]:
+        batch = run_many(agent, ["a", "b", "c"], journal=journal, **options)
+        return sorted(batch, key=lambda done: done.number)
+
+    first = run(failing("b"))
+    error = RowError("RunFailedError", "no idea about b (code stumped)", "stumped")
+    assert [(done.text, done.error, done.attempts) for done in first] == [
+        ("A", None, 1),
+        ("", error, 1),
+        ("C", None, 1),
+    ]
+    healed = failing()
+    assert [done.error for done in run(healed)] == [None, error, None]
+    assert [done.text for done in run(healed, rerun_failed=True)] == ["A", "B", "C"]
+    assert (len(healed.inputs), len(journal.read_text().splitlines()), len(list(tmp_path.iterdir()))) == (1, 3, 1)
+
+
+def test_a_run_that_waits_for_somebody_is_no_answer() -> None:
+    (done,) = run_many(ScriptedAgent(turn(text("Well,"), outcome=interrupt("Shall I?"))), ["Buy it"])
+    assert done.error is not None
+    assert (done.error.type, "Shall I?" in done.error.message, done.text) == ("Unfinished", True, "Well,")
+
+
+def test_errors_are_repeated_as_the_policy_says() -> None:
+    tries = count(1)
+
+    async def sometimes(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield RunErrorEvent(message="later") if next(tries) % 3 else turn(text("now"))
+
+    quick = RowRetry(times=2, on="any", first_wait=0.001)
+    (done,) = run_many(ScriptedAgent(sometimes), ["a"], retry=quick)
+    assert (done.text, done.attempts, done.error) == ("now", 3, None)
+    (done,) = run_many(ScriptedAgent(sometimes), ["a"], retry=5)
+    assert (done.attempts, done.error is not None) == (1, True)  # the agent had begun
+    asked: list[str] = []
+
+    def judge(error: Exception) -> bool:
+        asked.append(type(error).__name__)
+        return True
+
+    policy = RowRetry(times=1, on=judge, first_wait=0)
+    (done,) = run_many(ScriptedAgent([RunErrorEvent(message="never")]), ["a"], retry=policy)
+    assert (done.attempts, asked) == (2, ["RunFailedError"])
+
+
+def test_a_server_that_asks_to_come_back_holds_back_all_rows() -> None:
+    replies = [faults.status(429, retry_after=1), faults.status(429, retry_after=1)]
+    moments: list[float] = []
+
+    def reply(request: Any) -> Any:
+        moments.append(time.monotonic())
+        return replies.pop() if replies else faults.healthy(sse(turn(text("now"))))
+
+    with serve_bytes(reply) as server:
+        results = list(run_many(HttpAgent(server.url), ["a", "b", "c", "d"], at_once=2))
+    assert [done.text for done in results] == ["now"] * 4
+    assert sorted(done.attempts for done in results) == [1, 1, 2, 2]
+    assert moments[2] - moments[0] > 0.9
+
+
+def test_rows_are_spread_over_the_minute() -> None:
+    begun: list[float] = []
+
+    async def note(input: RunAgentInput) -> AsyncIterator[Step]:
+        begun.append(time.monotonic())
+        yield turn(text("ok"))
+
+    start = time.monotonic()
+    list(run_many(ScriptedAgent(note), ["a", "b", "c"], per_minute=600))
+    assert max(begun) - start > 0.19
+
+
+@pytest.mark.parametrize(
+    ("budget", "stopped_by", "finished"),
+    [
+        (Budget(rows=2), "rows", 2),
+        (Budget(tokens=15), "tokens", 2),
+        (Budget(failures=0), "failures", 1),
+        (Budget(seconds=0), "seconds", 0),
+        (Budget(rows=6), None, 6),
+    ],
+)
+def test_a_budget_ends_a_start_and_the_next_one_goes_on(
+    budget: Budget, stopped_by: str | None, finished: int, tmp_path: Path
+) -> None:
+    agent = failing("a") if budget.failures is not None else ScriptedAgent(turn(text("x"), usage=USAGE))
+    rows, journal = ["a", "b", "c", "d", "e", "f"], tmp_path / "out.jsonl"
+    batch = run_many(agent, rows, at_once=1, budget=budget, journal=journal)
+    assert len(list(batch)) == finished
+    assert (batch.summary.stopped_by, batch.summary.finished) == (stopped_by, finished)
+    rest = run_many(agent, rows, at_once=1, journal=journal)
+    assert (len(list(rest)), len(agent.inputs), rest.summary.from_journal) == (6, 6, finished)
+
+
+USAGE = [TokenUsage(model="m", input_tokens=6, output_tokens=4)]
+
+
+def test_several_agents_answer_the_same_rows(tmp_path: Path) -> None:
+    old, new = ScriptedAgent(turn(text("old"), usage=USAGE)), failing("b")
+    agents, journal = {"old": old, "new": new}, tmp_path / "out.jsonl"
+    expected = [("1", "new", "A"), ("1", "old", "old"), ("2", "new", ""), ("2", "old", "old")]
+    first = run_many(agents, ["a", "b"], journal=journal)
+    assert sorted((done.key, done.agent, done.text) for done in first) == expected
+    batch = run_many(agents, ["a", "b"], journal=journal)
+    results = sorted(batch, key=lambda done: (done.number, done.agent))
+    assert [(done.key, done.agent, done.text) for done in results] == expected
+    assert len(old.inputs) == len(new.inputs) == 2
+    summary = batch.summary
+    assert (summary.agents["new"].failed, summary.agents["old"].tokens, summary.tokens) == (1, 20, 20)
+    assert summary.errors == {"RunFailedError": 1}
+    assert "new: " in str(summary)
+    assert [row["agent"] for row in table(results)] == ["new", "old", "new", "old"]
+
+
+def test_a_prompt_may_be_made_of_a_row() -> None:
+    image = attach(b"\x89PNG\r\n\x1a\n")
+    agent = ScriptedAgent(echo)
+    list(run_many(agent, [{"word": "tower"}], prompt=lambda row: [f"Which {row['word']}?", image]))
+    content: Any = agent.inputs[0].messages[0].content
+    assert content[0].text == "Which tower?"
+    assert isinstance(content[1], ImageInputContent)
+    assert isinstance(content[1].source, InputContentDataSource)
+
+
+def test_an_agent_that_raises_fails_its_row_alone() -> None:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Any]:
+        if input.messages[-1].content == "a":
+            raise LookupError("nothing there")
+        async for event in ScriptedAgent(turn(text("fine"))).run(input):
+            yield event
+
+    results = sorted(run_many(FunctionAgent(answer), ["a", "b"]), key=lambda done: done.number)
+    assert [(done.text, done.error) for done in results] == [
+        ("", RowError("LookupError", "nothing there")),
+        ("fine", None),
+    ]
+
+
+# --- inputs
+
+
+def write_csv(path: Path) -> None:
+    path.write_text('\ufeffid,question\nq0,What is 0?\nq1,"What,\nis 1?"\n', encoding="utf-8")
+
+
+def write_lines(path: Path) -> None:
+    path.write_text('{"id": "q0", "question": "What is 0?"}\n\n{"id": "q1", "question": "What,\\nis 1?"}\n')
+
+
+def write_tabs(path: Path) -> None:
+    path.write_text('id\tquestion\nq0\tWhat is 0?\nq1\t"What,\nis 1?"\n')
+
+
+def write_parquet(path: Path) -> None:
+    arrow: Any = pytest.importorskip("pyarrow")
+    rows = [{"id": "q0", "question": "What is 0?"}, {"id": "q1", "question": "What,\nis 1?"}]
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("in.csv", write_csv), ("in.tsv", write_tabs), ("in.jsonl", write_lines), ("in.parquet", write_parquet)],
+)
+def test_rows_come_from_files(name: str, write: Callable[[Path], None], tmp_path: Path) -> None:
+    write(tmp_path / name)
+    results = sorted(
+        run_many(ScriptedAgent(echo), tmp_path / name, prompt="question", key="id"), key=lambda d: d.number
+    )
+    assert answers(results) == [("q0", "You asked: What is 0?"), ("q1", "You asked: What,\nis 1?")]
+    assert dict(results[0].row) == {"id": "q0", "question": "What is 0?"}
+
+
+def test_rows_come_from_a_data_frame() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": [7, 8], "prompt": ["a", "b"], "price": [1.5, None]})
+    results = sorted(run_many(ScriptedAgent(echo), frame, key="id"), key=lambda done: done.number)
+    assert answers(results) == [("7", "You asked: a"), ("8", "You asked: b")]
+    assert pandas.DataFrame(table(results))["text"].tolist() == ["You asked: a", "You asked: b"]
+    frame.loc[1, "prompt"] = None
+    with pytest.raises(UsageError, match=r"column 'prompt' has no prompt for row 8"):
+        run_many(ScriptedAgent(echo), frame, key="id")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("no.csv", None, r"no\.csv cannot be read: No such file"),
+        ("in.txt", b"a", r"the name of a file of rows ends with \.csv"),
+        ("in.csv", b"id,text\n1,a\n", r"row 1 has no column 'question'; it has 'id', 'text'"),
+        ("in.csv", b"id,question\n1,a\n1,b\n", r"column 'id' has one key for several rows: '1'"),
+        ("in.csv", b"id,question\n1,a\n,b\n", r"column 'id' has no key in row 2"),
+        ("in.csv", b"id,question\n1,a\n2, \n", r"column 'question' has no prompt for row 2"),
+        ("in.csv", b"id,question\n1,a,c\n", r"line 2: the row has not the 2 cells"),
+        ("in.csv", b"id,question\n1\n", r"line 2: the row has not the 2 cells"),
+        ("in.csv", b'id,question\n1,"a\n', r"line 1: unexpected end of data"),
+        ("in.csv", b"id,id\n1,a\n", r"has two columns 'id'"),
+        ("in.csv", b"id,question\n1,\xff\n", r"is not UTF-8: byte 14 is 0xff"),
+        ("in.jsonl", b'{"id": 1, "question": "a"}\n{"id": 2,\n', r"line 2 is not JSON"),
+        ("in.jsonl", b"[1]\n", r"line 1 is no JSON object"),
+        ("in.parquet", b"PAR1", r"is no Parquet file"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused_before_anything_is_sent(
+    name: str, content: bytes | None, complaint: str, tmp_path: Path
+) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    agent = ScriptedAgent(echo)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=complaint):
+        run_many(agent, tmp_path / name, prompt="question", key="id")
+    assert agent.inputs == []
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    agent, wrong = ScriptedAgent(echo), list[dict[str, Any]]()
+    wrong += [
+        {"at_once": 0},
+        {"at_once": 2.5},
+        {"per_minute": 0},
+        {"retry": -1},
+        {"rerun_failed": True},
+        {"run_id": "r"},
+    ]
+    for options in wrong:
+        with pytest.raises(UsageError):
+            run_many(agent, ["a"], **options)
+    for agents in ([], {"": agent}, [agent, agent], ["http://localhost"]):
+        with pytest.raises(UsageError):
+            run_many(agents, ["a"])  # type: ignore[arg-type]
+    for rows in (5, {"prompt": "a"}, [5]):
+        with pytest.raises(UsageError):
+            run_many(agent, rows)
+    for make in (lambda: RowRetry(on="all"), lambda: Budget(rows=-1)):  # type: ignore[arg-type]
+        with pytest.raises(UsageError):
+            make()
+    with pytest.raises(TypeError, match="unknown keyword 'rows_at_once'"):
+        run_many(agent, ["a"], rows_at_once=3)  # type: ignore[call-arg]
+    batch = run_many(agent, ["a"])
+    list(batch)
+    with pytest.raises(UsageError, match="iterated once"):
+        list(batch)
+    assert list(run_many(agent, [])) == []
+
+
+# --- outputs
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_table_is_written_and_can_be_the_next_input(kind: str, tmp_path: Path) -> None:
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    rows = [{"prompt": "a", "text": "mine", "tags": ["x", 1]}, {"prompt": "b", "text": "mine", "tags": "y"}]
+    agent = ScriptedAgent(turn(text("answer, \u2028 and more"), usage=USAGE))
+    path = tmp_path / f"out.{kind}"
+    write_table(sorted(run_many(agent, rows), key=lambda done: done.number), path)
+    again = sorted(run_many(agent, path), key=lambda done: done.number)
+    assert [done.prompt for done in again] == ["a", "b"]
+    first = again[0].row
+    assert (first["input.text"], first["text"], str(first["usage.input_tokens"])) == (
+        "mine",
+        "answer, \u2028 and more",
+        "6",
+    )
+    assert first["tags"] == (["x", 1] if kind == "jsonl" else '["x",1]')
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(UsageError, match="ends with"):
+        write_table([], tmp_path / "out.xls")
+
+
+def test_a_journal_is_json_lines_that_other_tools_read(tmp_path: Path) -> None:
+    list(run_many(ScriptedAgent(turn(text("x"), usage=USAGE)), ["a"], journal=tmp_path / "out.jsonl"))
+    line = json.loads((tmp_path / "out.jsonl").read_text("utf-8"))
+    assert line["seconds"] >= line["first_text"] > 0
+    del line["seconds"], line["first_text"]
+    assert line == {
+        "key": "1",
+        "agent": "",
+        "prompt": "a",
+        "text": "x",
+        "parsed": None,
+        "usage": {"input_tokens": 6, "output_tokens": 4},
+        "attempts": 1,
+        "error": None,
+    }
+
+
+def test_connections_are_used_again_by_later_rows() -> None:
+    with serve(ScriptedAgent(echo)) as server:
+        agent = HttpAgent(server.url)
+        assert len(list(run_many(agent, QUESTIONS, prompt="question", at_once=2))) == 6
+
+
+def test_a_batch_runs_on_trio() -> None:
+    trio: Any = pytest.importorskip("trio")
+    results: list[RowResult] = trio.run(
+        collected, run_many(ScriptedAgent(echo), QUESTIONS, prompt="question", key="id")
+    )
+    assert answers(results) == ALL
