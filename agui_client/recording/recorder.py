@@ -256,14 +256,23 @@ class Recorder(RunObserver):
             if self._file is None:
                 self._file = self._open()
             # Not buffered: a line is in the file, whole, before anything else happens.
-            self._file.write(line + b"\n")
+            try:
+                _write_whole(self._file, line + b"\n")
+            except OSError:
+                # Opened again, the file gets a line end and a header, behind which it can be read.
+                self.close()
+                raise
 
     def _open(self) -> FileIO:
         file = open(self.path, "ab", buffering=0, opener=_private)  # noqa: SIM115 - Path.open has no opener
-        self._closer = weakref.finalize(self, file.close)
         header = HeaderLine(protocol=PROTOCOL_VERSION, package=_version(), session=self._session, time=self._time)
         # The program before may have been stopped in the middle of a line.
-        file.write(_missing_line_end(self.path) + header.model_dump_json().encode() + b"\n")
+        try:
+            _write_whole(file, _missing_line_end(self.path) + header.model_dump_json().encode() + b"\n")
+        except OSError:
+            file.close()
+            raise
+        self._closer = weakref.finalize(self, file.close)
         return file
 
 
@@ -291,6 +300,11 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _write_whole(file: FileIO, line: bytes) -> None:
+    if file.write(line) != len(line):
+        raise OSError("a line of the recording could not be written whole; is the disk full?")
 
 
 def _missing_line_end(path: Path) -> bytes:

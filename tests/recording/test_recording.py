@@ -325,3 +325,22 @@ def test_json_that_is_a_text_is_written_without_secrets(tmp_path: Path) -> None:
     assert SECRET in str(agent.run_agent_sync("Is it encrypted?").messages)
     assert SECRET not in path.read_text("utf-8")
     assert ReplayAgent(path, tools=[think]).run_agent_sync("Is it encrypted?").text == "Hello."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of files")
+def test_a_full_disk_costs_what_did_not_fit_and_nothing_else(tmp_path: Path) -> None:
+    import resource
+
+    path, (soft, hard) = tmp_path / "run.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    agent = ScriptedAgent(turn(text("Hello. " * 100)), ANSWER).use(record(path))
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        assert len(agent.run_agent_sync("Hi").text) == 700
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert agent.run_agent_sync("Again").text == "Hello."
+    cut, whole = Recording.read(path).exchanges
+    assert (cut.end, len(cut.events) > 10, len(whole.events)) == (None, True, 5)
+    assert whole.end is not None
