@@ -101,6 +101,8 @@ class HttpAgent(AbstractAgent[StateT]):
         if app is not None:
             if http_client is not None:
                 raise UsageError("give app= or http_client=, not both")
+            if not callable(app):
+                raise UsageError(f"app= takes an ASGI app, such as agent_app(agent), not {app!r}")
             from agui_client.asgi.in_process import app_client
 
             http_client = partial(app_client, app)

@@ -22,7 +22,7 @@ from ag_ui.core import RunErrorEvent
 try:
     from pydantic_ai import Agent, DeferredToolRequests
     from pydantic_ai.exceptions import UserError
-    from pydantic_ai.models import infer_model
+    from pydantic_ai.models import Model, infer_model
     from pydantic_ai.ui.ag_ui import AGUIAdapter, AGUIEventStream
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from missing
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from ag_ui.core import BaseEvent, RunAgentInput
-    from pydantic_ai.models import Model
 
     from agui_client._protocol.events import WireEvent
 
@@ -127,8 +126,12 @@ def _model(model: str | Model) -> Model:
     Raises:
         UsageError: It is unknown, or its provider's package or key is missing.
     """
-    if not isinstance(model, str):
+    if isinstance(model, Model):
         return model
+    if not isinstance(cast("object", model), str):
+        raise UsageError(
+            f"a model is a name such as 'ollama:llama3.2', or a model or an Agent of pydantic-ai, not {model!r}"
+        )
     name = model if ":" in model else model.replace("/", ":", 1)
     provider, _, model_name = name.partition(":")
     try:

@@ -209,9 +209,13 @@ class AgentRun(RunView):
 
         Returns:
             Chunks of whole frames; closing the iterator stops the run.
-        """
-        from agui_client._run.caller_stream import sse_chunks
 
+        Raises:
+            UsageError: The keep-alive is no number of seconds above zero.
+        """
+        from agui_client._run.caller_stream import check_keep_alive, sse_chunks
+
+        check_keep_alive(keep_alive)
         return sse_chunks(self, keep_alive, expose_errors=expose_errors)
 
     @property

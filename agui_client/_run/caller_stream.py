@@ -38,6 +38,7 @@ from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.open_items import quoted
 from agui_client._tools.questions import ToolQuestion
+from agui_client._transport.timeouts import is_duration
 from agui_client.errors import RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +86,16 @@ def frame_of(event: WireEvent) -> bytes:
     # The encoder's own way takes three times as long, and most events are deltas.
     data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
     return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
+
+
+def check_keep_alive(seconds: object) -> None:
+    """Check the seconds of silence after which a comment is sent.
+
+    Raises:
+        UsageError: They are no number above zero.
+    """
+    if not is_duration(seconds):
+        raise UsageError(f"keep_alive= is a number of seconds above zero, not {seconds!r}")
 
 
 async def sse_chunks(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncGenerator[bytes]:

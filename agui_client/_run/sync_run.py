@@ -105,7 +105,7 @@ class SyncAgentRun(RunView):
             Chunks of whole frames; closing the iterator stops the run.
 
         Raises:
-            UsageError: The run's block was entered.
+            UsageError: The run's block was entered, or the keep-alive is no number of seconds above zero.
         """
         if self._entered is not None:
             raise UsageError("sse() enters the run itself: call it on a new run, outside a block")

@@ -38,7 +38,7 @@ class Timeouts(Record):
     def __post_init__(self) -> None:
         for each in fields(self):
             seconds: object = getattr(self, each.name)
-            if seconds is not None and not _is_duration(seconds):
+            if seconds is not None and not is_duration(seconds):
                 raise UsageError(f"Timeouts.{each.name} is a number of seconds above zero, or None, not {seconds!r}")
 
     @classmethod
@@ -58,10 +58,11 @@ class Timeouts(Record):
             return cls()
         if isinstance(value, Timeouts):
             return value
-        if not _is_duration(value):
+        if not is_duration(value):
             raise UsageError(f"a timeout is a number of seconds above zero, or Timeouts(...), not {value!r}")
         return cls(connect=value, first_event=value, idle=value, write=value, pool=value)
 
 
-def _is_duration(value: object) -> TypeGuard[float]:
+def is_duration(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number of seconds above zero."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0

@@ -111,8 +111,9 @@ class _Exchange(httpx.AsyncByteStream):
             with self._cancel_scope:
                 await self._app(self._scope, self._receive, self._send)
         except Exception as error:
-            if self._left.is_set():
-                _logger.debug("the app failed after its caller had left", exc_info=error)
+            # As a server does: the error of the run has no more than the class, for texts may have secrets in them.
+            level = logging.DEBUG if self._left.is_set() else logging.ERROR
+            _logger.log(level, "the app raised an exception", exc_info=error)
             self._error = error
         finally:
             self._send_chunk.close()
@@ -144,6 +145,8 @@ class _Exchange(httpx.AsyncByteStream):
             self._head = message["status"], list(message.get("headers", ()))
             self._started.set()
         elif message["type"] == "http.response.body":
+            if self._head is None:
+                raise RuntimeError("the app sent a body before the start of its response")
             try:
                 if body := message.get("body", b""):
                     await self._send_chunk.send(body)
@@ -165,7 +168,7 @@ class _Exchange(httpx.AsyncByteStream):
         error = self._error
         if error is None:
             return httpx.RemoteProtocolError("the app ended before its response was complete")
-        failure = httpx.RemoteProtocolError(f"the app raised {type(error).__name__}: {error}")
+        failure = httpx.RemoteProtocolError(f"the app raised {type(error).__name__}")
         failure.__cause__ = error
         return failure
 

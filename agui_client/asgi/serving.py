@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
+from pydantic_core import from_json
 
-from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, frame_of, replayed_events
+from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, check_keep_alive, frame_of, replayed_events
 from agui_client._served_run import connected_run, served_run
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.in_process import Receive, Send
@@ -33,6 +34,8 @@ _HEADERS = {
     # nginx would collect the events otherwise.
     "x-accel-buffering": "no",
 }
+_MOST_DETAILS = 100
+"""The number of faults of an input that are named to its caller."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
@@ -85,6 +88,9 @@ class AgentApp:
         keep_alive: Seconds of silence after which a comment is sent.
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the text of exceptions.
+
+    Raises:
+        UsageError: The agent or a number is none.
     """
 
     def __init__(
@@ -95,6 +101,8 @@ class AgentApp:
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         expose_errors: bool = False,
     ) -> None:
+        _check(agent, max_body_bytes)
+        check_keep_alive(keep_alive)
         self._agent = agent
         self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
 
@@ -133,10 +141,16 @@ class AgentApp:
             if len(body) > self._max_body_bytes:
                 raise RequestRefusedError(413, f"the body has more than {self._max_body_bytes} bytes")
         try:
+            if b"NaN" in body or b"Infinity" in body:  # pydantic would accept these numbers, which no JSON has
+                from_json(body, allow_inf_nan=False)
             input = RunAgentInput.model_validate_json(bytes(body), by_alias=True, by_name=False)
         except ValidationError as invalid:
+            if invalid.error_count() > _MOST_DETAILS:  # a small body can have a million faults
+                raise RequestRefusedError(422, f"the input has {invalid.error_count()} faults") from None
             details = invalid.errors(include_url=False, include_input=False, include_context=False)
             raise RequestRefusedError(400 if details[0]["type"] == "json_invalid" else 422, details) from None
+        except ValueError as invalid:
+            raise RequestRefusedError(400, f"Invalid JSON: {invalid}") from None
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         asked_for = path.removesuffix(_CONNECT)
         return ServedRequest(asked_for or "/", headers, scope, is_connect=asked_for != path), input
@@ -191,12 +205,16 @@ class AgentApp:
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
-        if not callable(self._agent):
+        if isinstance(self._agent, AbstractAgent):
             return self._agent
-        chosen = self._agent(request, input)
+        chosen: object = self._agent(request, input)
         if inspect.isawaitable(chosen):
             chosen = await chosen
-        return chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
+        if isinstance(chosen, AbstractAsyncContextManager) and not isinstance(chosen, AbstractAgent):
+            chosen = await stack.enter_async_context(chosen)
+        if not isinstance(chosen, AbstractAgent):
+            raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
+        return chosen
 
     def on_disconnect(self) -> None:
         """Handle that a caller left a run before its end, and the agent was stopped."""
@@ -223,8 +241,20 @@ def agent_app(
 
     Returns:
         The app.
+
+    Raises:
+        UsageError: The agent or a number is none.
     """
     return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+
+
+def _check(agent: Any, max_body_bytes: object) -> None:
+    is_chooser = callable(agent) and not (inspect.isclass(agent) or inspect.isasyncgenfunction(agent))
+    if not isinstance(agent, AbstractAgent) and not is_chooser:
+        takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
+        raise UsageError(f"agent_app takes {takes}, not {agent!r}")
+    if not isinstance(max_body_bytes, int) or isinstance(max_body_bytes, bool) or max_body_bytes < 1:
+        raise UsageError(f"max_body_bytes= is a whole number above zero, not {max_body_bytes!r}")
 
 
 class _Body:

@@ -94,12 +94,27 @@ async def test_a_disconnect_reaches_an_app_that_listens() -> None:
     assert messages == ["http.request", "http.disconnect", "ended by itself"]
 
 
-async def test_an_exception_of_the_app_is_an_error_of_the_run() -> None:
+async def test_an_exception_of_the_app_is_an_error_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(scope: Any, receive: Receive, send: Send) -> None:
         raise LookupError("no such thing")
 
-    with pytest.raises(TransportError, match="LookupError"):
+    with pytest.raises(TransportError, match=r"broke: the app raised LookupError$"):
         await HttpAgent("http://app/", app=broken).run_agent("hello")
+    assert "LookupError: no such thing" in caplog.text
+
+
+async def test_a_body_without_a_start_is_an_error_of_the_run() -> None:
+    async def broken(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.body", "body": b"data"})
+
+    with anyio.fail_after(_SECONDS), pytest.raises(TransportError, match="the app raised RuntimeError"):
+        await HttpAgent("http://app/", app=broken).run_agent("hello")
+
+
+@pytest.mark.parametrize("app", [ScriptedAgent(turn()), "http://app/"])
+def test_an_agent_is_no_app(app: Any) -> None:
+    with pytest.raises(AGUIError, match=r"app= takes an ASGI app, such as agent_app\(agent\), not "):
+        HttpAgent("http://app/", app=app)
 
 
 async def test_an_exception_in_the_middle_is_an_error_with_what_had_arrived() -> None:

@@ -36,11 +36,13 @@ from agui_client import (
     HTTPStatusError,
     Resolve,
     RunFailedError,
+    TransportError,
+    UsageError,
     tool,
 )
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
-from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest, agent_app, served_run_sync
+from agui_client.asgi import AgentApp, ASGITransport, RequestRefusedError, ServedRequest, agent_app, served_run_sync
 from agui_client.testing import Gate, ScriptedAgent, demo_agent, events_of, interrupt, serve, sse, text, tool_call, turn
 from agui_client.threads import Threads
 from support.waiting import until
@@ -460,6 +462,8 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
         ({"method": "GET"}, 405),
         ({"method": "POST", "content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
         ({"method": "POST", "content": b"{", "headers": {"content-type": "application/json"}}, 400),
+        ({"method": "POST", "content": json.dumps({**INPUT, "state": float("nan")})}, 400),
+        ({"method": "POST", "content": json.dumps({**INPUT, "forwardedProps": [float("-inf")]})}, 400),
         ({"method": "POST", "json": {"threadId": 1}}, 422),
         ({"method": "POST", "json": {**INPUT, "state": "x" * 2000}}, 413),
         (
@@ -473,6 +477,59 @@ def test_bad_requests_are_refused_with_a_reason(request_: Any, status: int) -> N
     with serve(app) as server:
         response = httpx.request(url=server.url, **request_)
     assert (response.status_code, bool(response.json()["detail"])) == (status, True)
+
+
+async def test_an_input_with_thousands_of_faults_is_refused_in_few_words() -> None:
+    async with httpx.AsyncClient(transport=ASGITransport(agent_app(ScriptedAgent(turn())))) as client:
+        response = await client.post("http://app/", json={**INPUT, "messages": [1] * 10_000})
+    assert (response.status_code, response.json()) == (422, {"detail": "the input has 10000 faults"})
+
+
+async def test_the_word_for_no_number_may_stand_in_a_text() -> None:
+    assert (await _ask(ScriptedAgent(turn(text("Fine.")))).run_agent("NaN, -Infinity")).text == "Fine."
+
+
+async def _generator(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+
+@pytest.mark.parametrize(
+    ("agent", "options"),
+    [
+        (None, {}),
+        ("agents.py:planner", {}),
+        (ScriptedAgent, {}),
+        (_generator, {}),
+        (ScriptedAgent(turn()), {"keep_alive": 0}),
+        (ScriptedAgent(turn()), {"keep_alive": -1}),
+        (ScriptedAgent(turn()), {"keep_alive": None}),
+        (ScriptedAgent(turn()), {"keep_alive": float("nan")}),
+        (ScriptedAgent(turn()), {"max_body_bytes": 0}),
+        (ScriptedAgent(turn()), {"max_body_bytes": None}),
+    ],
+)
+def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -> None:
+    with pytest.raises(UsageError, match="not "):
+        agent_app(agent, **options)
+
+
+def test_comments_cannot_follow_each_other_without_a_pause() -> None:
+    with pytest.raises(UsageError, match="keep_alive= is a number of seconds above zero, not 0"):
+        ScriptedAgent(turn()).stream("hello").sse(keep_alive=0)
+
+
+@asynccontextmanager
+async def _block_of_no_agent(request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[Any]:
+    yield 3
+
+
+@pytest.mark.parametrize("choose", [lambda request, input: 3, _block_of_no_agent])
+async def test_a_function_that_chooses_no_agent_is_named_in_the_log(
+    choose: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(TransportError, match="the app raised TypeError"):
+        await HttpAgent("http://app/", app=agent_app(choose)).run_agent("hello")
+    assert "the function that chooses agents returned no agent, but 3" in caplog.text
 
 
 def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:

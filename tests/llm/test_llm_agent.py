@@ -135,9 +135,11 @@ def test_two_threads_may_use_one_agent_at_once(model: ModelServer) -> None:
         ("openai/gpt-5", "OPENAI_API_KEY"),
         ("gpt-5", "'gpt-5' cannot be used"),
         ("nobody:gpt-5", "'nobody:gpt-5' cannot be used"),
+        (3, "a model is a name, such as .*, not 3"),
+        (None, "a model is a name, such as .*, not None"),
     ],
 )
-def test_a_model_without_a_key_or_of_an_unknown_provider_is_refused_at_once(name: str, expected: str) -> None:
+def test_a_model_without_a_key_or_of_an_unknown_provider_is_refused_at_once(name: Any, expected: str) -> None:
     with pytest.raises(UsageError, match=expected):
         LLMAgent(name)
 
