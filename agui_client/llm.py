@@ -129,9 +129,8 @@ def _model(model: str | Model) -> Model:
     if isinstance(model, Model):
         return model
     if not isinstance(cast("object", model), str):
-        raise UsageError(
-            f"a model is a name such as 'ollama:llama3.2', or a model or an Agent of pydantic-ai, not {model!r}"
-        )
+        kinds = "a name, such as 'ollama:llama3.2', or a model or an Agent of pydantic-ai"
+        raise UsageError(f"a model is {kinds}, not {model!r}")
     name = model if ":" in model else model.replace("/", ":", 1)
     provider, _, model_name = name.partition(":")
     try:

@@ -205,16 +205,15 @@ class AgentApp:
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
-        if isinstance(self._agent, AbstractAgent):
+        if not callable(self._agent):
             return self._agent
-        chosen: object = self._agent(request, input)
+        chosen = self._agent(request, input)
         if inspect.isawaitable(chosen):
             chosen = await chosen
-        if isinstance(chosen, AbstractAsyncContextManager) and not isinstance(chosen, AbstractAgent):
-            chosen = await stack.enter_async_context(chosen)
-        if not isinstance(chosen, AbstractAgent):
-            raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
-        return chosen
+        _check_chosen(chosen, AbstractAgent, AbstractAsyncContextManager)
+        agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
+        _check_chosen(agent, AbstractAgent)
+        return agent
 
     def on_disconnect(self) -> None:
         """Handle that a caller left a run before its end, and the agent was stopped."""
@@ -246,6 +245,11 @@ def agent_app(
         UsageError: The agent or a number is none.
     """
     return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+
+
+def _check_chosen(chosen: object, *kinds: type[Any]) -> None:
+    if not isinstance(chosen, kinds):
+        raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
 
 
 def _check(agent: Any, max_body_bytes: object) -> None:

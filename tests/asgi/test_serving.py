@@ -523,7 +523,11 @@ async def _block_of_no_agent(request: ServedRequest, input: RunAgentInput) -> As
     yield 3
 
 
-@pytest.mark.parametrize("choose", [lambda request, input: 3, _block_of_no_agent])
+def _no_agent(request: ServedRequest, input: RunAgentInput) -> int:
+    return 3
+
+
+@pytest.mark.parametrize("choose", [_no_agent, _block_of_no_agent])
 async def test_a_function_that_chooses_no_agent_is_named_in_the_log(
     choose: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
