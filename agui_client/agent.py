@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from agui_client._tools.function import FunctionTool, NamedToolOptions
     from agui_client._tools.toolset import ToolSource
     from agui_client.state.edits import StateEdit
-    from agui_client.state.models import StateModel
+    from agui_client.state.state_model import StateModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -642,7 +642,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     def _type_state(self, model: Any, policy: object) -> None:
         """Take the type of the state, and the policy for conflicts."""
         from agui_client.state.edits import check_policy
-        from agui_client.state.models import ModelCheck, StateModel
+        from agui_client.state.state_model import ModelCheck, StateModel
 
         check_policy(policy)
         if model is not None:

@@ -40,7 +40,7 @@ from agui_client._widgets.escaping import exact, sentence
 from agui_client._widgets.tool_views import shown_call
 from agui_client.conversation import Conversation
 from agui_client.notebook import ShownCall, renders, show
-from agui_client.notebook.documents import bundle_of
+from agui_client.notebook.content import bundle_of
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, serve, text, tool_call, tool_result, turn
 
 ALIGNED = ("left", "center", "right")

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from agui_client._cli.display import beginning, json_lines
-from agui_client._cli.questions import LeftError
+from agui_client._cli.terminal_questions import LeftError
 from agui_client._protocol.patch import is_same_json
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
@@ -24,7 +24,7 @@ from agui_client._widgets.forms import read_arguments
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from agui_client._cli.questions import Keyboard
+    from agui_client._cli.terminal_questions import Keyboard
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def serve(
     function of a RunAgentInput.
     """
     # Loaded here: `agui run` needs no uvicorn.
-    from agui_client._cli.serving import ServeSettings, serve_agent
+    from agui_client._cli.serve_agent import ServeSettings, serve_agent
 
     if (place is None) == (model is None):
         raise click.UsageError("give MODULE:AGENT or --model" + (", not both" if place else ""))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from agui_client._cli.questions import LeftError
+from agui_client._cli.terminal_questions import LeftError
 from agui_client._widgets.escaping import exact, json_text, sentence
 from agui_client._widgets.forms import MISSING, name_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from agui_client._cli.questions import Keyboard
+    from agui_client._cli.terminal_questions import Keyboard
     from agui_client._widgets.forms import AnswerForm, FormField
 
 

@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import PromptSession
 
-from agui_client._cli.questions import screen
+from agui_client._cli.terminal_questions import screen
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
 from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
-from agui_client._cli.questions import LeftError, Terminal, WithdrawnError
+from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.schema import is_object
 from agui_client._tools.approval import Approve, Deny
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message, ToolCall
     from rich.console import Console, RenderableType
 
-    from agui_client._cli.questions import Around, Keyboard
+    from agui_client._cli.terminal_questions import Around, Keyboard
     from agui_client._tools.approval import ApprovalRequest
     from agui_client._widgets.forms import DecisionForm
 

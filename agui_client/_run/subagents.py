@@ -39,7 +39,7 @@ class SubagentResult(Record):
     subagent_run_id: str
     """The id of the invocation."""
     status: Literal["running", "success", "suspended", "error", "abandoned"]
-    """How far it came: "suspended" waits for answers, "abandoned" was cut off with the run."""
+    """The state of the subagent: "suspended" waits for answers, "abandoned" was cut off with the run."""
     text: str = ""
     """The last text that it wrote; empty if it wrote none."""
     result: Any = None

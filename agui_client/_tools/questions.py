@@ -13,7 +13,7 @@ NOBODY = "Nobody is here to answer this tool's question; ask the user in your re
 """The agent's message for a tool that asked a person, and there is none."""
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
-"""What a person did with a question, in the words of the MCP."""
+"""The reaction of a person to a question, in the words of the MCP."""
 
 
 class DeclinedError(ToolError):
@@ -52,7 +52,7 @@ class GivenAnswer(BaseModel):
     response_schema: Any = None
     """The schema of its answer."""
     action: Action = "accept"
-    """What the person did."""
+    """The reaction of the person."""
     payload: Any = None
     """The answer as JSON; None if there is none."""
 

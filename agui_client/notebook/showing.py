@@ -17,7 +17,7 @@ from ag_ui.core import ToolCallResultEvent
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
 from agui_client._widgets.tool_views import warn_of_unknown
-from agui_client.notebook.documents import (
+from agui_client.notebook.content import (
     bundle_of,
     conversation,
     elements_of,

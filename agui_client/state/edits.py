@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from agui_client.conversation import Conversation
-    from agui_client.state.models import StateModel
+    from agui_client.state.state_model import StateModel
 
 
 class StateConflictError(AGUIError):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agui_client import AGUIError, HttpAgent, RunFailedError
-from agui_client._cli.serving import ServeSettings
+from agui_client._cli.serve_agent import ServeSettings
 from agui_client.testing import serve_bytes
 from support.model_server import model_server
 from support.programs import Program
