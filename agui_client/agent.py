@@ -611,7 +611,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Return this agent as a tool of another one: `HttpAgent(url, tools=[coder.as_tool("ask_coder", "...")])`.
 
         Each call begins a conversation of its own with a clone. What the clone asks, and approvals that its tools wait
-        for and nobody of its own gives, go to the other agent's `answer=`; its text is reported as progress.
+        for and nobody of its own gives, go to the other agent's `answer=`, or become interrupts of that agent, whose
+        answers let the clone go on; its text is reported as progress.
 
         Args:
             name: The tool's name.
@@ -626,11 +627,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         from agui_client._run.agent_tool import agent_tool
 
-        def begin() -> Callable[..., AgentRun]:
-            """Begin a conversation."""
+        def begin(left: ConversationSnapshot | None) -> AbstractAgent:
+            """Begin a conversation, or go on with one."""
             twin = self.clone(thread_id=str(uuid4()))
             twin.set_messages([])
-            return twin.stream
+            if left is not None:
+                twin.restore(left)
+            return twin
 
         return agent_tool(begin, name, description, approval)
 

@@ -1,34 +1,36 @@
 """An agent as a tool of another agent: a call runs it, in a conversation of its own, and its text is the result.
 
-What the agent asks meanwhile, and the approvals that its tools wait for, go to whoever answers for the other agent.
+What the agent asks meanwhile, and the approvals that its tools wait for, go to whoever answers for the other agent. If
+nobody does, the call waits as one of the other agent's, and the conversation goes on when it is made again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ag_ui.core import RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
+from ag_ui.core import Interrupt, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
+from pydantic import BaseModel
 
 from agui_client._interrupts.answers import Answer, Cancel, Resolve
 from agui_client._protocol.schema import is_object
 from agui_client._run.async_run import AnswerText
-from agui_client._run.caller_stream import APPROVAL, caller_end
+from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, caller_end, unpacked
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError
+from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import AGUIError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from ag_ui.core import Interrupt
-
-    from agui_client._run.async_run import AgentRun
     from agui_client._tools.approval import ApprovalRule
+    from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
 
-    Begin: TypeAlias = Callable[[], Callable[..., AgentRun]]
+    Begin: TypeAlias = Callable[[ConversationSnapshot | None], AbstractAgent]
 
 _PARAMETERS = {
     "type": "object",
@@ -37,11 +39,20 @@ _PARAMETERS = {
 }
 
 
+class _Left(BaseModel):
+    """An agent that waits for answers."""
+
+    conversation: ConversationSnapshot
+    """Its conversation."""
+    interrupts: list[Interrupt]
+    """What it asks."""
+
+
 def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:
     """Return an agent as a tool; see `AbstractAgent.as_tool`.
 
     Args:
-        begin: Begins a conversation with the agent, and returns its `stream`.
+        begin: Returns an agent for one conversation: a new one, or the one that was left.
         name: The tool's name.
         description: What the agent is good for.
         approval: The calls that wait for approval.
@@ -49,61 +60,84 @@ def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule
 
     async def ask_agent(ctx: ToolContext, prompt: str) -> str:
         """Run a clone of the agent, and have answered what it asks."""
-        stream = begin()
-        options: RunOptions = {}
-        question: str | None = prompt
-        while True:
-            try:
-                text, interrupts = await _run(stream(question, **options), ctx)
-            except AGUIError as error:
-                raise ToolError(f"The agent failed: {error}") from error
-            if not interrupts:
-                return text
-            options = await _answers(interrupts, ctx)
-            question = None
+        if ctx.left is None:
+            agent = begin(None)
+            text, interrupts = await _run(agent, prompt, {}, ctx)
+        else:
+            left = _Left.model_validate(ctx.left)
+            agent, text, interrupts = begin(left.conversation), "", left.interrupts
+        while interrupts:
+            text, interrupts = await _run(agent, None, await _answers(agent, interrupts, ctx), ctx)
+        return text
 
     return FunctionTool.from_schema(name, ask_agent, parameters=_PARAMETERS, description=description, approval=approval)
 
 
-async def _run(run: AgentRun, ctx: ToolContext) -> tuple[str, Sequence[Interrupt]]:
+async def _run(
+    agent: AbstractAgent, prompt: str | None, options: RunOptions, ctx: ToolContext
+) -> tuple[str, list[Interrupt]]:
     """Run the agent, report its text as progress, and return the whole of it and what it asks."""
     last: RunFinishedEvent | RunErrorEvent | None = None
     answer = AnswerText()
-    async with run:
-        async for event in run:
-            if text := answer.of(event):
-                ctx.report(text)
-            if isinstance(event, RunFinishedEvent | RunErrorEvent):
-                last = event
-        result = await run.result()
-        outcome = getattr(caller_end(run, last), "outcome", None)
-    asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else ()
+    try:
+        async with agent.stream(prompt, **options) as run:
+            async for event in run:
+                if text := answer.of(event):
+                    ctx.report(text)
+                if isinstance(event, RunFinishedEvent | RunErrorEvent):
+                    last = event
+            result = await run.result()
+            outcome = getattr(caller_end(run, last), "outcome", None)
+    except AGUIError as error:
+        raise ToolError(f"The agent failed: {error}") from error
+    asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
     if result.pending_tool_calls and not asked:
         names = ", ".join(call.function.name for call in result.pending_tool_calls)
         raise ToolError(f"The agent called tools that nobody here answers: {names}.")
+    if asked:
+        left = _Left(conversation=agent.snapshot(), interrupts=asked)
+        ctx.leave(left.model_dump(mode="json", by_alias=True))
     return result.text, asked
 
 
-async def _answers(interrupts: Sequence[Interrupt], ctx: ToolContext) -> RunOptions:
+async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
     """Have interrupts answered, and return the options of the run that goes on."""
-    if ctx.on_ask is None:
-        raise ToolError(NOBODY)
     resume: dict[str, Answer] = {}
     results: dict[str, Approve | Deny] = {}
+    calls = {call.id: call for call in agent.pending_tool_calls}
     for interrupt in interrupts:
+        is_approval = interrupt.id.startswith(APPROVAL) and interrupt.tool_call_id is not None
+        # The person sees no message of this agent: what would be called is to be read in the question.
+        call = calls.get(interrupt.tool_call_id or "") if is_approval else None
+        changes = {"id": f"{ctx.tool_call_id}/{hashlib.sha256(interrupt.id.encode()).hexdigest()[:16]}"}
+        if call is not None:
+            changes["message"] = f"Allow the call of {call.function.name} with {call.function.arguments or '{}'}?"
         try:
-            payload = await ctx.on_ask(interrupt)
+            payload = await _asked(interrupt.model_copy(update=changes), ctx)
         except DeclinedError:
             payload = None
-        if interrupt.id.startswith(APPROVAL) and interrupt.tool_call_id is not None:
+        if is_approval:
             decision: dict[str, Any] = payload if is_object(payload) else {}
             is_approved = decision.get("approved") is True
-            results[interrupt.tool_call_id] = Approve(decision.get("editedArgs")) if is_approved else Deny()
+            results[interrupt.tool_call_id or ""] = Approve(decision.get("editedArgs")) if is_approved else Deny()
         else:
-            resume[interrupt.id] = Cancel() if payload is None else Resolve(payload)
+            resume[_own_id(interrupt.id)] = Cancel() if payload is None else Resolve(payload)
     options: RunOptions = {}
     if resume:
         options["resume"] = resume
     if results:
         options["tool_results"] = results
     return options
+
+
+def _own_id(interrupt_id: str) -> str:
+    """Return the id under which the agent itself waits for an answer."""
+    if interrupt_id.startswith(QUESTION):
+        return unpacked(interrupt_id).interrupt.id
+    return interrupt_id.removeprefix(PASSED_ON)
+
+
+async def _asked(interrupt: Interrupt, ctx: ToolContext) -> Any:
+    if ctx.on_ask is None:
+        raise ToolError(NOBODY)
+    return await ctx.on_ask(interrupt)

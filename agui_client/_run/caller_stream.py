@@ -37,6 +37,7 @@ from pydantic_core import to_json
 from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_object
 from agui_client._tools.questions import ToolQuestion
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import RunFailedError, UsageError
@@ -269,7 +270,17 @@ def _questions(run: AgentRun) -> list[Interrupt]:
 
 
 def _packed(question: ToolQuestion) -> str:
-    return urlsafe_b64encode(question.model_dump_json(exclude_defaults=True, by_alias=True).encode()).decode()
+    value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    if question.left is not None:
+        value["left"] = _without_encrypted(value["left"])
+    return urlsafe_b64encode(to_json(value, inf_nan_mode="constants")).decode()
+
+
+def _without_encrypted(value: Any) -> Any:
+    """Return a JSON value without the encrypted values of messages: ids are logged and recorded."""
+    if is_object(value):
+        return {name: _without_encrypted(each) for name, each in value.items() if name != "encryptedValue"}
+    return [_without_encrypted(each) for each in value] if isinstance(value, list) else value
 
 
 def unpacked(interrupt_id: str) -> ToolQuestion:

@@ -151,10 +151,10 @@ class Engine:
                 self.request.add_to_conversation()
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            answers = self.request.answers if self.request else {}
+            repeated = self.request.repeated if self.request else {}
             self._new_run(with_conversation(first, conversation))
             limits, ask = self.setup.options.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
-            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save, answers)
+            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save, repeated)
             self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 

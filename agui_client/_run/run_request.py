@@ -72,8 +72,11 @@ class RunRequest:
         results = {**results, **{key: Approve(question.arguments) for key, question in repeated.items()}}
         self._conversation = conversation
         self._answers = results
-        self.answers = {key: [*question.answers, given[question.interrupt.id]] for key, question in repeated.items()}
-        """The answers to questions of calls that are made again with them, by call id."""
+        self.repeated = {
+            key: each.model_copy(update={"answers": [*each.answers, given[each.interrupt.id]]})
+            for key, each in repeated.items()
+        }
+        """The questions of calls that are made again, with all answers, by call id."""
         self.prompts = prompt_messages(prompt)
         """The messages that the prompt adds."""
         unanswered, pending = conversation.check_results(results), conversation.marked(Mark.PENDING)

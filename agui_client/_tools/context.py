@@ -92,6 +92,10 @@ class ToolContext(Record):
     """A function that takes what `report` is given, in the event loop's thread; None drops it."""
     on_ask: Callable[[Interrupt], Awaitable[Any]] | None = field(default=None, repr=False)
     """A function that has a question answered, and returns the answer as JSON; None if there is nobody to ask."""
+    left: Any = field(default=None, repr=False)
+    """What an earlier execution of the same call left, before it asked a question that was answered since."""
+    on_leave: Callable[[Any], None] | None = field(default=None, repr=False)
+    """A function that takes what `leave` is given; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
     """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
     loop: LoopThread | None = field(default=None, repr=False)
@@ -179,6 +183,17 @@ class ToolContext(Record):
         if self.loop.is_here:
             raise UsageError("ask_sync() would block the event loop; in a coroutine function use `await ctx.ask(...)`")
         return self.loop.run(partial(self.ask, question, answer, timeout=timeout))
+
+    def leave(self, left: Any) -> None:
+        """Leave what the tool needs to go on, before it asks: a call that nobody answers is made again with the answer.
+
+        Answers to what was asked before are not given again.
+
+        Args:
+            left: Any JSON value; `left` of the next execution.
+        """
+        if self.on_leave is not None:
+            self.on_leave(left)
 
     async def _answer(self, asked: Interrupt, timeout: float | None) -> Any:
         if self.on_ask is None:

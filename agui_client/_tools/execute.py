@@ -85,7 +85,7 @@ class ToolExecutor:
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, and after it answered: neither must be lost.
-        answers: The answers to questions of calls that are made again with them, by the id of the call.
+        repeated: The questions of calls that are made again, with all answers, by the id of the call.
     """
 
     approve: Approver | None
@@ -93,7 +93,7 @@ class ToolExecutor:
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
     record: Callable[[ToolExecution], None]
     save: Callable[[], Awaitable[None]]
-    answers: Mapping[str, Sequence[GivenAnswer]] = field(default_factory=dict[str, Sequence[GivenAnswer]])
+    repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
 
     def __post_init__(self) -> None:
         self.approvals = anyio.CapacityLimiter(_APPROVALS_AT_ONCE)
@@ -150,7 +150,10 @@ class ToolCallTask:
         self._tool = offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._known = ", ".join(offered) or "none"
         self._began: float | None = None
-        self._known_answers, self._answers = [*executor.answers.get(call.id, ())], list[GivenAnswer]()
+        repeated = executor.repeated.get(call.id)
+        self._known_answers = [] if repeated is None else [*repeated.answers]
+        self._left: Any = None if repeated is None else repeated.left
+        self._answers: list[GivenAnswer] = []
         try:
             # The agent's arguments need not even be whole if an approval has brought all of them.
             self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
@@ -216,15 +219,21 @@ class ToolCallTask:
             self._began = time.monotonic()
             arguments = copy.deepcopy(call.arguments)
             given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
-            ctx = ToolContext(on_report=self._report, on_ask=self._ask, loop=LoopThread(), **given)
+            given["left"] = self._left
+            ctx = ToolContext(
+                on_report=self._report, on_ask=self._ask, on_leave=self._leave, loop=LoopThread(), **given
+            )
             with anyio.move_on_after(limit):
                 try:
                     return "succeeded", await self._tool.call(call, ctx), None
                 except UnansweredError as error:
-                    if not self._tool.owner.is_repeatable(call):
+                    if self._left is None and not self._tool.owner.is_repeatable(call):
                         raise
                     arguments = dict(copy.deepcopy(call.arguments))
-                    question = ToolQuestion(interrupt=error.question, arguments=arguments, answers=self._answers)
+                    asked = error.question.model_copy(update={"tool_call_id": self._call.id})
+                    question = ToolQuestion(
+                        interrupt=asked, arguments=arguments, answers=self._answers, left=self._left
+                    )
                     self._change(status="waiting", question=question)
                     return None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
@@ -245,6 +254,10 @@ class ToolCallTask:
             answer = await self._executor.ask(asked)
         self._answers.append(answer)
         return answer.value()
+
+    def _leave(self, left: Any) -> None:
+        # An answer that was given before this is not one to a later question, even if that reads the same.
+        self._left, self._answers, self._known_answers = left, [], []
 
     def _circumstances(self) -> dict[str, Any]:
         run = self._run_input

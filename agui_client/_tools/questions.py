@@ -81,4 +81,6 @@ class ToolQuestion(BaseModel):
     arguments: dict[str, Any]
     """The arguments that the tool was called with, as JSON: those that were approved, if approval was needed."""
     answers: list[GivenAnswer] = Field(default_factory=list[GivenAnswer])
-    """The answers to earlier questions of the call, in order."""
+    """The answers to earlier questions of the call, in order; those only that came after what it left."""
+    left: Any = Field(default=None, repr=False)
+    """What the tool left with `ToolContext.leave`, to go on from there; None for one that begins anew."""
