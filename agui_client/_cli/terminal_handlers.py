@@ -74,7 +74,7 @@ class TerminalApprover:
 
     def _decide(self, request: ApprovalRequest, keyboard: Keyboard) -> Approve | Deny:
         console = self._terminal.console
-        console.print(_heading(f"The agent wants to call {request.name}"))
+        console.print(_heading(f"{request.agent or 'The agent'} wants to call {request.name}"))
         if request.tool.description:
             console.print(_aside(request.tool.description))
         return ApprovalDialog(PendingCall(request.arguments, request.tool.parameters), console, keyboard).decide()

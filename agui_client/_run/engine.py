@@ -154,7 +154,10 @@ class Engine:
             repeated = self.request.repeated if self.request else {}
             self._new_run(with_conversation(first, conversation))
             limits, ask = self.setup.options.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
-            self._executor = ToolExecutor(self.scope.approve, limits, ask, self._record, self.saving.save, repeated)
+            name = "" if self.scope.parent is None else self.scope.agent.name or ""
+            self._executor = ToolExecutor(
+                self.scope.approve, limits, ask, self._record, self.saving.save, name, repeated
+            )
             self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 

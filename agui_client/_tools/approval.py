@@ -79,6 +79,8 @@ class ApprovalRequest(Record):
     """The conversation so far."""
     state: Any = field(default=None, repr=False)
     """The state so far; to be read only."""
+    agent: str = ""
+    """The name of the agent that makes the call, if that works inside another one's run; empty if not."""
 
     @property
     def name(self) -> str:

@@ -85,6 +85,7 @@ class ToolExecutor:
         record: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, and after it answered: neither must be lost.
+        agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
     """
 
@@ -93,6 +94,7 @@ class ToolExecutor:
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
     record: Callable[[ToolExecution], None]
     save: Callable[[], Awaitable[None]]
+    agent: str = ""
     repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
 
     def __post_init__(self) -> None:
@@ -204,7 +206,8 @@ class ToolCallTask:
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
     async def _decide(self, call: BoundCall) -> Approve | Deny | None:
-        request = ApprovalRequest(tool=self._tool.definition, arguments=call.arguments, **self._circumstances())
+        about = {**self._circumstances(), "agent": self._executor.agent}
+        request = ApprovalRequest(tool=self._tool.definition, arguments=call.arguments, **about)
         async with self._executor.approvals:
             if not await _needs_approval(self._tool, call, request):
                 return Approve()

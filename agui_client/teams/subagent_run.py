@@ -172,7 +172,12 @@ class SubagentRun:
             for event in self._asked():
                 yield event
         try:
-            async with served_run(self.member.agent, self._inner) as run:
+            agent = self.member.agent
+            if agent.name != self.member.name:
+                # Approvers, logs and spans know the member by its name in the team.
+                agent = agent.clone()
+                agent.agent_id = self.member.name
+            async with served_run(agent, self._inner) as run:
                 run.remember_before_snapshot()
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:

@@ -342,12 +342,12 @@ async def test_the_innermost_approver_is_asked() -> None:
     asked: list[str] = []
 
     def approve(request: ApprovalRequest) -> bool:
-        asked.append(request.name)
+        asked.append(f"{request.agent}: {request.name}")
         return True
 
-    middle = SequentialAgent(payer(), agent_id="one", approve=approve)
+    middle = SequentialAgent(Member(payer(), "clerk"), agent_id="one", approve=approve)
     team = SequentialAgent(middle, says("last", "End."), approve=lambda _request: False)
-    assert ((await team.run_agent("Pay")).text, asked, paid) == ("End.", ["pay"], [5])
+    assert ((await team.run_agent("Pay")).text, asked, paid) == ("End.", ["clerk: pay"], [5])
 
 
 async def test_a_served_team_is_an_ordinary_server_that_keeps_nothing() -> None:
