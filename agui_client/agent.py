@@ -76,6 +76,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     _max_protocol_version: str | None = None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
 
+    _is_team = False
+
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
         options = checked_options(options, AgentOptions, "an agent")
@@ -90,7 +92,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         tools: ToolSource = options.get("tools", ())
         self.tools: ToolSource = _own_list(tools)
         """Tools of the application that the agent may call, or a function that chooses them."""
-        self._is_named = bool(agent_id)
+        self._generated_id = "" if agent_id else self.agent_id
         self._conversation = Conversation(
             options.get("thread_id"), options.get("initial_messages", ()), options.get("initial_state")
         )
@@ -292,7 +294,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     @property
     def name(self) -> str | None:
         """The id, if the application chose it; None for a generated one."""
-        return self.agent_id if self._is_named else None
+        return None if self.agent_id == self._generated_id else self.agent_id
 
     @property
     def thread_id(self) -> str:
@@ -674,7 +676,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return math.inf
 
     def _setup(self, options: RunOptions, *, is_replay: bool) -> CallSetup:
-        info = AgentInfo(self.agent_id, self.name, self.description, self._address())
+        info = AgentInfo(self.agent_id, self.name, self.description, self._address(), is_team=self._is_team)
         return CallSetup(
             agent=info,
             owner=self,

@@ -80,7 +80,7 @@ class SpanObserver(RunObserver):
         if run.agent.description:
             attributes["gen_ai.agent.description"] = run.agent.description
         kind = SpanKind.INTERNAL if run.agent.url is None else SpanKind.CLIENT
-        self._call = _Span(_named("invoke_agent", run.agent), get_current(), kind, attributes)
+        self._call = _Span(_named(_operation(run.agent), run.agent), get_current(), kind, attributes)
 
     def on_start(self, run: RunScope) -> None:
         """Begin the span of a run."""
@@ -240,10 +240,14 @@ def _instruments(provider: MeterProvider) -> _Instruments:
 def _about(agent: AgentInfo) -> dict[str, str | int]:
     """Return the attributes of few values that spans and metrics share."""
     # The protocol hides which provider is behind an agent; the attribute names the family of the attributes.
-    about: dict[str, str | int] = {"gen_ai.operation.name": "invoke_agent", "gen_ai.provider.name": "agui"}
+    about: dict[str, str | int] = {"gen_ai.operation.name": _operation(agent), "gen_ai.provider.name": "agui"}
     if agent.name:
         about["gen_ai.agent.name"] = agent.name
     return {**about, **_server(agent.url)}
+
+
+def _operation(agent: AgentInfo) -> str:
+    return "invoke_workflow" if agent.is_team else "invoke_agent"
 
 
 def _about_tool(execution: ToolExecution) -> dict[str, str]:

@@ -21,6 +21,7 @@ from agui_client._concurrency import side_by_side
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.observers import Observers
 from agui_client.otel import SpanObserver
+from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
 from support.telemetry import use_tracer_provider
@@ -381,3 +382,18 @@ def test_tools_that_run_at_once_keep_their_spans_apart(backend: str, exporter: I
     spans = ended(exporter)
     for name in "ab":
         assert parent_id(spans[f"query of {name}"]) == span_id(spans[f"execute_tool {name}"])
+
+
+async def test_a_team_is_a_workflow_over_its_members_in_one_trace(exporter: InMemorySpanExporter) -> None:
+    desk = SequentialAgent(ScriptedAgent(TURN), agent_id="desk")
+    await ParallelAgent(desk, ScriptedAgent(TURN, agent_id="guide"), agent_id="office").run_agent("Hi")
+    spans = exporter.get_finished_spans()
+    names = {span.context.span_id: span.name for span in spans}
+    calls = {(names.get(span.parent.span_id) if span.parent else None, span.name) for span in spans}
+    assert len({span.context.trace_id for span in spans}) == 1
+    assert {call for call in calls if "invoke" in call[1]} == {
+        (None, "invoke_workflow office"),
+        ("run office", "invoke_workflow desk"),
+        ("run desk", "invoke_agent ScriptedAgent-1"),
+        ("run office", "invoke_agent guide"),
+    }

@@ -43,6 +43,8 @@ class AgentInfo(Record):
     """The purpose of the agent; may be empty."""
     url: str | None
     """The address of a remote agent, without user, password and query; None for one in this process."""
+    is_team: bool = False
+    """Whether the agent is a team of agents, each of which has calls of its own."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class _TeamBase(AbstractAgent):
     """What all teams have in common: members, limits, and a function that leads them."""
 
+    _is_team = True
+
     def __init__(
         self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions
     ) -> None:
