@@ -384,6 +384,7 @@ def test_tools_that_run_at_once_keep_their_spans_apart(backend: str, exporter: I
         assert parent_id(spans[f"query of {name}"]) == span_id(spans[f"execute_tool {name}"])
 
 
+@pytest.mark.anyio
 async def test_a_team_is_a_workflow_over_its_members_in_one_trace(exporter: InMemorySpanExporter) -> None:
     desk = SequentialAgent(ScriptedAgent(TURN), agent_id="desk")
     await ParallelAgent(desk, ScriptedAgent(TURN, agent_id="guide"), agent_id="office").run_agent("Hi")
@@ -394,6 +395,6 @@ async def test_a_team_is_a_workflow_over_its_members_in_one_trace(exporter: InMe
     assert {call for call in calls if "invoke" in call[1]} == {
         (None, "invoke_workflow office"),
         ("run office", "invoke_workflow desk"),
-        ("run desk", "invoke_agent ScriptedAgent-1"),
+        ("run desk", "invoke_agent scripted"),
         ("run office", "invoke_agent guide"),
     }

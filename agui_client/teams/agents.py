@@ -14,6 +14,7 @@ from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
+from agui_client.teams.passing import JOURNAL
 from agui_client.teams.source import TeamSource
 from agui_client.teams.team import Team, TeamLimitError, TeamLimits
 
@@ -38,6 +39,8 @@ class _TeamBase(AbstractAgent):
         names = [member.name for member in members]
         if not names or len({member.key for member in members}) < len(names):
             raise UsageError(f"a team needs members with different names, not {names!r}; see Member(agent, name)")
+        if JOURNAL in names:
+            raise UsageError(f"{JOURNAL!r} is no name for a member: the state has the team's own notes there")
         if cast("str", on_error) not in ("raise", "continue"):
             raise UsageError(f"on_error is 'raise' or 'continue', not {on_error!r}")
         self._on_error: OnError = on_error

@@ -12,6 +12,7 @@ import anyio.lowlevel
 from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.source import Source
+from agui_client.errors import AGUIError
 from agui_client.teams.subagent_run import messages_of
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ class TeamSource(Source):
         try:
             with self._cancel_scope:
                 await self._work(self)
+        except anyio.get_cancelled_exc_class():
+            # Of this task alone: whoever reads was not cancelled.
+            self._failure = AGUIError("a member of the team cancelled itself")
         except BaseException as error:
             self._failure = error
         finally:

@@ -40,6 +40,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._field_docs import Record
+from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
@@ -138,11 +139,14 @@ class Team:
         self._thread = Reducer(input.messages, state)
         self._answers: dict[str, list[ResumeEntry]] = {}
         flows = {flow_of(input.run_id)}
+        asked = set() if journal is None else {each.id for call in journal.calls.values() for each in call.interrupts}
         for entry in input.resume or ():
-            if (parts := split_interrupt_id(entry.interrupt_id)) is not None:
-                flows = {parts[0]}
-                answer = entry.model_copy(update={"interrupt_id": parts[2]})
-                self._answers.setdefault(parts[1], []).append(answer)
+            parts = split_interrupt_id(entry.interrupt_id)
+            if parts is None or (journal is not None and entry.interrupt_id not in asked):
+                raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
+            flows = {parts[0]}
+            answer = entry.model_copy(update={"interrupt_id": parts[2]})
+            self._answers.setdefault(parts[1], []).append(answer)
         (flow,) = flows
         self._results = {message.tool_call_id for message in input.messages if isinstance(message, ToolMessage)}
         self._journal = self._taken_up(flow, journal)
@@ -225,6 +229,8 @@ class Team:
                 tasks.start_soon(take, place, call)
         if failures:
             raise failures[0]
+        if len(results) < len(made):
+            raise AGUIError("a member of the team cancelled itself")
         return [results[place] for place in range(len(made))]
 
     async def say(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from ag_ui.core import (
     AssistantMessage,
     Interrupt,
     MessagesSnapshotEvent,
+    ResumeEntry,
+    RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
@@ -27,6 +30,7 @@ from ag_ui.core import (
 
 from agui_client import (
     AbstractAgent,
+    AGUIError,
     ApprovalRequest,
     Approve,
     ConversationSnapshot,
@@ -35,6 +39,7 @@ from agui_client import (
     HttpAgent,
     Resolve,
     RunFailedError,
+    UsageError,
     tool,
 )
 from agui_client.asgi import agent_app
@@ -70,7 +75,7 @@ from agui_client.testing import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ag_ui.core import Event, Message, RunAgentInput
+    from ag_ui.core import Event, Message
 
 pytestmark = pytest.mark.anyio
 FIVE = [TokenUsage(model="m", input_tokens=2, output_tokens=3, total_tokens=5)]
@@ -533,6 +538,34 @@ def test_a_team_runs_without_await_too() -> None:
     with team.stream_sync("Hi") as run:
         assert list(run.subagent_streams) == [("first", "F")]
     assert team.run_agent_sync("Again").text == "S"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])
+async def test_a_member_that_cancels_itself_fails_the_team_and_cancels_nobody_else(kind: Any) -> None:
+    async def cancelled(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise asyncio.CancelledError
+
+    with pytest.raises(AGUIError, match="cancelled itself"):
+        await kind(FunctionAgent(cancelled, agent_id="one"), says("two", "Fine.")).run_agent("Hi")
+
+
+@pytest.mark.parametrize("forged", ["junk", "one-{flow}/nope", "two-{flow}/interrupt-1"])
+async def test_an_answer_to_what_no_member_asks_is_refused_and_runs_nobody(forged: str) -> None:
+    one = agent("one", turn(outcome=interrupt("Proceed?")), turn(text("Never.")))
+    team = SequentialAgent(one, says("two", "Never."))
+    (asked,) = (await team.run_agent("Hi")).interrupts
+    flow = asked.id.partition("/")[0].removeprefix("one-")
+    entry = ResumeEntry(interrupt_id=forged.format(flow=flow), status="resolved", payload=True)
+    given = RunAgentInput(
+        thread_id="t", run_id="r", messages=team.messages, state=team.state, tools=[], context=[], resume=[entry]
+    )
+    with pytest.raises(UsageError, match="which no member of this team asks"):
+        _ = [event async for event in team.run(given)]
+    assert len(one.inputs) == 1
+    with pytest.raises(UsageError, match="no name for a member"):
+        SequentialAgent(Member(one, "_team"))
 
 
 # --- an agent as a tool
