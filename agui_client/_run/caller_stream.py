@@ -37,7 +37,7 @@ from pydantic_core import to_json
 from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.questions import ToolQuestion
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import RunFailedError, UsageError
@@ -280,7 +280,7 @@ def _without_encrypted(value: Any) -> Any:
     """Return a JSON value without the encrypted values of messages: ids are logged and recorded."""
     if is_object(value):
         return {name: _without_encrypted(each) for name, each in value.items() if name != "encryptedValue"}
-    return [_without_encrypted(each) for each in value] if isinstance(value, list) else value
+    return [_without_encrypted(each) for each in value] if is_array(value) else value
 
 
 def unpacked(interrupt_id: str) -> ToolQuestion:

@@ -139,7 +139,8 @@ class Team:
         self._thread = Reducer(input.messages, state)
         self._answers: dict[str, list[ResumeEntry]] = {}
         flows = {flow_of(input.run_id)}
-        asked = set() if journal is None else {each.id for call in journal.calls.values() for each in call.interrupts}
+        records = [] if journal is None else list(journal.calls.values())
+        asked = {each.id for record in records for each in record.interrupts}
         for entry in input.resume or ():
             parts = split_interrupt_id(entry.interrupt_id)
             if parts is None or (journal is not None and entry.interrupt_id not in asked):
