@@ -206,7 +206,7 @@ class ToolCallTask:
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
     async def _decide(self, call: BoundCall) -> Approve | Deny | None:
-        about = {**self._circumstances(), "agent": self._executor.agent}
+        about: dict[str, Any] = {**self._circumstances(), "agent": self._executor.agent}
         request = ApprovalRequest(tool=self._tool.definition, arguments=call.arguments, **about)
         async with self._executor.approvals:
             if not await _needs_approval(self._tool, call, request):
