@@ -7,7 +7,7 @@ nobody does, the call waits as one of the other agent's, and the conversation go
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ag_ui.core import Interrupt, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import BaseModel
@@ -26,17 +26,37 @@ from agui_client.errors import AGUIError, ToolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ag_ui.core import ToolCall
+
+    from agui_client._run.async_run import AgentRun
     from agui_client._tools.approval import ApprovalRule
-    from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
 
-    Begin: TypeAlias = Callable[[ConversationSnapshot | None], AbstractAgent]
+    Begin: TypeAlias = Callable[[ConversationSnapshot | None], "Asked"]
 
 _PARAMETERS = {
     "type": "object",
     "properties": {"prompt": {"type": "string", "description": "What to ask, with all that is needed to answer."}},
     "required": ["prompt"],
 }
+
+
+class Asked(Protocol):
+    """An agent in one conversation."""
+
+    @property
+    def stream(self) -> Callable[..., AgentRun]:
+        """Begins a run."""
+        ...
+
+    @property
+    def pending_tool_calls(self) -> list[ToolCall]:
+        """The calls that have no result yet."""
+        ...
+
+    def snapshot(self) -> ConversationSnapshot:
+        """Return the conversation."""
+        ...
 
 
 class _Left(BaseModel):
@@ -73,9 +93,7 @@ def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule
     return FunctionTool.from_schema(name, ask_agent, parameters=_PARAMETERS, description=description, approval=approval)
 
 
-async def _run(
-    agent: AbstractAgent, prompt: str | None, options: RunOptions, ctx: ToolContext
-) -> tuple[str, list[Interrupt]]:
+async def _run(agent: Asked, prompt: str | None, options: RunOptions, ctx: ToolContext) -> tuple[str, list[Interrupt]]:
     """Run the agent, report its text as progress, and return the whole of it and what it asks."""
     last: RunFinishedEvent | RunErrorEvent | None = None
     answer = AnswerText()
@@ -100,7 +118,7 @@ async def _run(
     return result.text, asked
 
 
-async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
+async def _answers(agent: Asked, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
     """Have interrupts answered, and return the options of the run that goes on."""
     resume: dict[str, Answer] = {}
     results: dict[str, Approve | Deny] = {}
