@@ -37,7 +37,7 @@ class ThreadStoreContract:
     def test_a_lease_alone_makes_no_thread(self) -> None:
         """A thread is there when the first entry was appended."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             number = await store.lease(ann, "t", _LONG)
             assert number is not None
             assert (await store.read(ann, "t"), await store.list(ann, 10)) == (None, [])
@@ -45,12 +45,12 @@ class ThreadStoreContract:
             assert not await store.append(ann, _info("unknown"), "{}", 1)
             assert (await store.read(ann, "t"), await store.read(ann, "unknown")) == (None, None)
 
-        self._run(check)
+        self._run(_check)
 
     def test_entries_come_back_in_order_with_the_last_description(self) -> None:
         """Entries and descriptions survive as they were, whatever is in them."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             number = await _leased(store, ann, "þráður/'1'; --")
             entries = ['{"a": 1}', '{"b": "ü\\u0000\\n%s :x"}', "x" * 100_000]
             usage = [TokenUsage(provider="p", model="m", input_tokens=3)]
@@ -62,12 +62,12 @@ class ThreadStoreContract:
             assert await store.read(ann, "þráður/'1'; --") == (info, entries)
             assert list(await store.list(ann, 10)) == [info]
 
-        self._run(check)
+        self._run(_check)
 
     def test_lists_are_paged_from_the_newest(self) -> None:
         """No thread is missing or twice, also where several were saved at the same time."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             for count in range(9):
                 await _saved(store, ann, f"t{count}", "{}", at=count // 2)
             pages = [list(await store.list(ann, 4))]
@@ -78,12 +78,12 @@ class ThreadStoreContract:
             assert len({each.thread_id for each in found}) == 9
             assert [each.updated_at for each in found] == sorted((each.updated_at for each in found), reverse=True)
 
-        self._run(check)
+        self._run(_check)
 
     def test_one_of_many_gets_the_lease(self) -> None:
         """A lease is free again when it was given back, and its numbers grow."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             asked = await asyncio.gather(*(store.lease(ann, "t", _LONG) for _ in range(8)))
             (number,) = [each for each in asked if each is not None]
             assert await store.lease(ann, "t", _LONG) is None
@@ -94,12 +94,12 @@ class ThreadStoreContract:
             assert taken is not None
             assert taken > number
 
-        self._run(check)
+        self._run(_check)
 
     def test_a_lease_that_ran_out_can_be_taken_and_writes_nothing_any_more(self) -> None:
         """The number is what keeps two writers apart, not the time."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             lost = await _leased(store, ann, "t", _SHORT)
             await _append(store, ann, "t", lost)
             taken = await _leased(store, ann, "t")
@@ -112,12 +112,12 @@ class ThreadStoreContract:
             await _append(store, ann, "t", taken, '"taken"')
             assert await _entries(store, ann, "t") == ["{}", '"taken"']
 
-        self._run(check)
+        self._run(_check)
 
     def test_a_fork_shares_what_came_before_and_nothing_after(self) -> None:
         """Both threads go on by themselves, and so does a fork of a fork."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             await _saved(store, ann, "t", "1", "2", "3")
             await _forked(store, ann, "f", "4", shared=("t", 2))
             await _forked(store, ann, "early", "5", shared=("f", 1))
@@ -136,12 +136,12 @@ class ThreadStoreContract:
                 assert {each: await _entries(store, ann, each) for each in left} == {each: found[each] for each in left}
             assert await store.read(ann, "f") is None
 
-        self._run(check)
+        self._run(_check)
 
     def test_what_cannot_be_forked_makes_no_thread(self) -> None:
         """A fork needs a thread of its owner with so many entries, and a new id."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             await _saved(store, ann, "t", "1", "2")
             await _saved(store, ann, "there", "3")
             for owner, new_id, shared in (
@@ -156,12 +156,12 @@ class ThreadStoreContract:
             assert [each.thread_id for each in await store.list(ann, 10)] == ["there", "t"]
             assert (list(await store.list(bob, 10)), await _entries(store, ann, "there")) == ([], ["3"])
 
-        self._run(check)
+        self._run(_check)
 
     def test_a_deleted_thread_is_gone_and_its_leases_with_it(self) -> None:
         """A thread that is made again under the same id is another one."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             await _saved(store, ann, "t", "1")
             number = await _leased(store, ann, "t")
             assert await store.delete(ann, "t", number)
@@ -172,12 +172,12 @@ class ThreadStoreContract:
             await _append(store, ann, "t", again, "3")
             assert await _entries(store, ann, "t") == ["3"]
 
-        self._run(check)
+        self._run(_check)
 
     def test_an_owner_has_nothing_to_do_with_the_threads_of_another(self) -> None:
         """Two owners may have threads of one id, and neither sees, writes or blocks the other's."""
 
-        async def check(store: ThreadStore, ann: str, bob: str) -> None:
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
             await _saved(store, ann, "t", "1")
             number = await _leased(store, ann, "t")
             assert (await store.read(bob, "t"), list(await store.list(bob, 10))) == (None, [])
@@ -189,7 +189,7 @@ class ThreadStoreContract:
             assert await _entries(store, ann, "t") == ["1"]
             assert await store.lease(ann, "t", _LONG, number) == number
 
-        self._run(check)
+        self._run(_check)
 
     def _run(self, check: Callable[[ThreadStore, str, str], Awaitable[None]]) -> None:
         """Carry out a test with two owners that nobody had before."""
