@@ -6,6 +6,7 @@ can be cancelled while it waits, and because readline is not everywhere.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib.util import find_spec
@@ -36,7 +37,12 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("agui: stopped\n")
         return 130
-    return run_command(agui)
+    logger = logging.getLogger("agui_client")
+    handlers, propagate = logger.handlers, logger.propagate
+    try:
+        return run_command(agui)
+    finally:  # for programs that call this function and go on
+        logger.handlers, logger.propagate = handlers, propagate
 
 
 def _replace_closed_streams() -> None:

@@ -150,7 +150,10 @@ class WarningLines(logging.Handler):
         # One line instead of a traceback: its author debugs a tool elsewhere.
         raised = record.exc_info[1] if record.exc_info else None
         why = "" if raised is None else f": {type(raised).__name__}: {raised}"
-        self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
+        try:
+            self._write(f"{record.levelname.lower()}: {record.getMessage()}{why}")
+        except Exception:  # as of all handlers: what cannot be logged must not end a run
+            self.handleError(record)
 
     def install(self) -> None:
         """Make this the only handler of the package's logger."""
