@@ -29,18 +29,25 @@ _CALLS = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
 class Backend:
     """The example as a program, and the remote agents that it asks."""
 
-    def __init__(self, url: str, guide: Server, critic: Server, mood: threading.Event) -> None:
+    def __init__(self, url: str, guide: Server, critic: Server, mood: threading.Event, reached: Path) -> None:
         self.url, self.guide, self.critic = url, guide, critic
+        self.reached = reached
+        """A file that is made when the guide begins to answer without an end."""
         self.is_endless = mood
         """Set to have the guide never come to an end."""
 
 
 @pytest.fixture(scope="module")
-def backend() -> Iterator[Backend]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    reached = tmp_path_factory.mktemp("backend") / "reached"
     mood = threading.Event()
 
     async def guide(input: RunAgentInput) -> AsyncIterator[Step]:
-        yield turn(text("Well,"), pause(float("inf"))) if mood.is_set() else turn(text("Lovely."))
+        if mood.is_set():
+            reached.touch()
+            yield turn(text("Well,"), pause(float("inf")))
+        else:
+            yield turn(text("Lovely."))
 
     failing = ScriptedAgent(turn(text("Hm."), RunErrorEvent(message="I hate Oslo")))
     environment = {**os.environ, "PORT": "0"}
@@ -54,7 +61,7 @@ def backend() -> Iterator[Backend]:
         line = next(line for line in program.stderr if "running on http://" in line)
         url = line.split("running on ")[1].split()[0]
         threading.Thread(target=program.stderr.read, daemon=True).start()
-        yield Backend(url, first, second, mood)
+        yield Backend(url, first, second, mood, reached)
 
 
 def test_the_backend_has_a_page_and_asks_before_it_books(backend: Backend) -> None:
@@ -101,4 +108,4 @@ def test_the_typescript_client_aborts_and_the_remote_agent_is_left(backend: Back
 
 def _told(backend: Backend, story: str) -> Any:
     """Run the program of the client; return what it saw."""
-    return run_typescript(_HERE / "typescript_client.mjs", f"{backend.url}/agent/", story)
+    return run_typescript(_HERE / "typescript_client.mjs", f"{backend.url}/agent/", story, str(backend.reached))

@@ -1,22 +1,32 @@
-// The official TypeScript client against the backend: `node typescript_client.mjs URL tools|abort`.
+// The official TypeScript client against the backend: `node typescript_client.mjs URL tools|abort FILE`.
+//
+// The abort waits for the file, which is there when the run has reached a remote agent.
 //
 // Prints what it saw as JSON: the round trip of a tool, an interrupt and its answer; or the events before an abort.
 
+import { existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+
 import { HttpAgent } from "@ag-ui/client";
 
-const [url, story] = process.argv.slice(2);
+const [url, story, reached] = process.argv.slice(2);
 const agent = new HttpAgent({ url });
 agent.addMessage({ id: crypto.randomUUID(), role: "user", content: "Plan my Saturday, and book the ferry." });
 
 const locate = { name: "locate", description: "Where the user is.", parameters: { type: "object", properties: {} } };
 const runs = [];
 
+async function abort() {
+  while (!existsSync(reached)) await sleep(20);
+  agent.abortRun();
+}
+
 async function run(options = {}) {
   const events = [];
   runs.push(events);
   await agent.runAgent({ tools: [locate], ...options }, {
     onEvent: ({ event }) => void events.push(event.type),
-    onToolCallEndEvent: () => void (story === "abort" && agent.abortRun()),
+    onToolCallEndEvent: () => void (story === "abort" && abort()),
   });
 }
 
