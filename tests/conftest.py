@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -32,3 +34,14 @@ if "AGUI_CLIENT_FAST" in os.environ:
         for item in items:
             if (reason := next((why for part, why in UNLIKE.items() if part in item.nodeid), None)) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Restore the levels of loggers after each test: libraries and commands set them for a whole program."""
+    loggers = [logging.getLogger(name) for name in (None, "agui_client", "agui_client.run")]
+    levels = [logger.level for logger in loggers]
+    result = yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    return result

@@ -37,12 +37,14 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("agui: stopped\n")
         return 130
-    logger = logging.getLogger("agui_client")
-    handlers, propagate = logger.handlers, logger.propagate
+    logger, runs = logging.getLogger("agui_client"), logging.getLogger("agui_client.run")
+    handlers, propagate, levels = logger.handlers, logger.propagate, (logger.level, runs.level)
     try:
         return run_command(agui)
     finally:  # for programs that call this function and go on
         logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(levels[0])
+        runs.setLevel(levels[1])
 
 
 def _replace_closed_streams() -> None:
