@@ -38,10 +38,8 @@ if "AGUI_CLIENT_FAST" in os.environ:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Restore the levels of loggers after each test: libraries and commands set them for a whole program."""
-    loggers = [logging.getLogger(name) for name in (None, "agui_client", "agui_client.run")]
-    levels = [logger.level for logger in loggers]
-    result = yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
-    return result
+    """Begin each test with the levels that loggers have at first: libraries and commands set them for a whole program."""
+    logging.getLogger().setLevel(logging.WARNING)
+    for name in ("agui_client", "agui_client.run"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    return (yield)
