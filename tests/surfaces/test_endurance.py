@@ -31,8 +31,7 @@ def url() -> Generator[str]:
 def test_runs_in_sequence_end_as_they_must_and_leave_nothing_behind(url: str, mode: str) -> None:
     with nothing_left_behind_sync():
         course = endure(mode, url, _RUNS, _WARM_UP)
-    # Some of all objects are kept by other tests, such as log records. benchmarks/endurance.py counts them.
-    assert [each for each in course.findings if not each.startswith("objects in all")] == []
+    assert course.findings == []
     each = (_RUNS + _WARM_UP) // 10
     assert course.outcomes == Counter(
         {
