@@ -15,8 +15,8 @@ from agui_client.options import lists_keywords
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
 from agui_client.teams.passing import JOURNAL
-from agui_client.teams.source import TeamSource
 from agui_client.teams.team import Team, TeamLimitError, TeamLimits
+from agui_client.teams.team_source import TeamSource
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _TeamBase(AbstractAgent):
-    """What all teams have in common: members, limits, and a function that leads them."""
+    """An agent that runs members, within limits, as its `_lead` says."""
 
     _is_team = True
 
@@ -67,15 +67,8 @@ class _TeamBase(AbstractAgent):
         raise NotImplementedError
 
 
-class SequentialAgent(_TeamBase):
-    """Members that work one after the other; the last one speaks for the team.
-
-    Args:
-        members: The agents, or `Member(agent, ...)`.
-        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
-        limits: The limits of a run.
-        options: See `AgentOptions`.
-    """
+class _ListedTeam(_TeamBase):
+    """A team whose members are listed in order, and named by themselves."""
 
     @lists_keywords(AgentOptions)
     def __init__(
@@ -89,12 +82,23 @@ class SequentialAgent(_TeamBase):
             [as_member(each, place=place) for place, each in enumerate(members)], on_error, limits, options
         )
 
+
+class SequentialAgent(_ListedTeam):
+    """Members that work one after the other; the last one speaks for the team.
+
+    Args:
+        members: The agents, or `Member(agent, ...)`.
+        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
+        limits: The limits of a run.
+        options: See `AgentOptions`.
+    """
+
     async def _lead(self, team: Team) -> None:
         for member in self.members:
             await team.run(member, speaks=member is self.members[-1])
 
 
-class ParallelAgent(_TeamBase):
+class ParallelAgent(_ListedTeam):
     """Members that work side by side, their events interleaved as they happen.
 
     Args:
@@ -114,8 +118,8 @@ class ParallelAgent(_TeamBase):
         limits: TeamLimits | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
-        given = [*members, *(() if then is None else (then,))]
-        super().__init__([as_member(each, place=place) for place, each in enumerate(given)], on_error, limits, options)
+        last = () if then is None else (then,)
+        super().__init__(*members, *last, on_error=on_error, limits=limits, **options)
         self._then = None if then is None else self.members[-1]
 
     async def _lead(self, team: Team) -> None:
@@ -154,7 +158,7 @@ class RouterAgent(_TeamBase):
         await team.run(cast("str", chosen), speaks=True)
 
 
-class HandoffAgent(_TeamBase):
+class HandoffAgent(_ListedTeam):
     """Members of which one speaks with the user at a time, and hands over to another by calling `transfer_to_<name>`.
 
     The member that spoke last goes on with the next run.
@@ -165,18 +169,6 @@ class HandoffAgent(_TeamBase):
         limits: The limits of a run.
         options: See `AgentOptions`.
     """
-
-    @lists_keywords(AgentOptions)
-    def __init__(
-        self,
-        *members: AbstractAgent | Member,
-        on_error: OnError = "raise",
-        limits: TeamLimits | None = None,
-        **options: Unpack[AgentOptions],
-    ) -> None:
-        super().__init__(
-            [as_member(each, place=place) for place, each in enumerate(members)], on_error, limits, options
-        )
 
     async def _lead(self, team: Team) -> None:
         by_key = {member.key: member for member in self.members}

@@ -37,17 +37,17 @@ class Member(Record):
     name: str = ""
     """The name in the team; the agent's id if left out."""
     sees: Sees | None = None
-    """What the member is shown besides its own messages: "all" that the user and the other members said, only the
-    "last" of these, or what a function chooses of them. If left out: all, and nothing where it gets a prompt."""
+    """The messages that the member is shown besides its own: "all" that the user and the other members wrote, only the
+    "last" of these, or those that a function chooses. If left out: all, and none where the member gets a prompt."""
     memory: Memory = "thread"
-    """Whether the member remembers its own messages in the "thread" of the team, or within one "call"."""
+    """The span that the member remembers its own messages for: the "thread" of the team, or one "call"."""
     state: StatePolicy = "nested"
     """The place of the member's state: "nested" under its name in the team's state, "shared" with the team, or
     "dropped"."""
     tools: Literal["all"] | Collection[str] = "all"
     """The tools of the team's caller that the member may call, by name."""
     on_error: OnError | None = None
-    """Whether the team's run fails with the member; the team's own choice if left out."""
+    """The treatment of a failure: "raise" fails the team's run, "continue" goes on; the team's choice if left out."""
     timeout: float | None = None
     """The longest time that one call of the member may take, in seconds; None for any."""
 

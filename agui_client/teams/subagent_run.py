@@ -52,7 +52,7 @@ from agui_client.teams.passing import JOURNAL, Passing, Whole
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
-    from agui_client.teams.journal import CallRecord
+    from agui_client.teams.call_records import CallRecord
 
 
 _WATCHED = frozenset({MessagesSnapshotEvent, RunFinishedEvent, RunErrorEvent})
@@ -84,6 +84,27 @@ class SubagentRun:
         journal: What is left of an invocation that was suspended.
     """
 
+    member: Member
+    """The agent, and how it takes part."""
+    subagent_run_id: str
+    """The id of the invocation."""
+    usage: list[TokenUsage]
+    """The tokens that the agent used so far."""
+    interrupts: list[Interrupt]
+    """The interrupts that the agent waits for, as the outer run gives them to its caller."""
+    pending_tool_calls: list[ToolCall]
+    """The calls that the agent left to the caller, as the outer run gives them to its caller."""
+    own_calls: list[ToolCall]
+    """The calls of the `tools` that the agent was offered besides."""
+    messages: list[Message]
+    """The agent's own messages at the end, as the team's conversation has them."""
+    error: Exception | None
+    """The exception that the agent failed with; None if it did not fail."""
+    state: Any
+    """The agent's state at the end."""
+    journal: Any
+    """The journal of the agent if it is a team that was suspended; it needs that to go on."""
+
     def __init__(
         self,
         member: Member | AbstractAgent,
@@ -99,29 +120,13 @@ class SubagentRun:
         journal: CallRecord | None = None,
     ) -> None:
         self.member = member = as_member(member)
-        """The agent, and how it takes part."""
         key = member.key
         if resume is None:
             waiting, resume = _answers(input, key)
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
-        """The id of the invocation."""
-        self.interrupts: list[Interrupt] = []
-        """The interrupts that the agent waits for, as the outer run gives them to its caller."""
-        self.pending_tool_calls: list[ToolCall] = []
-        """The calls that the agent left to the caller, as the outer run gives them to its caller."""
-        self.own_calls: list[ToolCall] = []
-        """The calls of the `tools` that the agent was offered besides."""
-        self.usage: list[TokenUsage] = []
-        """The tokens that the agent used so far."""
-        self.error: Exception | None = None
-        """The exception that the agent failed with; None if it did not fail."""
-        self.state: Any = None
-        """The agent's state at the end."""
-        self.journal: Any = None
-        """What the agent needs to go on if it is a team that was suspended."""
-        self.messages: list[Message] = []
-        """The agent's own messages at the end, as the team's conversation has them."""
+        self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
+        self.error = self.state = self.journal = None
         prefix = f"{key}/" if member.memory == "thread" else f"{self.subagent_run_id}/"
         self._names = Names(self.subagent_run_id, prefix)
         self._further = {tool.name for tool in tools}
@@ -136,7 +141,7 @@ class SubagentRun:
 
     @property
     def result(self) -> SubagentResult:
-        """What came of the invocation so far."""
+        """The record of the invocation so far."""
         return SubagentResult(
             name=self.member.name,
             subagent_run_id=self.subagent_run_id,

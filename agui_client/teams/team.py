@@ -45,14 +45,14 @@ from agui_client._protocol.reduce import Reducer
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.teams.journal import CallRecord, Journal, leave_journal, take_journal, waiting_record
+from agui_client.teams.call_records import CallRecord, Journal, leave_journal, take_journal, waiting_record
 from agui_client.teams.members import Member, OnError
 from agui_client.teams.names import flow_of, invocation_id, keys_of, split_interrupt_id
 from agui_client.teams.subagent_run import SubagentRun
 
 if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
-    from agui_client.teams.source import TeamSource
+    from agui_client.teams.team_source import TeamSource
 
 MemberLike: TypeAlias = "AbstractAgent | Member | str"
 """A member of the team: its agent, or its name."""
@@ -94,11 +94,11 @@ class Call:
     invocation: str
     """The id of the invocation."""
     prompt: str | None = None
-    """What the member is asked; None for the conversation."""
+    """The question to the member; None for the conversation."""
     speaks: bool = False
     """Whether the member's messages are the team's own."""
     on_error: OnError = "raise"
-    """Whether a failure of the member is raised."""
+    """The treatment of a failure: raised, or a part of the result."""
     tools: Sequence[tuple[Tool, str]] = ()
     """Tools of the team that the member is offered, each with the result of a call."""
     chosen: list[str] = field(default_factory=list[str])
@@ -182,7 +182,7 @@ class Team:
             member: The member: its agent or its name.
             prompt: What it is asked; None shows it the conversation.
             speaks: Whether its messages are the team's own, rather than a subagent's.
-            on_error: Whether a failure is raised; as the member or the team says if left out.
+            on_error: The treatment of a failure; as the member or the team says if left out.
 
         Returns:
             What came of it.

@@ -33,23 +33,11 @@ from agui_client import (
     Resolve,
     RunFailedError,
     RunObserver,
+    testing,
     tool,
 )
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
-from agui_client.testing import (
-    ScriptedAgent,
-    Step,
-    interrupt,
-    patch,
-    pause,
-    reasoning,
-    state,
-    step,
-    text,
-    tool_call,
-    tool_result,
-    turn,
-)
+from agui_client.testing import ScriptedAgent, Step
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput
@@ -92,9 +80,9 @@ def _turn(steps: list[Any]) -> Callable[[RunAgentInput], AsyncIterator[Step]]:
         *before, last = steps
         made = [_restated(input) if each == "snapshot" else each for each in before]
         if last is None or isinstance(last, RunFinishedInterruptOutcome):
-            yield turn(*made, outcome=last, usage=[_USAGE])
+            yield testing.turn(*made, outcome=last, usage=[_USAGE])
         else:
-            yield turn(*made, last)
+            yield testing.turn(*made, last)
 
     return play
 
@@ -163,17 +151,17 @@ class _TeamMaker:
         steps: list[Any] = self._steps()
         kind = self._random.choice(["interrupt", "look", "pay", "both"])
         if kind in ("look", "both"):
-            steps.append(tool_call("look", {"n": self._random.randrange(9)}))
+            steps.append(testing.tool_call("look", {"n": self._random.randrange(9)}))
         if kind == "pay":
-            steps.append(tool_call("pay", {"amount": self._random.randrange(9)}))
-        asked = interrupt("Sure?", interrupt_id=f"i{number}") if kind in ("interrupt", "both") else None
+            steps.append(testing.tool_call("pay", {"amount": self._random.randrange(9)}))
+        asked = testing.interrupt("Sure?", interrupt_id=f"i{number}") if kind in ("interrupt", "both") else None
         return [*steps, asked]
 
     def _ending(self) -> Any:
         if self._may_fail and self._random.random() < 0.3:
             return RunErrorEvent(message="broken")
         if self._may_hang and self._random.random() < 0.3:
-            return pause(3600)
+            return testing.pause(3600)
         return None
 
     def _member(self, depth: int, path: str, name: str) -> Member:
@@ -218,20 +206,20 @@ def _lead(names: list[str]) -> Any:
 def _step(random: Random) -> Step:
     content = random.choice(["One.", "Two words.", ""])
     steps: list[Callable[[], Any]] = [
-        lambda: text(content),
-        lambda: text(content),
-        lambda: reasoning(content),
-        lambda: step("work", text(content)),
-        lambda: state({"n": random.randrange(9)}),
-        lambda: patch({"op": "add", "path": "/m", "value": random.randrange(9)}),
-        lambda: patch({"op": "remove", "path": "/absent"}),
+        lambda: testing.text(content),
+        lambda: testing.text(content),
+        lambda: testing.reasoning(content),
+        lambda: testing.step("work", testing.text(content)),
+        lambda: testing.state({"n": random.randrange(9)}),
+        lambda: testing.patch({"op": "add", "path": "/m", "value": random.randrange(9)}),
+        lambda: testing.patch({"op": "remove", "path": "/absent"}),
         lambda: CustomEvent(name="c", value=1),
         lambda: TextMessageChunkEvent(message_id=f"chunk-{random.randrange(10**9)}", delta="chunk"),
         lambda: ActivitySnapshotEvent(message_id="activity", activity_type="plan", content={"n": random.randrange(9)}),
         lambda: ReasoningEncryptedValueEvent(subtype="message", entity_id="message-1", encrypted_value="x"),
         lambda: _answered(random),
         lambda: "snapshot",
-        lambda: pause(0),
+        lambda: testing.pause(0),
     ]
     made: Step = random.choice(steps)()
     return made
@@ -239,7 +227,11 @@ def _step(random: Random) -> Step:
 
 def _answered(random: Random) -> Any:
     call = f"own-{random.randrange(10**9)}"
-    return step("call", tool_call("search", {"q": 1}, tool_call_id=call), tool_result("found", tool_call_id=call))
+    return testing.step(
+        "call",
+        testing.tool_call("search", {"q": 1}, tool_call_id=call),
+        testing.tool_result("found", tool_call_id=call),
+    )
 
 
 async def run_to_the_end(made: RandomTeam, agent: AbstractAgent | None = None) -> RunResult | None:

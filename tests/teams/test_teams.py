@@ -1,48 +1,27 @@
-"""Teams: agents that run inside the run of another, told upward as subagents, their questions and answers passed on."""
+"""Teams: agents that run inside the run of another, told upward as subagents."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
 
-import anyio
 import pytest
 from ag_ui.core import (
     AssistantMessage,
-    Interrupt,
+    Event,
     MessagesSnapshotEvent,
-    ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
-    SubagentErrorEvent,
     SubagentFinishedEvent,
-    SubagentFinishedSuspendedOutcome,
     SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageStartEvent,
     TokenUsage,
-    Tool,
     ToolMessage,
 )
 
-from agui_client import (
-    AbstractAgent,
-    AGUIError,
-    ApprovalRequest,
-    Approve,
-    ConversationSnapshot,
-    Deny,
-    FunctionAgent,
-    HttpAgent,
-    Resolve,
-    RunFailedError,
-    UsageError,
-    tool,
-)
-from agui_client.asgi import agent_app
+from agui_client import FunctionAgent
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -52,61 +31,11 @@ from agui_client.teams import (
     SubagentRun,
     Team,
     TeamAgent,
-    TeamLimitError,
-    TeamLimits,
 )
-from agui_client.testing import (
-    Gate,
-    ScriptedAgent,
-    Step,
-    Turn,
-    interrupt,
-    patch,
-    pause,
-    reasoning,
-    state,
-    step,
-    text,
-    tool_call,
-    tool_result,
-    turn,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from ag_ui.core import Event, Message
+from agui_client.testing import Gate, Step, interrupt, patch, reasoning, state, text, tool_call, tool_result, turn
+from support.team_members import FIVE, agent, events_of, says, shown, told
 
 pytestmark = pytest.mark.anyio
-FIVE = [TokenUsage(model="m", input_tokens=2, output_tokens=3, total_tokens=5)]
-
-
-def agent(name: str, *turns: Turn, **options: Any) -> ScriptedAgent:
-    """A scripted agent with a name."""
-    return ScriptedAgent(*turns, agent_id=name, **options)
-
-
-def says(name: str, *texts: str) -> ScriptedAgent:
-    """An agent that says one text in each run."""
-    return agent(name, *(turn(text(each), usage=FIVE) for each in texts))
-
-
-def shown(agent: ScriptedAgent, run: int = -1) -> list[tuple[str, Any]]:
-    """The roles and contents that an agent got."""
-    return [(message.role, message.content) for message in agent.inputs[run].messages]
-
-
-def told(messages: list[Message]) -> list[tuple[str, Any]]:
-    return [(message.role, message.content) for message in messages]
-
-
-async def events_of(team: AbstractAgent, prompt: str = "Hi", *, into: list[Event] | None = None) -> list[Event]:
-    """The events of a run, also of one that fails."""
-    events: list[Event] = [] if into is None else into
-    async with team.stream(prompt) as run:
-        async for event in run:
-            events.append(event)  # noqa: PERF401 - what came before a failure counts
-    return events
 
 
 @pytest.mark.requirement("SUB-6", "SUB-7", "LIFE-5", "USAGE-3")
@@ -203,12 +132,6 @@ async def test_a_member_hands_over_and_the_next_run_goes_on_with_the_member_that
     assert shown(first)[1:3] == [("assistant", "Wait."), ("assistant", None)]
 
 
-async def test_members_that_hand_over_for_ever_come_to_a_limit() -> None:
-    one, other = (agent(a, turn(tool_call(f"transfer_to_{b}"))) for a, b in (("one", "other"), ("other", "one")))
-    with pytest.raises(TeamLimitError, match="handed over more than 3 times"):
-        await HandoffAgent(one, other, limits=TeamLimits(handovers=3)).run_agent("Hi")
-
-
 async def test_a_function_leads_members_with_prompts_of_its_own() -> None:
     airline, booking = says("a", "SK 1", "SK 2"), says("b", "Grand Hotel")
 
@@ -223,230 +146,6 @@ async def test_a_function_leads_members_with_prompts_of_its_own() -> None:
     assert (shown(airline), shown(booking)) == ([("user", "flights to Oslo")], [("user", "a hotel in Oslo")])
     await team.run_agent("Again")
     assert shown(airline) == [("user", "flights to Oslo"), ("assistant", "SK 1"), ("user", "flights to Oslo")]
-
-
-# --- questions and tools
-
-
-async def resumed(team: AbstractAgent, **options: Any) -> Any:
-    """Go on in what could be another process: all that is left of the run is its saved conversation."""
-    saved = team.snapshot().model_dump_json()
-    twin = team.clone(thread_id="another")
-    twin.restore(ConversationSnapshot.model_validate_json(saved))
-    result = await twin.run_agent(**options)
-    team.restore(twin.snapshot())
-    return result
-
-
-@pytest.mark.requirement("INT-1", "INT-2", "INT-4", "SUB-10")
-async def test_only_members_that_wait_run_again_when_their_questions_are_answered() -> None:
-    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Done.")))
-    other = agent("other", turn(text("O"), outcome=interrupt("Which?")), turn(text("That.")))
-    first, quick, judge = says("first", "F"), says("quick", "Q"), says("judge", "J")
-    inner = SequentialAgent(first, asker, agent_id="inner")
-    team = ParallelAgent(inner, quick, other, then=judge, strict=True)
-    events = await events_of(team)
-    suspended = [
-        event.subagent_run_id
-        for event in events
-        if isinstance(event, SubagentFinishedEvent) and isinstance(event.outcome, SubagentFinishedSuspendedOutcome)
-    ]
-    names = [each.partition("-")[0].rpartition("/")[2] for each in suspended]
-    assert sorted(names) == ["asker", "inner", "other"]
-    assert sorted(each.message or "" for each in team.pending_interrupts) == ["Proceed?", "Which?"]
-    assert {each.subagent_run_id for each in team.pending_interrupts} < set(suspended)
-    result = await resumed(team, resume={each.id: Resolve(True) for each in team.pending_interrupts})
-    assert (result.text, result.interrupts, result.state) == ("J", [], {})
-    assert [len(each.inputs) for each in (first, asker, quick, other, judge)] == [1, 2, 1, 2, 1]
-    assert [(each.interrupt_id, each.payload) for each in asker.inputs[-1].resume or ()] == [("interrupt-1", True)]
-    assert shown(asker)[-1] == ("assistant", "Sure?")
-    answers = {("user", f"[{name}]: {said}") for name, said in (("quick", "Q"), ("other", "That."), ("inner", "Done."))}
-    assert answers < set(shown(judge))
-
-
-async def test_a_function_that_leads_is_called_again_and_nothing_in_it_happens_twice() -> None:
-    airline = agent("a", turn(text("SK 1"), outcome=interrupt("Book?")), turn(text("Booked.")))
-    hotel = says("b", "Grand")
-    drawn: list[int] = []
-
-    async def lead(team: Team) -> None:
-        await team.once(lambda: drawn.append(1))
-        await team.say("One moment.")
-        flight, room = await team.gather((airline, "fly"), (hotel, "sleep"))
-        await team.say(f"{flight.text} {room.text}")
-
-    team = TeamAgent(lead, airline=airline, hotel=hotel, options={"strict": True})
-    await team.run_agent("Hi")
-    result = await resumed(team, resume={each.id: Resolve() for each in team.pending_interrupts})
-    assert (result.text, len(drawn), len(hotel.inputs), result.state) == ("Booked. Grand", 1, 1, {})
-    assert [each.content for each in team.messages if each.id.startswith("said-")] == ["One moment.", "Booked. Grand"]
-
-
-@pytest.mark.requirement("TOOL-8", "TOOL-9")
-async def test_a_callers_tool_reaches_members_that_may_use_it_through_any_depth() -> None:
-    coder = agent("coder", turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")))
-    other = says("other", "O")
-    inner = SequentialAgent(coder, agent_id="inner")
-    team = ParallelAgent(inner, Member(other, tools=()), then=says("judge", "J"))
-    looks = Tool(name="look", description="Looks.", parameters={"type": "object"})
-    result = await team.run_agent("Hi", tools=[looks])
-    assert [call.function.arguments for call in result.pending_tool_calls] == ['{"where": "Oslo"}']
-    assert ([each.name for each in coder.inputs[0].tools or ()], other.inputs[0].tools) == (["look"], [])
-    answers = {call.id: "sun" for call in result.pending_tool_calls}
-    result = await resumed(team, tools=[looks], tool_results=answers)
-    assert (result.text, len(other.inputs), shown(coder)[-1]) == ("J", 1, ("tool", "sun"))
-
-
-async def test_a_tool_of_the_team_is_executed_for_a_member() -> None:
-    @tool
-    def look(where: str) -> str:
-        """Looks."""
-        return f"sun in {where}"
-
-    coder = agent("coder", turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")))
-    team = SequentialAgent(coder, tools=[look], strict=True)
-    result = await team.run_agent("Hi")
-    assert (result.text, shown(coder)[-1]) == ("Sunny.", ("tool", "sun in Oslo"))
-
-
-paid: list[int] = []
-
-
-@tool(approval="always")
-def pay(amount: int) -> str:
-    """Pays."""
-    paid.append(amount)
-    return "paid"
-
-
-def payer() -> ScriptedAgent:
-    return agent("payer", turn(text("Paying."), tool_call("pay", {"amount": 5})), turn(text("Paid.")), tools=[pay])
-
-
-def deep(inner: AbstractAgent) -> AbstractAgent:
-    """A team in a team in a team."""
-    middle = ParallelAgent(says("left", "L"), SequentialAgent(inner, agent_id="one"), agent_id="two")
-    return SequentialAgent(middle, says("last", "End."), strict=True)
-
-
-@pytest.mark.requirement("SEC-3")
-async def test_an_approval_three_agents_deep_is_asked_where_it_can_be_answered_and_the_call_is_made_once() -> None:
-    paid.clear()
-    member = payer()
-    team = deep(member)
-    result = await team.run_agent("Pay")
-    (asked,) = result.interrupts
-    assert (asked.message, result.pending_tool_calls, paid) == ("Allow the call of pay?", [], [])
-    assert asked.tool_call_id is not None
-    result = await resumed(team, resume={asked.id: Approve()})
-    assert (result.text, paid, shown(member)[-1]) == ("End.", [5], ("tool", "paid"))
-
-
-async def test_the_innermost_approver_is_asked() -> None:
-    paid.clear()
-    asked: list[str] = []
-
-    def approve(request: ApprovalRequest) -> bool:
-        asked.append(f"{request.agent}: {request.name}")
-        return True
-
-    middle = SequentialAgent(Member(payer(), "clerk"), agent_id="one", approve=approve)
-    team = SequentialAgent(middle, says("last", "End."), approve=lambda _request: False)
-    assert ((await team.run_agent("Pay")).text, asked, paid) == ("End.", ["clerk: pay"], [5])
-
-
-async def test_a_served_team_is_an_ordinary_server_that_keeps_nothing() -> None:
-    paid.clear()
-    http = HttpAgent("http://team/", app=agent_app(deep(payer())), strict=True)
-    (asked,) = (await http.run_agent("Pay")).interrupts
-    later = HttpAgent("http://team/", app=agent_app(deep(_ready_to_pay())), strict=True)
-    later.restore(http.snapshot())
-    result = await later.run_agent(resume={asked.id: Approve()})
-    assert (result.text, paid, result.state) == ("End.", [5], {})
-
-
-def _ready_to_pay() -> ScriptedAgent:
-    """The same agent in another process: its script begins where the first one's ended."""
-    return agent("payer", turn(text("Paid.")), tools=[pay])
-
-
-# --- failures and limits
-
-
-async def test_a_member_that_fails_ends_the_run_and_the_others() -> None:
-    failing = agent("failing", turn(text("Hm"), RunErrorEvent(message="overloaded", code="busy", usage=FIVE)))
-    team = ParallelAgent(failing, agent("other", turn(text("O"), pause(60))), then=says("judge", "J"), strict=True)
-    events: list[Event] = []
-    with pytest.raises(RunFailedError, match="overloaded") as raised:
-        await events_of(team, into=events)
-    failed = [(event.message, event.code) for event in events if isinstance(event, SubagentErrorEvent)]
-    assert failed == [("overloaded", "busy"), ("other was cancelled", "cancelled")]
-    assert (raised.value.code, raised.value.event.usage) == ("busy", FIVE)
-
-
-async def test_a_team_goes_on_without_a_member_that_failed_in_the_middle() -> None:
-    unfinished: list[Turn] = [
-        [RunStartedEvent(thread_id="t", run_id="r"), text("Half"), TextMessageStartEvent(message_id="open"), {}]
-    ]
-    failing = agent("failing", *unfinished)
-    team = ParallelAgent(failing, says("other", "O"), then=says("judge", "J"), on_error="continue", strict=True)
-    result = await team.run_agent("Hi")
-    assert (result.text, result.incomplete_ids) == ("J", [])
-
-
-async def test_a_member_that_takes_too_long_is_given_up() -> None:
-    slow = agent("slow", turn(step("thinking", pause(60))))
-    team = SequentialAgent(Member(slow, timeout=0.05, on_error="continue"), says("other", "O"), strict=True)
-    events = await events_of(team)
-    failed = [(event.message, event.code) for event in events if isinstance(event, SubagentErrorEvent)]
-    assert failed == [("slow took longer than 0.05 seconds", "timeout")]
-
-
-async def test_an_exception_of_a_member_is_the_teams_and_its_text_goes_to_nobody_else() -> None:
-    async def broken(input: RunAgentInput) -> AsyncIterator[Event]:
-        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
-        raise LookupError("/srv/secret.db")
-
-    team = SequentialAgent(FunctionAgent(broken))
-    events: list[Event] = []
-    with pytest.raises(LookupError, match="secret"):
-        await events_of(team, into=events)
-    assert "secret" not in json.dumps([event.model_dump(mode="json") for event in events])
-
-
-async def test_teams_inside_each_other_come_to_a_limit() -> None:
-    team: AbstractAgent = says("innermost", "I")
-    for depth in range(4):
-        team = SequentialAgent(team, agent_id=f"team-{depth}", limits=TeamLimits(depth=3))
-    with pytest.raises(TeamLimitError, match="more than 3 agents"):
-        await team.run_agent("Hi")
-
-
-async def test_leaving_a_run_closes_every_member() -> None:
-    closed: list[str] = []
-
-    def hanging(name: str) -> AbstractAgent:
-        async def hang(input: RunAgentInput) -> AsyncIterator[Any]:
-            try:
-                yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
-                await anyio.sleep_forever()
-            finally:
-                closed.append(name)
-
-        return FunctionAgent(hang, agent_id=name)
-
-    team = ParallelAgent(hanging("one"), SequentialAgent(hanging("two"), agent_id="inner"))
-    async with team.stream("Hi") as run:
-        count = 0
-        async for event in run:
-            count += isinstance(event, SubagentStartedEvent)
-            if count == 3:
-                break
-        await anyio.lowlevel.checkpoint()
-    assert sorted(closed) == ["one", "two"]
-
-
-# --- state and snapshots
 
 
 async def test_the_state_of_a_member_stays_under_its_name() -> None:
@@ -503,9 +202,6 @@ async def test_an_agent_of_ones_own_tells_its_subagents_upward() -> None:
     assert {each.subagent_run_id for each in outer.messages[1:]} == {outer.messages[1].subagent_run_id}
 
 
-# --- looking
-
-
 async def test_the_result_says_what_came_of_each_member() -> None:
     inner = SequentialAgent(says("first", "F"), says("second", "S"), agent_id="inner")
     asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")))
@@ -538,117 +234,3 @@ def test_a_team_runs_without_await_too() -> None:
     with team.stream_sync("Hi") as run:
         assert list(run.subagent_streams) == [("first", "F")]
     assert team.run_agent_sync("Again").text == "S"
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("kind", [SequentialAgent, ParallelAgent])
-async def test_a_member_that_cancels_itself_fails_the_team_and_cancels_nobody_else(kind: Any) -> None:
-    async def cancelled(input: RunAgentInput) -> AsyncIterator[Event]:
-        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
-        raise asyncio.CancelledError
-
-    with pytest.raises(AGUIError, match="cancelled itself"):
-        await kind(FunctionAgent(cancelled, agent_id="one"), says("two", "Fine.")).run_agent("Hi")
-
-
-@pytest.mark.parametrize("forged", ["junk", "one-{flow}/nope", "two-{flow}/interrupt-1"])
-async def test_an_answer_to_what_no_member_asks_is_refused_and_runs_nobody(forged: str) -> None:
-    one = agent("one", turn(outcome=interrupt("Proceed?")), turn(text("Never.")))
-    team = SequentialAgent(one, says("two", "Never."))
-    (asked,) = (await team.run_agent("Hi")).interrupts
-    flow = asked.id.partition("/")[0].removeprefix("one-")
-    entry = ResumeEntry(interrupt_id=forged.format(flow=flow), status="resolved", payload=True)
-    given = RunAgentInput(
-        thread_id="t", run_id="r", messages=team.messages, state=team.state, tools=[], context=[], resume=[entry]
-    )
-    with pytest.raises(UsageError, match="which no member of this team asks"):
-        _ = [event async for event in team.run(given)]
-    assert len(one.inputs) == 1
-    with pytest.raises(UsageError, match="no name for a member"):
-        SequentialAgent(Member(one, "_team"))
-
-
-# --- an agent as a tool
-
-
-async def test_an_agent_asks_another_one_by_a_tool() -> None:
-    coder = says("coder", "def f()")
-    asker = agent("asker", turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")))
-    asker.tools = [coder.as_tool("ask_coder", "Answers programming questions.")]
-    result = await SequentialAgent(asker, strict=True).run_agent("Hi")
-    assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
-
-
-async def test_approvals_of_an_agent_that_is_a_tool_go_to_who_answers_for_the_other_agent() -> None:
-    paid.clear()
-    asked: list[str | None] = []
-
-    def answer(question: Interrupt) -> Resolve | Approve:
-        asked.append(question.message)
-        return Approve() if question.tool_call_id else Resolve(True)
-
-    helper = agent(
-        "helper",
-        turn(tool_call("pay", {"amount": 5})),
-        turn(text("Sure?"), outcome=interrupt("Proceed?")),
-        turn(text("Paid.")),
-        tools=[pay],
-    )
-    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")), answer=answer)
-    asker.tools = [helper.as_tool("ask", "Pays.")]
-    assert (await asker.run_agent("Hi")).text == "There."
-    assert (asked, paid) == (['Allow the call of pay with {"amount": 5}?', "Proceed?"], [5])
-    assert shown(asker)[-1] == ("tool", "Paid.")
-
-
-def a_helper_that_asks_twice(*, later: bool = False) -> ScriptedAgent:
-    """An agent that wants to pay, then asks; `later` is the same one in another process."""
-    first = turn(text("Look:"), tool_call("pay", {"amount": 5}, tool_call_id="p1"))
-    rest = (turn(tool_call("pay", {"amount": 5}, tool_call_id="p2"), text("Sure?")), turn(text("Paid twice.")))
-    return agent("helper", *(rest if later else (first, *rest)), tools=[pay])
-
-
-@pytest.mark.requirement("SEC-3")
-async def test_what_an_agent_that_is_a_tool_asks_waits_for_a_later_process_and_goes_on_where_it_was() -> None:
-    paid.clear()
-    helper = a_helper_that_asks_twice()
-    ask = tool_call("ask", {"prompt": "Pay"}, tool_call_id="a1")
-    asker = agent("asker", turn(ask, tool_call("note", {}, tool_call_id="n1")))
-    noted: list[str] = []
-
-    @tool
-    def note() -> str:
-        noted.append("noted")
-        return "noted"
-
-    asker.tools = [helper.as_tool("ask", "Pays."), note]
-    result = await asker.run_agent("Hi")
-    (asked,) = result.interrupts
-    assert (asked.message, asked.tool_call_id) == ('Allow the call of pay with {"amount": 5}?', "a1")
-    assert (paid, noted, shown(helper)) == ([], ["noted"], [("user", "Pay")])
-    later = agent("asker", turn(text("There.")))
-    helper = a_helper_that_asks_twice(later=True)
-    later.tools = [helper.as_tool("ask", "Pays."), note]
-    later.restore(ConversationSnapshot.model_validate_json(asker.snapshot().model_dump_json()))
-    # One approval is for one call: the same call once more is asked about again.
-    (again,) = (await later.run_agent(resume={asked.id: Approve()})).interrupts
-    assert (again.message, paid, later.inputs) == (asked.message, [5], [])
-    assert shown(helper)[-1] == ("tool", "paid")
-    result = await later.run_agent(resume={again.id: Approve()})
-    assert (result.text, paid, noted, result.interrupts) == ("There.", [5, 5], ["noted"], [])
-    assert ("tool", "Paid twice.") in shown(later)
-    assert (len(helper.inputs), len(later.inputs)) == (2, 1)
-
-
-async def test_a_denial_reaches_an_agent_that_is_a_tool_of_a_served_agent_and_of_a_member() -> None:
-    paid.clear()
-    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")))
-    helper = agent("helper", turn(tool_call("pay", {"amount": 5})), turn(outcome=interrupt("Sad?")), turn(text("No.")))
-    helper.tools = [pay]
-    asker.tools = [helper.as_tool("ask", "Pays.")]
-    http = HttpAgent("http://team/", app=agent_app(SequentialAgent(asker, strict=True)), strict=True)
-    (asked,) = (await http.run_agent("Hi")).interrupts
-    (again,) = (await resumed(http, resume={asked.id: Deny("No money.")})).interrupts
-    assert (again.message, shown(helper)[-1][0], paid) == ("Sad?", "tool", [])
-    result = await resumed(http, resume={again.id: Resolve(payload=True)})
-    assert (result.text, shown(asker)[-1], len(helper.inputs)) == ("There.", ("tool", "No."), 3)

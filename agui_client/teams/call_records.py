@@ -1,4 +1,4 @@
-"""The journal of a team: how far its members have come, left in the team's state while the team waits for answers.
+"""Records of the calls of members, left in the team's state while the team waits for answers: its journal.
 
 State is what a client sends back whatever client it is (INT-1, STATE-4), so that a run can be taken up in any process.
 """
@@ -25,7 +25,7 @@ class CallRecord(BaseModel):
     """One call of a member."""
 
     result: SubagentResult | None = None
-    """What came of it; None while it waits."""
+    """The end of the call; None while the member waits."""
     chosen: list[str] = Field(default_factory=list[str])
     """The names of the team's tools that the member called."""
     interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])

@@ -1,0 +1,97 @@
+"""Agents as tools of other agents, and who answers what they ask."""
+
+from __future__ import annotations
+
+import pytest
+from ag_ui.core import Interrupt
+
+from agui_client import Approve, ConversationSnapshot, Deny, HttpAgent, Resolve, tool
+from agui_client.asgi import agent_app
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from support.team_members import agent, pay_tool, resumed, says, shown
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_agent_asks_another_one_by_a_tool() -> None:
+    coder = says("coder", "def f()")
+    asker = agent("asker", turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")))
+    asker.tools = [coder.as_tool("ask_coder", "Answers programming questions.")]
+    result = await SequentialAgent(asker, strict=True).run_agent("Hi")
+    assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
+
+
+async def test_approvals_of_an_agent_that_is_a_tool_go_to_who_answers_for_the_other_agent() -> None:
+    paid: list[int] = []
+    asked: list[str | None] = []
+
+    def answer(question: Interrupt) -> Resolve | Approve:
+        asked.append(question.message)
+        return Approve() if question.tool_call_id else Resolve(True)
+
+    helper = agent(
+        "helper",
+        turn(tool_call("pay", {"amount": 5})),
+        turn(text("Sure?"), outcome=interrupt("Proceed?")),
+        turn(text("Paid.")),
+        tools=[pay_tool(paid)],
+    )
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")), answer=answer)
+    asker.tools = [helper.as_tool("ask", "Pays.")]
+    assert (await asker.run_agent("Hi")).text == "There."
+    assert (asked, paid) == (['Allow the call of pay with {"amount": 5}?', "Proceed?"], [5])
+    assert shown(asker)[-1] == ("tool", "Paid.")
+
+
+def a_helper_that_asks_twice(paid: list[int], *, later: bool = False) -> ScriptedAgent:
+    """An agent that wants to pay, then asks; `later` is the same one in another process."""
+    first = turn(text("Look:"), tool_call("pay", {"amount": 5}, tool_call_id="p1"))
+    rest = (turn(tool_call("pay", {"amount": 5}, tool_call_id="p2"), text("Sure?")), turn(text("Paid twice.")))
+    return agent("helper", *(rest if later else (first, *rest)), tools=[pay_tool(paid)])
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_what_an_agent_that_is_a_tool_asks_waits_for_a_later_process_and_goes_on_where_it_was() -> None:
+    paid: list[int] = []
+    helper = a_helper_that_asks_twice(paid)
+    ask = tool_call("ask", {"prompt": "Pay"}, tool_call_id="a1")
+    asker = agent("asker", turn(ask, tool_call("note", {}, tool_call_id="n1")))
+    noted: list[str] = []
+
+    @tool
+    def note() -> str:
+        noted.append("noted")
+        return "noted"
+
+    asker.tools = [helper.as_tool("ask", "Pays."), note]
+    result = await asker.run_agent("Hi")
+    (asked,) = result.interrupts
+    assert (asked.message, asked.tool_call_id) == ('Allow the call of pay with {"amount": 5}?', "a1")
+    assert (paid, noted, shown(helper)) == ([], ["noted"], [("user", "Pay")])
+    later = agent("asker", turn(text("There.")))
+    helper = a_helper_that_asks_twice(paid, later=True)
+    later.tools = [helper.as_tool("ask", "Pays."), note]
+    later.restore(ConversationSnapshot.model_validate_json(asker.snapshot().model_dump_json()))
+    # One approval is for one call: the same call once more is asked about again.
+    (again,) = (await later.run_agent(resume={asked.id: Approve()})).interrupts
+    assert (again.message, paid, later.inputs) == (asked.message, [5], [])
+    assert shown(helper)[-1] == ("tool", "paid")
+    result = await later.run_agent(resume={again.id: Approve()})
+    assert (result.text, paid, noted, result.interrupts) == ("There.", [5, 5], ["noted"], [])
+    assert ("tool", "Paid twice.") in shown(later)
+    assert (len(helper.inputs), len(later.inputs)) == (2, 1)
+
+
+async def test_a_denial_reaches_an_agent_that_is_a_tool_of_a_served_agent_and_of_a_member() -> None:
+    paid: list[int] = []
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Pay"})), turn(text("There.")))
+    helper = agent("helper", turn(tool_call("pay", {"amount": 5})), turn(outcome=interrupt("Sad?")), turn(text("No.")))
+    helper.tools = [pay_tool(paid)]
+    asker.tools = [helper.as_tool("ask", "Pays.")]
+    http = HttpAgent("http://team/", app=agent_app(SequentialAgent(asker, strict=True)), strict=True)
+    (asked,) = (await http.run_agent("Hi")).interrupts
+    (again,) = (await resumed(http, resume={asked.id: Deny("No money.")})).interrupts
+    assert (again.message, shown(helper)[-1][0], paid) == ("Sad?", "tool", [])
+    result = await resumed(http, resume={again.id: Resolve(payload=True)})
+    assert (result.text, shown(asker)[-1], len(helper.inputs)) == ("There.", ("tool", "No."), 3)

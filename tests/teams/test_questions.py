@@ -1,0 +1,149 @@
+"""Questions of members are those of their team, through any depth, and the answers reach whoever asked."""
+
+from __future__ import annotations
+
+import pytest
+from ag_ui.core import ResumeEntry, RunAgentInput, SubagentFinishedEvent, SubagentFinishedSuspendedOutcome, Tool
+
+from agui_client import AbstractAgent, ApprovalRequest, Approve, HttpAgent, Resolve, UsageError, tool
+from agui_client.asgi import agent_app
+from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from support.team_members import agent, events_of, pay_tool, payer, resumed, says, shown
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.requirement("INT-1", "INT-2", "INT-4", "SUB-10")
+async def test_only_members_that_wait_run_again_when_their_questions_are_answered() -> None:
+    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Done.")))
+    other = agent("other", turn(text("O"), outcome=interrupt("Which?")), turn(text("That.")))
+    first, quick, judge = says("first", "F"), says("quick", "Q"), says("judge", "J")
+    inner = SequentialAgent(first, asker, agent_id="inner")
+    team = ParallelAgent(inner, quick, other, then=judge, strict=True)
+    events = await events_of(team)
+    suspended = [
+        event.subagent_run_id
+        for event in events
+        if isinstance(event, SubagentFinishedEvent) and isinstance(event.outcome, SubagentFinishedSuspendedOutcome)
+    ]
+    names = [each.partition("-")[0].rpartition("/")[2] for each in suspended]
+    assert sorted(names) == ["asker", "inner", "other"]
+    assert sorted(each.message or "" for each in team.pending_interrupts) == ["Proceed?", "Which?"]
+    assert {each.subagent_run_id for each in team.pending_interrupts} < set(suspended)
+    result = await resumed(team, resume={each.id: Resolve(True) for each in team.pending_interrupts})
+    assert (result.text, result.interrupts, result.state) == ("J", [], {})
+    assert [len(each.inputs) for each in (first, asker, quick, other, judge)] == [1, 2, 1, 2, 1]
+    assert [(each.interrupt_id, each.payload) for each in asker.inputs[-1].resume or ()] == [("interrupt-1", True)]
+    assert shown(asker)[-1] == ("assistant", "Sure?")
+    answers = {("user", f"[{name}]: {said}") for name, said in (("quick", "Q"), ("other", "That."), ("inner", "Done."))}
+    assert answers < set(shown(judge))
+
+
+async def test_a_function_that_leads_is_called_again_and_nothing_in_it_happens_twice() -> None:
+    airline = agent("a", turn(text("SK 1"), outcome=interrupt("Book?")), turn(text("Booked.")))
+    hotel = says("b", "Grand")
+    drawn: list[int] = []
+
+    async def lead(team: Team) -> None:
+        await team.once(lambda: drawn.append(1))
+        await team.say("One moment.")
+        flight, room = await team.gather((airline, "fly"), (hotel, "sleep"))
+        await team.say(f"{flight.text} {room.text}")
+
+    team = TeamAgent(lead, airline=airline, hotel=hotel, options={"strict": True})
+    await team.run_agent("Hi")
+    result = await resumed(team, resume={each.id: Resolve() for each in team.pending_interrupts})
+    assert (result.text, len(drawn), len(hotel.inputs), result.state) == ("Booked. Grand", 1, 1, {})
+    assert [each.content for each in team.messages if each.id.startswith("said-")] == ["One moment.", "Booked. Grand"]
+
+
+@pytest.mark.requirement("TOOL-8", "TOOL-9")
+async def test_a_callers_tool_reaches_members_that_may_use_it_through_any_depth() -> None:
+    coder = agent("coder", turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")))
+    other = says("other", "O")
+    inner = SequentialAgent(coder, agent_id="inner")
+    team = ParallelAgent(inner, Member(other, tools=()), then=says("judge", "J"))
+    looks = Tool(name="look", description="Looks.", parameters={"type": "object"})
+    result = await team.run_agent("Hi", tools=[looks])
+    assert [call.function.arguments for call in result.pending_tool_calls] == ['{"where": "Oslo"}']
+    assert ([each.name for each in coder.inputs[0].tools or ()], other.inputs[0].tools) == (["look"], [])
+    answers = {call.id: "sun" for call in result.pending_tool_calls}
+    result = await resumed(team, tools=[looks], tool_results=answers)
+    assert (result.text, len(other.inputs), shown(coder)[-1]) == ("J", 1, ("tool", "sun"))
+
+
+async def test_a_tool_of_the_team_is_executed_for_a_member() -> None:
+    @tool
+    def look(where: str) -> str:
+        """Looks."""
+        return f"sun in {where}"
+
+    coder = agent("coder", turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")))
+    team = SequentialAgent(coder, tools=[look], strict=True)
+    result = await team.run_agent("Hi")
+    assert (result.text, shown(coder)[-1]) == ("Sunny.", ("tool", "sun in Oslo"))
+
+
+def deep(inner: AbstractAgent) -> AbstractAgent:
+    """A team in a team in a team."""
+    middle = ParallelAgent(says("left", "L"), SequentialAgent(inner, agent_id="one"), agent_id="two")
+    return SequentialAgent(middle, says("last", "End."), strict=True)
+
+
+@pytest.mark.requirement("SEC-3")
+async def test_an_approval_three_agents_deep_is_asked_where_it_can_be_answered_and_the_call_is_made_once() -> None:
+    paid: list[int] = []
+    member = payer(paid)
+    team = deep(member)
+    result = await team.run_agent("Pay")
+    (asked,) = result.interrupts
+    assert (asked.message, result.pending_tool_calls, paid) == ("Allow the call of pay?", [], [])
+    assert asked.tool_call_id is not None
+    result = await resumed(team, resume={asked.id: Approve()})
+    assert (result.text, paid, shown(member)[-1]) == ("End.", [5], ("tool", "paid"))
+
+
+async def test_the_innermost_approver_is_asked() -> None:
+    paid: list[int] = []
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(f"{request.agent}: {request.name}")
+        return True
+
+    middle = SequentialAgent(Member(payer(paid), "clerk"), agent_id="one", approve=approve)
+    team = SequentialAgent(middle, says("last", "End."), approve=lambda _request: False)
+    assert ((await team.run_agent("Pay")).text, asked, paid) == ("End.", ["clerk: pay"], [5])
+
+
+async def test_a_served_team_is_an_ordinary_server_that_keeps_nothing() -> None:
+    paid: list[int] = []
+    http = HttpAgent("http://team/", app=agent_app(deep(payer(paid))), strict=True)
+    (asked,) = (await http.run_agent("Pay")).interrupts
+    later = HttpAgent("http://team/", app=agent_app(deep(_ready_to_pay(paid))), strict=True)
+    later.restore(http.snapshot())
+    result = await later.run_agent(resume={asked.id: Approve()})
+    assert (result.text, paid, result.state) == ("End.", [5], {})
+
+
+def _ready_to_pay(paid: list[int]) -> ScriptedAgent:
+    """The same agent in another process: its script begins where the first one's ended."""
+    return agent("payer", turn(text("Paid.")), tools=[pay_tool(paid)])
+
+
+@pytest.mark.parametrize("forged", ["junk", "one-{flow}/nope", "two-{flow}/interrupt-1"])
+async def test_an_answer_to_what_no_member_asks_is_refused_and_runs_nobody(forged: str) -> None:
+    one = agent("one", turn(outcome=interrupt("Proceed?")), turn(text("Never.")))
+    team = SequentialAgent(one, says("two", "Never."))
+    (asked,) = (await team.run_agent("Hi")).interrupts
+    flow = asked.id.partition("/")[0].removeprefix("one-")
+    entry = ResumeEntry(interrupt_id=forged.format(flow=flow), status="resolved", payload=True)
+    given = RunAgentInput(
+        thread_id="t", run_id="r", messages=team.messages, state=team.state, tools=[], context=[], resume=[entry]
+    )
+    with pytest.raises(UsageError, match="which no member of this team asks"):
+        _ = [event async for event in team.run(given)]
+    assert len(one.inputs) == 1
+    with pytest.raises(UsageError, match="no name for a member"):
+        SequentialAgent(Member(one, "_team"))
