@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.approval import Approve
-    from agui_client._tools.context import ToolExecution
     from agui_client.history import History
 
 Listener = Callable[[Change], None]
@@ -192,6 +191,11 @@ class Conversation:
             self._note_unreceived(results)
             self.notify(Change.MESSAGES)
 
+    def add_own_results(self, results: Sequence[ToolMessage]) -> None:
+        """Insert results of calls that were executed here, and that no run has received yet."""
+        self.add_results(results)
+        self.mark(Mark.UNREPORTED, (each.tool_call_id for each in results))
+
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
 
@@ -298,15 +302,19 @@ class Conversation:
         waiting = [key for key in self._questions if key not in answered and self.reducer.tool_call(key) is not None]
         return [self._questions[key] for key in waiting]
 
-    def note_execution(self, execution: ToolExecution) -> None:
-        """Note that the function of a call was called, or that the call waits for an answer to be made again."""
-        tool_call_id = execution.tool_call_id
-        if execution.question is not None:
-            self._questions[tool_call_id] = execution.question
-            self.unmark(Mark.EXECUTED, [tool_call_id])
-        elif execution.status == "running" and not execution.progress:
+    def note_execution(self, tool_call_id: str, question: ToolQuestion | None = None) -> None:
+        """Note that the function of a call is called, or that the call waits for an answer to be made again.
+
+        Args:
+            tool_call_id: The id of the call.
+            question: The question that nobody answered; None if the function is called.
+        """
+        if question is None:
             self._questions.pop(tool_call_id, None)
             self.mark(Mark.EXECUTED, [tool_call_id])
+        else:
+            self._questions[tool_call_id] = question
+            self.unmark(Mark.EXECUTED, [tool_call_id])
 
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
         """Return the resume entries of the next run.

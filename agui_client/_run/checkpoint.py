@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.ending import take_over
-from agui_client.conversation import Conversation, ConversationSnapshot, Mark, document_of
+from agui_client.conversation import Conversation, ConversationSnapshot, document_of
 
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
@@ -46,8 +46,7 @@ class Checkpoint(Record):
             return document
         conversation = Conversation(document.thread_id)
         conversation.restore(document)
-        conversation.add_results(self.results)
-        conversation.mark(Mark.UNREPORTED, (each.tool_call_id for each in self.results))
+        conversation.add_own_results(self.results)
         return conversation.snapshot()
 
 
@@ -84,11 +83,6 @@ class Saving:
             self._failure = self._failure or error
             raise self._failure from error.__cause__
 
-    async def keep(self, entries: Sequence[ResumeEntry]) -> None:
-        """Keep answers that a person gave, before the next question is asked."""
-        self._engine.kept_entries.extend(entries)
-        await self.save()
-
     async def sometimes(self) -> None:
         """Save the conversation unless that was done just now: events arrive one after the other."""
         if perf_counter() > self._next_at:
@@ -105,7 +99,7 @@ def checkpoint_of(engine: Engine) -> Checkpoint:
     if engine.is_run_open:
         conversation.unreceived = None
     waiting = {each.id for each in conversation.pending_interrupts}
-    conversation.keep_answers([each for each in engine.kept_entries if each.interrupt_id in waiting])
+    conversation.keep_answers([each for each in engine.between.kept_entries if each.interrupt_id in waiting])
     answered = conversation.reducer.answered_call_ids
     done = [each.message for each in engine.executions.values() if each.message is not None]
     return Checkpoint(

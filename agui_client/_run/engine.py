@@ -7,7 +7,7 @@ It pulls, so that back-pressure is the socket's, and has no task of its own. Asy
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from time import perf_counter
@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ag_ui.core import ToolCallResultEvent
 
-from agui_client._interrupts.answers import answer_interrupts, asker
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run import ending
+from agui_client._run.between_runs import BetweenRuns
 from agui_client._run.checkpoint import Saving
 from agui_client._run.hooks import HookContext
 from agui_client._run.middleware import RunSource
 from agui_client._run.observed_source import observed_run
-from agui_client._run.result import annotate, build_result, call_end, latest_run_id, pending_calls, run_end
-from agui_client._run.run_request import Answers, composed_input, next_input, request_of, with_conversation
+from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
+from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
 from agui_client._run.subscribers import HookCalls
 from agui_client._run.total_time import in_time, opened_in_time, with_tools_in_time
-from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.conversation import Mark
 from agui_client.errors import RunFailedError, UsageError
 from agui_client.history import chosen_messages
 
@@ -42,14 +40,14 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import ResumeEntry, RunAgentInput, ToolCall, ToolMessage
+    from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import Outcome
     from agui_client._run.call_setup import CallSetup
     from agui_client._run.loop import RunLoop
     from agui_client._run.result import RunResult
-    from agui_client._run.run_request import RunRequest
+    from agui_client._run.run_request import Answers, RunRequest
     from agui_client._run.scope import RunScope
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
@@ -97,8 +95,10 @@ class Engine:
         """Their outcomes."""
         self.executions: dict[str, ToolExecution] = {}
         """The tools that were executed here, by call id."""
-        self.kept_entries: list[ResumeEntry] = []
-        """Answers to interrupts that were given here while others wait for the caller."""
+        self.approved: Mapping[str, Approve] = {}
+        """The approvals that came with the call, by call id."""
+        self.rounds = RoundLimits(setup.options.get("tool_limits") or ToolLimits())
+        """The rounds of tools so far, and their limits."""
         self.is_stopped = False
         """Whether the caller asked for the end of the call."""
         self.is_aborted = False
@@ -119,10 +119,9 @@ class Engine:
         """The exception that the call ended with; None while it goes on, or if it did not fail."""
         self._prompt, self._options, self._loop = prompt, options, loop
         self._stack = AsyncExitStack()
-        self._approved: Mapping[str, Approve] = {}
         self._waiter: Waiter | None = None
         self._source: Source | None = None
-        self._is_answering = self._is_waiting = self._is_cut = self._is_run_over = False
+        self._is_cut = self._is_run_over = False
         self._result: RunResult | None = None
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
 
@@ -147,18 +146,11 @@ class Engine:
             await stack.enter_async_context(opened_in_time(self.tools, self.started_at, self.setup.total))
             first = await self._with_tools(first)
             if self.request is not None:
-                self._approved = self.request.check_tools(self.tools.offered)
+                self.approved = self.request.check_tools(self.tools.offered)
                 self.request.add_to_conversation()
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
-            repeated = self.request.repeated if self.request else {}
             self._new_run(with_conversation(first, conversation))
-            limits, ask = self.setup.options.get("tool_limits") or ToolLimits(), asker(self.scope.answer)
-            name = "" if self.scope.parent is None else self.scope.agent.name or ""
-            self._executor = ToolExecutor(
-                self.scope.approve, limits, ask, self._record, self.saving.save, name, repeated
-            )
-            self._limits = RoundLimits(limits)
             self._stack = stack.pop_all()
 
     async def aclose(self) -> None:
@@ -196,10 +188,10 @@ class Engine:
         if self.ended:
             return
         self.is_stopped = True
-        if self._is_answering:
-            self.is_aborted_between_runs = True
-        elif not self._is_run_over:
+        if not self._is_run_over:
             self.is_aborted = not (self.outcomes and self.outcome.is_terminal)
+        elif self.between.is_answering:
+            self.is_aborted_between_runs = True
         self._give_up()
 
     def _give_up(self) -> None:
@@ -221,12 +213,13 @@ class Engine:
     async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         subscribers, listeners, observers = self.setup.subscribers, self.conversation.listeners, self.setup.observers
+        is_saved = self.setup.save is not None
         try:
             if not self.is_stopped:
                 observers.call("on_call_start", self.scope)
-            for result in await self._execute_approved():
+            for result in await self._take_in(await self.between.approved()):
                 yield result
-            while not (self._approved and self.conversation.questions):
+            while not (self.approved and self.conversation.questions):
                 try:
                     failure: Exception | None = None
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
@@ -244,7 +237,8 @@ class Engine:
                                 break
                             if perf_counter() > turn_at:
                                 await source.pause()
-                                await self.saving.sometimes()
+                                if is_saved:
+                                    await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
                         if self.is_stopped:
                             break
@@ -253,7 +247,7 @@ class Engine:
                 except Exception as error:
                     failure = ending.verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
                 await self._end_run(failure)
-                answers = await self._answer_run()
+                answers = await self.between.answers()
                 for result in await self._take_in(answers):
                     yield result
                 if not answers.is_complete or self.is_stopped:
@@ -274,7 +268,7 @@ class Engine:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
         if self.ended:
             raise StopAsyncIteration
-        failure: Exception = ending.failure_after_cut(is_waiting=self._is_waiting)
+        failure: Exception = ending.failure_after_cut(is_waiting=self.between.is_waiting)
         try:
             if not self._is_run_over:
                 await self._end_run(failure)
@@ -310,9 +304,9 @@ class Engine:
         self.outcomes.append(self.outcome)
         self._inside = partial(setup.observers.inside, self.scope)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
+        self.between = BetweenRuns(self)
         self._source = None
-        self.has_come_to_end = self._is_run_over = self._is_answering = self.is_run_open = False
-        self.kept_entries.clear()
+        self.has_come_to_end = self._is_run_over = self.is_run_open = False
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
         return await self._loop.call(with_tools_in_time, self.tools, run_input, self.started_at, self.setup.total)
@@ -320,7 +314,7 @@ class Engine:
     async def _begin_run(self) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         setup, conversation, scope = self.setup, self.conversation, self.scope
-        if self._approved:
+        if self.approved:
             self.input = scope.input = with_conversation(self.input, conversation)
         if not self.is_stopped:
             scope.started_at = perf_counter()
@@ -356,7 +350,7 @@ class Engine:
         is_passed = self.request is not None and self.request.is_passed and self.scope.first is None
         if history != "full" and not is_passed:
             choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
-            chosen = await self._loop.call(self._inside, self._waited, choose)
+            chosen = await self.wait_for(choose)
             if chosen is None:
                 return False
             self.input = self.scope.input = self.input.model_copy(update={"messages": chosen})
@@ -426,68 +420,21 @@ class Engine:
         if self.setup.subscribers:
             await self._loop.call(self._inside, self._hooks.tell, moment, *details)
 
-    # --- between runs: tools and people
+    # --- between runs
 
-    async def _execute_approved(self) -> list[core.Event]:
-        """Execute the calls that were approved with this call; return events of their results."""
-        if not self._approved or self.is_stopped:
-            return []
-        calls = [call for each in self._approved if (call := self.conversation.reducer.tool_call(each)) is not None]
+    async def wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Wait for code of the application: tools, people, or the function of `history=`.
 
-        async def execute() -> Answers:
-            """Execute the calls; if one has another question, answers for the agent wait with it."""
-            messages = await self._execute(calls, self._approved)
-            return Answers(messages, (self.input.resume or ()) if self.conversation.questions else ())
+        Args:
+            work: Begins the work.
 
-        return await self._take_in(await self._until_stopped(execute))
+        Returns:
+            The result of the work; None if the call was stopped.
 
-    async def _answer_run(self) -> Answers:
-        """Have tools and people answer what a run left, as far as they can."""
-        answer = self.setup.options.get("answer")
-        if not self.outcome.is_finished or self.setup.is_replay or self.is_stopped:
-            return Answers()
-        if answer is None and not any(tool.toolset for tool in self.tools.offered.values()):
-            return Answers()
-        interrupts = self.outcome.interrupts
-        ours, is_waiting = sort_calls(
-            pending_calls(self),
-            self.tools.offered,
-            withheld=self.conversation.withheld_calls(),
-            are_named=bool(self.outcome.named_pending),
-            warnings=self.warnings,
-        )
-        if not ours and not (interrupts and answer):
-            return Answers()
-        # Before anybody is asked: an answer of a person must not be lost to a limit.
-        self._limits.check(ours, [usage for each in self.outcomes for usage in each.usage])
-        self._is_answering = True
-
-        async def reply() -> Answers:
-            """Ask people, then execute the calls."""
-            entries = await answer_interrupts(answer, interrupts, self.saving.keep)
-            if not ours and not entries:
-                return Answers()
-            messages = await self._execute(ours)
-            is_complete = len(entries) == len(interrupts) and not is_waiting and len(messages) == len(ours)
-            return Answers(messages, entries, is_complete)
-
-        return await self._until_stopped(reply)
-
-    async def _until_stopped(self, reply: Callable[[], Awaitable[Answers]]) -> Answers:
-        """Wait for answers; of a wait that is given up, keep what tools and people have done: nothing is done twice."""
-        earlier = set(self.executions)
-        self.kept_entries.clear()
-        self._is_waiting = True
-        answers: Answers | None = None
-        try:
-            answers = await self._loop.call(self._inside, self._waited, reply)
-        finally:
-            if answers is None:
-                done = [each.message for key, each in self.executions.items() if key not in earlier and each.message]
-                self._add_results(done)
-                self.conversation.keep_answers(self.kept_entries)
-        self._is_waiting = False
-        return answers or Answers()
+        Raises:
+            RunTimeoutError: The call took too long.
+        """
+        return await self._loop.call(self._inside, self._waited, work)
 
     async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
@@ -495,7 +442,7 @@ class Engine:
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
-        self._add_results(answers.messages)
+        self.conversation.add_own_results(answers.messages)
         if self.is_stopped or not answers.is_complete:
             self.conversation.keep_answers(answers.entries)
         events: list[core.Event] = []
@@ -508,22 +455,6 @@ class Engine:
             self.setup.observers.event(self.scope, event, Change.MESSAGES)
             events.append(event)
         return events
-
-    def _add_results(self, messages: Sequence[ToolMessage]) -> None:
-        self.conversation.add_results(messages)
-        self.conversation.mark(Mark.UNREPORTED, (message.tool_call_id for message in messages))
-
-    async def _execute(
-        self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve] | None = None
-    ) -> list[ToolMessage]:
-        run_input = with_conversation(self.input, self.conversation)
-        return await self._executor.execute(calls, run_input, self.tools.offered, approvals)
-
-    def _record(self, execution: ToolExecution) -> None:
-        """Keep how far a tool has come."""
-        self.executions[execution.tool_call_id] = execution
-        self.conversation.note_execution(execution)
-        self.setup.observers.call("on_tool_execution", self.scope, execution)
 
     # --- looking
 

@@ -63,7 +63,10 @@ class RunSource(Source):
             leave()
         self._source = as_source(events, scope.enter)
         self.conforming = self._source.conforming
-        self.read = self._source.read  # type: ignore[method-assign] # without a step in between
+        # Without a step in between, also for a run that is one request.
+        self.read = self._source.read  # type: ignore[method-assign]
+        if scope.requests == [self._source]:
+            self.pause = self._source.pause  # type: ignore[method-assign]
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Return the next events."""

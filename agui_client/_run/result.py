@@ -166,7 +166,7 @@ def build_result(engine: Engine) -> RunResult:
     outcome, run_input, conversation = engine.outcome, engine.input, engine.conversation
     messages = conversation.messages
     new_messages = [message for message in messages if message.id not in engine.known_ids]
-    kept = {entry.interrupt_id for entry in engine.kept_entries}
+    kept = {entry.interrupt_id for entry in engine.between.kept_entries}
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
     is_void = engine.is_behind

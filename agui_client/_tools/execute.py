@@ -76,15 +76,18 @@ def sort_calls(
 
 @dataclass
 class ToolExecutor:
-    """Executes the tool calls of one call's runs.
+    """Executes the tool calls of one run.
 
     Args:
         approve: The approver; None leaves calls that wait for approval to the caller.
         limits: The time limits, and the number of tools that run at once.
         ask: Has a question of a tool answered; None if there is nobody to ask.
-        record: Called with every change of an execution: for "running" and for the final status in the task that
+        note: Called with the id of a call before its function is called; with its question, too, if the call waits for
+            the answer to that.
+        observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, and after it answered: neither must be lost.
+        executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
     """
@@ -92,8 +95,10 @@ class ToolExecutor:
     approve: Approver | None
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
-    record: Callable[[ToolExecution], None]
+    note: Callable[[str, ToolQuestion | None], None]
+    observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
+    executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
     repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
 
@@ -164,7 +169,7 @@ class ToolCallTask:
             self._bound, arguments = error, dict[str, Any]()
         description = self._tool.definition.description
         self._execution = ToolExecution(call.id, name, "waiting", arguments, description=description)
-        executor.record(self._execution)
+        self._change()
 
     async def run(self) -> None:
         """Execute the call, or make its message say why it was not."""
@@ -217,6 +222,7 @@ class ToolCallTask:
         own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
+            self._executor.note(self._call.id, None)
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
             await self._executor.save()
             self._began = time.monotonic()
@@ -237,6 +243,7 @@ class ToolCallTask:
                     question = ToolQuestion(
                         interrupt=asked, arguments=arguments, answers=self._answers, left=self._left
                     )
+                    self._executor.note(self._call.id, question)
                     self._change(status="waiting", question=question)
                     return None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
@@ -282,7 +289,8 @@ class ToolCallTask:
 
     def _change(self, **changes: Any) -> None:
         self._execution = replace(self._execution, **changes)
-        self._executor.record(self._execution)
+        self._executor.executions[self._call.id] = self._execution
+        self._executor.observe(self._execution)
 
 
 async def _needs_approval(tool: OfferedTool, call: BoundCall, request: ApprovalRequest) -> bool:

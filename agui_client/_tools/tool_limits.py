@@ -47,7 +47,8 @@ class RoundLimits:
     """
 
     def __init__(self, limits: ToolLimits) -> None:
-        self._limits = limits
+        self.limits = limits
+        """The limits."""
         self._started_at = time.monotonic()
         self._rounds = 0
         self._streaks: dict[tuple[str, str], int] = {}
@@ -72,7 +73,7 @@ class RoundLimits:
             ("seconds", seconds, f"the rounds took {seconds:.1f} s"),
             ("tokens", tokens, f"the rounds used {tokens} tokens"),
         ):
-            limit = getattr(self._limits, name)
+            limit = getattr(self.limits, name)
             if limit is not None and reached >= limit:
                 left = f"ToolLimits.{name} is {limit:g}, and the calls without a result are on partial"
                 raise ToolRoundsExceededError(f"{why}; {left}", rounds=self._rounds)

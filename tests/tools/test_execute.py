@@ -20,6 +20,7 @@ from agui_client import (
 )
 from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.execute import ToolExecutor, sort_calls
+from agui_client._tools.questions import ToolQuestion
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import OfferedTool
 from support.tool_calls import offered
@@ -41,6 +42,10 @@ async def unsaved() -> None:
     """Save nothing."""
 
 
+def unnoted(tool_call_id: str, question: ToolQuestion | None) -> None:
+    """Note nothing."""
+
+
 class Record:
     """Everything that an executor records, with the task in which it did."""
 
@@ -56,7 +61,7 @@ class Record:
 
     def executor(self) -> ToolExecutor:
         """An executor that denies."""
-        return ToolExecutor(lambda request: False, ToolLimits(), None, self.record, unsaved)
+        return ToolExecutor(lambda request: False, ToolLimits(), None, unnoted, self.record, unsaved)
 
     def last(self, tool_call_id: str) -> tuple[str, str | None]:
         """The final status of a call, and its error."""
@@ -142,7 +147,8 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    await ToolExecutor(None, ToolLimits(), None, seen.append, unsaved).execute([call("work")], *run_with(work))
+    executor = ToolExecutor(None, ToolLimits(), None, unnoted, seen.append, unsaved)
+    await executor.execute([call("work")], *run_with(work))
     assert {each.description for each in seen} == {"Works."}
 
 
@@ -162,7 +168,7 @@ async def test_every_change_is_recorded_in_order() -> None:
 @pytest.mark.requirement("SEC-3")
 async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
     made = Record()
-    executor = ToolExecutor(None, ToolLimits(), None, made.record, unsaved)
+    executor = ToolExecutor(None, ToolLimits(), None, unnoted, made.record, unsaved)
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
     messages = await executor.execute(calls, *run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
