@@ -38,8 +38,9 @@ if "AGUI_CLIENT_FAST" in os.environ:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Begin each test with the first levels of loggers: libraries and commands set them for a whole program."""
+    """Begin each test with the first levels of loggers: they are set for a whole program."""
     logging.getLogger().setLevel(logging.WARNING)
-    for name in ("agui_client", "agui_client.run"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] == "agui_client":
+            logging.getLogger(name).setLevel(logging.NOTSET)
     return (yield)
