@@ -13,6 +13,7 @@ import anyio
 import httpx
 import pytest
 import trio.testing
+from ag_ui.core import RunStartedEvent
 
 from agui_client import (
     AgentRun,
@@ -117,13 +118,19 @@ async def left_by_an_exception(agent: HttpAgent) -> None:
 
 
 async def timed_out(agent: HttpAgent) -> None:
-    with anyio.move_on_after(0.05) as scope:
+    with anyio.CancelScope() as scope:
+
+        @agent.on(RunStartedEvent)
+        def begin_to_count(_: RunStartedEvent) -> None:
+            scope.deadline = anyio.current_time() + 0.05
+
         await agent.run_agent("Hi")
     assert scope.cancelled_caught
 
 
 async def timed_out_inside(agent: HttpAgent) -> None:
     async with agent.stream("Hi") as run:
+        await anext(run)
         with anyio.move_on_after(0.05) as scope:
             await run.result()
         assert scope.cancelled_caught
@@ -131,6 +138,7 @@ async def timed_out_inside(agent: HttpAgent) -> None:
 
 async def timed_out_inside_and_asked_again(agent: HttpAgent) -> None:
     async with agent.stream("Hi") as run:
+        await anext(run)
         with anyio.move_on_after(0.05):
             await run.result()
         with pytest.raises(IncompleteRunError):
