@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from agui_client import Cancel, HttpAgent, Resolve, RunFailedError
 from agui_client.langgraph import langgraph_interrupts
+from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import serve
 
 _REASON = "needs LangGraph's adapter, which is not among the dev dependencies: pip install ag-ui-langgraph"
@@ -205,6 +206,22 @@ def test_two_interrupts_in_their_older_form_are_answered_at_once() -> None:
     heard = sorted(str(message.content) for message in done.messages[1:])
     assert heard == ["Oslo: yes to To Oslo?", "Turin: yes to To Turin?"]
     assert done.interrupts == []
+
+
+def test_a_graph_works_in_a_team_and_its_interrupt_is_answered_through_the_team() -> None:
+    with served(speak) as speaking, served(confirm, emit_interrupt_outcome=True) as asking:
+        speaker, asker = HttpAgent(speaking, agent_id="speaker"), HttpAgent(asking, agent_id="asker")
+        judge = HttpAgent(speaking, agent_id="judge")
+        team = ParallelAgent(speaker, SequentialAgent(asker, agent_id="desk"), then=judge, strict=True)
+        (asked,) = team.run_agent_sync("Hello").interrupts
+        done = team.run_agent_sync(resume={asked.id: Resolve({"approved": True})})
+    # Who is done is not asked again, and the judge is shown both answers.
+    assert {each.name: each.text for each in done.subagents} == {
+        "desk": "You said {'approved': True}.",
+        "asker": "You said {'approved': True}.",
+        "judge": "I heard 3 messages.",
+    }
+    assert (done.text, done.interrupts, done.warnings) == ("I heard 3 messages.", [], [])
 
 
 def test_a_node_that_breaks_down_fails_the_run() -> None:

@@ -15,6 +15,9 @@ const CALLS = {
   buy: [["buy_tickets", { count: 3 }]],
   transfer: [["transfer", { to: "Ada", amount: 5 }]],
   move: [["move_to", { city: "Turin" }]],
+  delegate: [["ask_other", { prompt: "transfer" }]],
+  consult: [["ask_other", { prompt: "lookup" }]],
+  handover: [["transfer_to_other", {}]],
 };
 
 /** Refuse what providers refuse: a call without a result right behind it, and a result without its call. */

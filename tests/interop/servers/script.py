@@ -122,8 +122,13 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "buy": [("buy_tickets", {"count": 3})],
     "transfer": [("transfer", {"to": "Ada", "amount": 5})],
     "move": [("move_to", {"city": "Turin"})],
+    "delegate": [("ask_other", {"prompt": "transfer"})],
+    "consult": [("ask_other", {"prompt": "lookup"})],
+    "handover": [("transfer_to_other", {})],
 }
 """Prompts with these words are answered with these calls. Tools of the server: lookup, transfer and move_to."""
+FRONTEND = ("get_weather", "buy_tickets", "ask_other", "transfer_to_other")
+"""The tools of the application that are called here."""
 
 
 async def replying(history: Sequence[Said], state: Any = None) -> AsyncIterator[str | Call | Thought]:
