@@ -459,8 +459,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Return the state, or places in it, as a hot RxPY observable: the present values, then every change.
 
         Args:
-            path: The JSON pointer of a place, such as "/legs/0/price"; `*` stands for every member, as in
-                "/legs/*/price". The value of a place that was removed is `agui_client.state.ABSENT`.
+            path: The JSON pointer of a place, such as `/legs/0/price`; `*` stands for every member, as in
+                `/legs/*/price`. The value of a place that was removed is `agui_client.state.ABSENT`.
 
         Raises:
             UsageError: The path is no JSON pointer.
@@ -477,7 +477,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Decorate a plain function to be called with every new value at places of the state, in runs and outside.
 
         Args:
-            path: The JSON pointer of the places, such as "/legs/*/price"; `*` stands for every member.
+            path: The JSON pointer of the places, such as `/legs/*/price`; `*` stands for every member.
 
         Returns:
             The decorator; the function takes the value, and the JSON pointer of its place after it if it wants. The

@@ -30,7 +30,7 @@ from agui_client.testing import serve
 from support.tool_rounds import results_in
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOOLS_PAGE = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 
 STARTED = agui.RunStartedEvent(thread_id="thread-1", run_id="run-1")
 FINISHED = agui.RunFinishedEvent(thread_id="thread-1", run_id="run-1")
@@ -322,8 +322,8 @@ async def test_2801_an_exception_in_a_tool_is_reported_as_a_tool_error_neither_s
     assert isinstance(record.exc_info[1] if record.exc_info else None, LookupError)
 
 
-def test_2801_the_readme_walks_through_the_cycle() -> None:
-    section = README.partition("\n## Tools\n")[2].partition("\n## ")[0]
+def test_2801_a_page_walks_through_the_cycle() -> None:
+    section = TOOLS_PAGE.partition("\n## A function as a tool\n")[2].partition("\n## ")[0]
     steps = ("@tool", "ToolError", "tools=[", "run_agent(", "result.text", "tool_executions")
     assert [step for step in steps if step not in section] == []
     # tests/examples/test_readme.py runs it.

@@ -1,0 +1,67 @@
+"""What README and docs repeat of what stands elsewhere is complete and true; sphinx checks the links of docs."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import agui_client
+
+pytest.importorskip("rich")
+from support import made_pages
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted(page for page in ROOT.glob("docs/*.md") if page.stem != "index")
+REFERENCE = sorted(ROOT.glob("docs/reference/*.md"))
+ANEW = "make it anew: PYTHONPATH=.:tests python -m support.made_pages"
+
+
+def test_the_picture_shows_what_the_demo_prints() -> None:
+    assert made_pages.words(made_pages.PICTURE.read_text("utf-8")) == made_pages.words(made_pages.picture()), ANEW
+
+
+def test_the_picture_loads_nothing() -> None:
+    assert not re.search(r"url\((?!#)|@import|xlink|<image", made_pages.PICTURE.read_text("utf-8"))
+
+
+def test_the_page_of_rules_has_every_rule() -> None:
+    assert made_pages.RULES.read_text("utf-8").partition(made_pages.MARK)[2].strip() == made_pages.rules().strip(), ANEW
+
+
+def test_the_reference_has_every_public_name() -> None:
+    described = re.findall(r"^\.\. auto(?:class|function|exception):: (\w+)$", _all(REFERENCE), re.MULTILINE)
+    modules = re.findall(r"^\.\. automodule:: (\S+)$", _all(REFERENCE), re.MULTILINE)
+    errors = [name for name in agui_client.__all__ if vars(import_module("agui_client.errors")).get(name)]
+    assert sorted({*described, *errors}) == sorted(agui_client.__all__)
+    assert "agui_client.errors" in modules
+    assert not {f"agui_client.{name}" for name in _features()} - {*modules}
+
+
+def test_readme_is_a_face_and_links_every_page() -> None:
+    assert len(README.splitlines()) <= 200
+    assert [page.name for page in PAGES if f"](docs/{page.name})" not in README] == []
+
+
+def test_links_of_readme_lead_somewhere() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", README)
+    assert [each for each in targets if not (ROOT / each).exists()] == []
+
+
+def _all(pages: list[Path]) -> str:
+    return "\n".join(page.read_text("utf-8") for page in pages)
+
+
+def _features() -> list[str]:
+    """Return the public modules that are features, with names of their own."""
+    package = ROOT / "agui_client"
+    modules = {path.stem if path.suffix else path.name for path in package.iterdir() if not path.name.startswith("_")}
+    return sorted(name for name in modules if _says_its_names(package, name))
+
+
+def _says_its_names(package: Path, name: str) -> bool:
+    source = package / f"{name}.py" if (package / f"{name}.py").exists() else package / name / "__init__.py"
+    return source.exists() and "__all__ = [" in source.read_text("utf-8")

@@ -1,0 +1,89 @@
+"""The parts of docs/ that a program makes: the picture of the demo, and the table of the protocol's rules.
+
+`PYTHONPATH=.:tests python -m support.made_pages` makes them anew; tests/examples/test_site.py compares them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from agui_client import HttpAgent, Resolve
+from agui_client._cli.demo import PROGRAM, PROMPT, SCRIPTED
+from agui_client._cli.live_view import LiveView
+from agui_client._cli.watching import watch
+from agui_client.testing import demo_agent, serve
+from requirements import FAMILIES
+
+DOCS = Path(__file__).parents[2] / "docs"
+PICTURE = DOCS / "demo.svg"
+RULES = DOCS / "protocol.md"
+MARK = "<!-- The tables below are made by tests/support/made_pages.py. -->\n"
+_TITLES = {
+    "PROC": "Processing",
+    "STREAM": "Streams of messages and tool calls",
+    "TOOL": "Conversations: tools, snapshots, state, activities, interrupts",
+    "INPUT": "Requests and responses",
+    "SET": "Questions that the specification leaves open",
+}
+_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Fonts that rich would load from the net."""
+
+
+class _Paper(Console):
+    """A terminal that is drawn on a picture, and whose user says yes."""
+
+    def __init__(self) -> None:
+        super().__init__(record=True, file=io.StringIO(), width=100, height=60, force_terminal=False)
+
+    def input(self, prompt: Any = "", **options: Any) -> str:
+        self.print(prompt, end="")
+        self.print("y")
+        return "y"
+
+
+def picture() -> str:
+    """Return an SVG of what `agui demo` shows at a terminal."""
+    console = _Paper()
+    view = LiveView(console, can_ask=True)
+    with serve(demo_agent(pace=0)) as server, asyncio.Runner() as runner:
+        view.begin(["The demo agent answers at http://127.0.0.1:8000/", SCRIPTED], PROMPT)
+        agent = HttpAgent(server.url)
+        results = [runner.run(watch(agent.stream(PROMPT), view))]
+        while interrupts := results[-1].interrupts:
+            answers = {each.id: Resolve({"approved": view.ask(each.message or each.reason)}) for each in interrupts}
+            results.append(runner.run(watch(agent.stream(resume=answers), view)))
+        view.finish(results, PROGRAM)
+    return _FONT.sub("", console.export_svg(title="agui demo", unique_id="demo"))
+
+
+def words(svg: str) -> list[str]:
+    """Return the words of a picture, without the times that the runs took."""
+    text = unescape(" ".join(re.findall(r"<text [^>]*>([^<]*)</text>", svg)))
+    return re.sub(r"[\d.]+\s(?=m?s\b)", "", text).split()
+
+
+def rules() -> str:
+    """Return the tables of rules."""
+    tables: list[str] = []
+    for family in FAMILIES:
+        title = _TITLES[family[0].id.partition("-")[0]]
+        rows = (f"| {each.id} | {_cell(each.sentence)} | {each.source} |" for each in family)
+        tables.append("\n".join((f"## {title}\n", "| rule | agui_client | source |", "| --- | --- | --- |", *rows)))
+    return "\n\n".join(tables) + "\n"
+
+
+def _cell(sentence: str) -> str:
+    return sentence.replace("|", "\\|").replace("<", "\\<")
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(), encoding="utf-8")
+    page = RULES.read_text(encoding="utf-8")
+    RULES.write_text(page.partition(MARK)[0] + MARK + "\n" + rules(), encoding="utf-8")
