@@ -1,4 +1,4 @@
-"""What the views of tools return, as text and as renderables of rich."""
+"""The results of tool views, as text and as renderables of rich."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Left(BaseModel):
     conversation: ConversationSnapshot
     """Its conversation."""
     interrupts: list[Interrupt]
-    """What it asks."""
+    """Its questions."""
 
 
 def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ag_ui.core import Event, ToolCall
-    from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
@@ -110,56 +109,69 @@ async def sse_chunks(run: AgentRun, keep_alive: float, *, expose_errors: bool) -
     Yields:
         One or more whole frames, or a comment.
     """
-    sender, receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
-    ended, cancel_scope = anyio.Event(), anyio.CancelScope()
-    latest = time.monotonic()
-
-    async def send_frames() -> None:
-        """Send frames until the run ends or is left."""
-        nonlocal latest
-        try:
-            with cancel_scope, sender:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(send_comments)
-                    async with aclosing(caller_events(run, expose_errors=expose_errors)) as events:
-                        async for event in events:
-                            latest = time.monotonic()
-                            await _send(sender, frame_of(event))
-                    tasks.cancel_scope.cancel()
-        finally:
-            ended.set()
-
-    async def send_comments() -> None:
-        """Send a comment whenever there was no frame for a while."""
-        nonlocal latest
-        while True:
-            await anyio.sleep(latest + keep_alive - time.monotonic())
-            if time.monotonic() - latest >= keep_alive:
-                latest = time.monotonic()
-                await _send(sender, KEEP_ALIVE)
-
-    spawn(send_frames, copy_context())
+    sending = _Sending(run, keep_alive, expose_errors=expose_errors)
+    spawn(sending.send_frames, copy_context())
     try:
         while True:
-            chunks = [await receiver.receive()]
+            chunks = [await sending.receiver.receive()]
             with suppress(anyio.WouldBlock, anyio.EndOfStream):
                 while True:  # frames that are there already go out together
-                    chunks.append(receiver.receive_nowait())
+                    chunks.append(sending.receiver.receive_nowait())
             yield b"".join(chunks)
     except anyio.EndOfStream:
         return
     finally:
-        cancel_scope.cancel()
-        receiver.close()
+        await sending.stop()
+
+
+class _Sending:
+    """A run whose frames are sent to a stream in memory, with comments where it is silent.
+
+    Args:
+        run: The run, entered or not.
+        keep_alive: Seconds of silence after which a comment is sent.
+        expose_errors: Whether the caller gets the text of exceptions.
+    """
+
+    def __init__(self, run: AgentRun, keep_alive: float, *, expose_errors: bool) -> None:
+        self._run, self._keep_alive, self._expose_errors = run, keep_alive, expose_errors
+        self._sender, self.receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
+        self._ended, self._cancel_scope = anyio.Event(), anyio.CancelScope()
+        self._latest = time.monotonic()
+
+    async def send_frames(self) -> None:
+        """Send frames until the run ends or is left."""
+        try:
+            with self._cancel_scope, self._sender:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._send_comments)
+                    async with aclosing(caller_events(self._run, expose_errors=self._expose_errors)) as events:
+                        async for event in events:
+                            await self._send(frame_of(event))
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    async def stop(self) -> None:
+        """Leave the run, and wait until it is left."""
+        self._cancel_scope.cancel()
+        self.receiver.close()
         with anyio.CancelScope(shield=True):
-            await ended.wait()
+            await self._ended.wait()
 
+    async def _send_comments(self) -> None:
+        """Send a comment whenever there was no frame for a while."""
+        while True:
+            await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
+            if time.monotonic() - self._latest >= self._keep_alive:
+                await self._send(KEEP_ALIVE)
 
-async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
-    try:
-        sender.send_nowait(frame)
-    except anyio.WouldBlock:
-        await sender.send(frame)
+    async def _send(self, frame: bytes) -> None:
+        self._latest = time.monotonic()
+        try:
+            self._sender.send_nowait(frame)
+        except anyio.WouldBlock:
+            await self._sender.send(frame)
 
 
 async def caller_events(

@@ -93,7 +93,7 @@ class ToolContext(Record):
     on_ask: Callable[[Interrupt], Awaitable[Any]] | None = field(default=None, repr=False)
     """A function that has a question answered, and returns the answer as JSON; None if there is nobody to ask."""
     left: Any = field(default=None, repr=False)
-    """What an earlier execution of the same call left, before it asked a question that was answered since."""
+    """The value that an earlier execution of the same call left, before it asked a question that was answered since."""
     on_leave: Callable[[Any], None] | None = field(default=None, repr=False)
     """A function that takes what `leave` is given; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)

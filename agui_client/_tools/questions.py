@@ -83,4 +83,4 @@ class ToolQuestion(BaseModel):
     answers: list[GivenAnswer] = Field(default_factory=list[GivenAnswer])
     """The answers to earlier questions of the call, in order; those only that came after what it left."""
     left: Any = Field(default=None, repr=False)
-    """What the tool left with `ToolContext.leave`, to go on from there; None for one that begins anew."""
+    """The value that the tool left with `ToolContext.leave`, to go on from there; None for one that begins anew."""
