@@ -108,23 +108,6 @@ def _answering(agent: AbstractAgent, input: RunAgentInput) -> tuple[AbstractAgen
     return agent, options
 
 
-def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
-    """Return the replay of an agent's thread that answers a caller who connects.
-
-    Args:
-        agent: The agent; it is left as it is unless it has the caller's thread.
-        input: The input that the caller sent.
-
-    Returns:
-        The run, not entered yet.
-    """
-    if agent.thread_id != input.thread_id:
-        agent = agent.clone(thread_id=input.thread_id)
-        state: Any = {} if input.state is None else input.state
-        agent.restore(ConversationSnapshot(thread_id=input.thread_id, messages=input.messages, state=state))
-    return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
-
-
 def _with_tools(own: ToolSource, input: RunAgentInput) -> ToolSource:
     """Return the agent's tools and the definitions of the caller's, which the caller answers itself."""
     theirs = input.tools or []

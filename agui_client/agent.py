@@ -365,7 +365,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """The tool calls whose functions were stopped in the middle, or killed with their program.
 
         They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
-        go on: then the agent is told that the results are unknown.
+        go on: then the agent gets the message that the results are unknown.
         """
         return self._conversation.unknown_tool_calls
 

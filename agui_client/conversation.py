@@ -282,15 +282,17 @@ class Conversation:
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
         """The tool calls whose function was called and whose result is not known."""
-        answered = self._answered_call_ids()
-        calls = [self.reducer.tool_call(each) for each in self._marks[Mark.EXECUTED] if each not in answered]
-        return [call for call in calls if call is not None]
+        return self._unanswered(Mark.EXECUTED)
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        answered = self._answered_call_ids()
-        calls = [self.reducer.tool_call(each) for each in self._marks[Mark.PENDING] if each not in answered]
+        return self._unanswered(Mark.PENDING)
+
+    def _unanswered(self, mark: Mark) -> list[ToolCall]:
+        """Return the calls with a mark that have no result."""
+        answered = self.reducer.answered_call_ids
+        calls = [self.reducer.tool_call(each) for each in self._marks[mark] if each not in answered]
         return [call for call in calls if call is not None]
 
     @property
@@ -298,7 +300,7 @@ class Conversation:
         """The questions of tool calls that wait for an answer, to be made again with it."""
         if not self._questions:
             return []
-        answered = self._answered_call_ids()
+        answered = self.reducer.answered_call_ids
         waiting = [key for key in self._questions if key not in answered and self.reducer.tool_call(key) is not None]
         return [self._questions[key] for key in waiting]
 
@@ -378,7 +380,7 @@ class Conversation:
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
-        answered, incomplete = self._answered_call_ids(), self._marks[Mark.INCOMPLETE]
+        answered, incomplete = self.reducer.answered_call_ids, self._marks[Mark.INCOMPLETE]
         waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
         found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
         for tool_call_id, call in found.items():
@@ -429,7 +431,7 @@ class Conversation:
         called = dict.fromkeys(
             call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
         )
-        answered = self._answered_call_ids()
+        answered = self.reducer.answered_call_ids
         for tool_call_id in results:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
@@ -438,9 +440,6 @@ class Conversation:
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
         return [each for each in called if each not in results and each not in answered]
-
-    def _answered_call_ids(self) -> Collection[str]:
-        return self.reducer.answered_call_ids
 
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""

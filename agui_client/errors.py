@@ -280,7 +280,7 @@ class ThreadStoreError(AGUIError):
 
 
 class ThreadBusyError(ThreadStoreError):
-    """Somebody else has the thread, or took it while this side was not heard of; nothing of theirs was overwritten."""
+    """Another process has the thread, or took it after this one's lease ran out; nothing of it was overwritten."""
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -135,10 +135,10 @@ class HttpAgent(AbstractAgent[StateT]):
         return self._post(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Have the thread told again, with a POST to `connect_url`.
+        """Have the server send the thread again, with a POST to `connect_url`.
 
         Args:
-            input: The thread, with what is held of it.
+            input: The thread, with the messages that the client has.
 
         Returns:
             Its events as they come over the wire, not yet judged; close it if you leave it early.

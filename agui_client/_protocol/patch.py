@@ -29,14 +29,10 @@ _FEW = 100
 class PatchFailed(Exception):  # noqa: N818 - a well-formed patch that does not apply is an outcome, not an error (SNAP-5)
     """A well-formed patch did not apply; the document is unchanged."""
 
-    def __init__(self, message: str, index: int, op: str, path: str) -> None:
+    def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
         self.index = index
         """The position of the operation in its patch, from 0."""
-        self.op = op
-        """The operation, such as "replace"."""
-        self.path = path
-        """The target, as a JSON pointer into the document."""
 
 
 class _MisfitError(ValueError):
@@ -260,6 +256,6 @@ def _failed(index: int, fields: dict[str, Any], failure: Exception) -> PatchFail
     reason = "the path fits nothing in the current value"
     if isinstance(failure, RecursionError | _MisfitError):
         reason = str(failure) if isinstance(failure, _MisfitError) else "the value is nested too deeply"
-    op, path = fields["op"], fields["path"]
-    where = " to ".join(shortened(each, LONGEST_PATH) for each in (fields.get("from_"), path) if each is not None)
-    return PatchFailed(f"operation {index} ({op} {where}): {reason}", index, op, path)
+    places = (fields.get("from_"), fields["path"])
+    where = " to ".join(shortened(each, LONGEST_PATH) for each in places if each is not None)
+    return PatchFailed(f"operation {index} ({fields['op']} {where}): {reason}", index)

@@ -212,34 +212,20 @@ async def caller_events(
             last = caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
-            last = _failure(error, run_id, thread_id, expose_errors=expose_errors)
+            last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
     ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
     yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
 
 
-async def replayed_events(run: AgentRun, *, expose_errors: bool, block: AsyncContextManager) -> AsyncGenerator[Event]:
-    """Iterate a thread that is sent again, run by run as the agent sends it.
+def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
+    """Log an exception, and return the event that reports it.
 
     Args:
-        run: The replay, entered.
-        expose_errors: Whether the caller gets the text of exceptions.
-        block: Left when the replay is over.
-
-    Yields:
-        The events of all runs, and a RUN_ERROR if the replay failed in another way than by one.
+        error: The exception.
+        run_id: The run that failed.
+        thread_id: Its thread.
+        expose_errors: Whether the caller gets the text of the exception.
     """
-    try:
-        async with block:
-            async for event in run:
-                yield event
-    except RunFailedError:
-        return  # its RUN_ERROR was sent
-    except Exception as error:
-        yield _failure(error, run.run_id, run.thread_id, expose_errors=expose_errors)
-
-
-def _failure(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
-    """Log an exception, and return the event that reports it."""
     _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
     return RunErrorEvent(message=f"{type(error).__name__}: {error}" if expose_errors else _FAILED, code="agent_failed")
 

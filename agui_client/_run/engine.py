@@ -223,7 +223,7 @@ class Engine:
                 try:
                     failure: Exception | None = None
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
-                    while source and not self.is_stopped and (batch := await source.read()) is not None:
+                    while source and (batch := await source.read()) is not None:
                         for wire_event in batch:
                             if subscribers:
                                 for event in pipeline.prepare(wire_event):
@@ -240,6 +240,8 @@ class Engine:
                                 if is_saved:
                                     await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
+                        if self.is_stopped:
+                            break
                     self.has_come_to_end = not self.is_stopped
                     failure = None if self.is_aborted else ending.verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:

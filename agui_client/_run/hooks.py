@@ -73,7 +73,7 @@ class HookContext:
         self.input = run_input
         """The input of the run."""
         self.run_id = run_input.run_id if run_id is None else run_id
-        """The run that was asked for; in `on_abort` of a thread that is told again, the run that is being told."""
+        """The id of the run that was asked for; in `on_abort` of a replay, of the run that is being replayed."""
         self._conversation = conversation
 
     @property
@@ -93,7 +93,7 @@ class HookContext:
 
 
 class Subscriber:
-    """Override what you want to hear of; everything else costs nothing.
+    """Watches and changes runs: override the hooks of interest, the others cost nothing.
 
     A hook of an event is called after the event was verified and before it is applied. An exception in a hook ends the
     run with that exception. A method named `on_...` that is no hook is refused when the class is made.

@@ -112,7 +112,7 @@ def observe_changes(
                 except Exception:
                     # Whoever watches a conversation must not break the runs of it.
                     stop()
-                    _logger.exception("an observer of the conversation failed, and hears no more")
+                    _logger.exception("an observer of the conversation failed, and is not called any more")
 
         stop = listen(tell)
         try:

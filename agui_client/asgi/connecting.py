@@ -1,0 +1,58 @@
+"""A thread that is sent again to a caller who connects, run by run as the agent sends it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from agui_client._run.caller_stream import failure_event
+from agui_client.conversation import ConversationSnapshot
+from agui_client.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from ag_ui.core import Event, RunAgentInput
+
+    from agui_client._run.async_run import AgentRun
+    from agui_client.agent import AbstractAgent
+
+
+def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
+    """Return the replay of an agent's thread that answers a caller who connects.
+
+    Args:
+        agent: The agent; it is left as it is unless it has the caller's thread.
+        input: The input that the caller sent.
+
+    Returns:
+        The run, not entered yet.
+    """
+    if agent.thread_id != input.thread_id:
+        agent = agent.clone(thread_id=input.thread_id)
+        state: Any = {} if input.state is None else input.state
+        agent.restore(ConversationSnapshot(thread_id=input.thread_id, messages=input.messages, state=state))
+    return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
+
+
+async def replayed_events(
+    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object]
+) -> AsyncGenerator[Event]:
+    """Iterate a thread that is sent again, run by run as the agent sends it.
+
+    Args:
+        run: The replay, entered.
+        expose_errors: Whether the caller gets the text of exceptions.
+        block: Left when the replay is over.
+
+    Yields:
+        The events of all runs, and a RUN_ERROR if the replay failed in another way than by one.
+    """
+    try:
+        async with block:
+            async for event in run:
+                yield event
+    except RunFailedError:
+        return  # its RUN_ERROR was sent
+    except Exception as error:
+        yield failure_event(error, run.run_id, run.thread_id, expose_errors=expose_errors)
