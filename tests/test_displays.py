@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
 from dataclasses import dataclass, field
-from html import escape
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -30,18 +27,14 @@ from ag_ui.core import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
-from rich.console import Console
-from rich.panel import Panel
-from rich.text import Text
 
 from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
-from agui_client._cli import main
 from agui_client._widgets.escaping import exact, sentence
-from agui_client._widgets.tool_views import shown_call
 from agui_client.conversation import Conversation
-from agui_client.notebook import ShownCall, renders, show
+from agui_client.notebook import show
 from agui_client.notebook.content import bundle_of
-from agui_client.testing import ScriptedAgent, interrupt, reasoning, serve, text, tool_call, tool_result, turn
+from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
+from support.cells import Cell, shown_cell
 
 ALIGNED = ("left", "center", "right")
 EXAMPLES = int(os.environ.get("AGUI_DISPLAYS", "15"))
@@ -203,34 +196,18 @@ def test_of_very_many_messages_the_latest_are_shown() -> None:
     assert plain_of(messages).startswith("50 earlier messages\nuser: number 50\n")
 
 
-class Cell:
-    """The output of a cell, with the time of each drawing."""
-
-    def __init__(self) -> None:
-        self.drawings: list[tuple[float, dict[str, str]]] = []
-
-    def update(self, content: dict[str, str], *, raw: bool, display_id: bool = True) -> Cell:
-        assert raw
-        self.drawings.append((time.monotonic(), content))
-        return self
-
-
 @pytest.fixture
 def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
-    shown = Cell()
-    monkeypatch.setattr("agui_client.notebook.showing._is_notebook", lambda: True)
-    monkeypatch.setattr("IPython.display.display", shown.update)
-    return shown
+    return shown_cell(monkeypatch)
 
 
 @pytest.mark.anyio
 async def test_a_run_is_drawn_in_one_output_at_most_20_times_a_second(cell: Cell) -> None:
     agent = ScriptedAgent(turn(text("word " * 200, delay=0.002), StateSnapshotEvent(snapshot={"n": 1})))
     result = await show(agent.stream("Hi"))
-    moments = [moment for moment, _ in cell.drawings[1:-1]]
-    assert all(later - earlier > 0.049 for earlier, later in pairwise(moments))
-    assert "running · " in cell.drawings[0][1]["text/plain"]
-    assert cell.drawings[-1][1] == bundle_of(result)
+    assert all(later - earlier > 0.049 for earlier, later in pairwise(cell.moments[1:-1]))
+    assert "running · " in cell.drawings[0]["text/plain"]
+    assert cell.drawings[-1] == bundle_of(result)
     assert result.state == {"n": 1}
 
 
@@ -241,9 +218,9 @@ def test_a_pause_of_the_run_finds_the_latest_event_drawn(cell: Cell) -> None:
     def look() -> str:
         """Look at the cell while the run waits for this tool."""
         deadline = time.monotonic() + 10
-        while "look {}" not in cell.drawings[-1][1]["text/plain"] and time.monotonic() < deadline:
+        while "look {}" not in cell.drawings[-1]["text/plain"] and time.monotonic() < deadline:
             time.sleep(0.01)
-        seen.append(cell.drawings[-1][1]["text/plain"])
+        seen.append(cell.drawings[-1]["text/plain"])
         return "looked"
 
     agent = ScriptedAgent(turn(text("Let me look."), tool_call("look")), turn(text("Done.")), tools=[look])
@@ -257,7 +234,7 @@ async def test_a_run_that_fails_leaves_what_arrived_and_the_error(cell: Cell) ->
     agent = ScriptedAgent(turn(text("So far."), RunErrorEvent(message="<overloaded>")))
     with pytest.raises(RunFailedError):
         await show(agent.stream("Hi"))
-    lines = cell.drawings[-1][1]["text/plain"].splitlines()
+    lines = cell.drawings[-1]["text/plain"].splitlines()
     assert lines[1] == "agent: So far."
     assert "RunFailedError: " in lines[-1]
     assert "<overloaded>" in lines[-1]
@@ -273,150 +250,6 @@ async def test_without_a_notebook_a_run_is_shown_at_the_terminal(capsys: pytest.
     assert written.err.splitlines()[2].startswith("success · first text ")
     show(agent.messages[:1])
     assert capsys.readouterr().out == "user: Add\n"
-
-
-class Card:
-    """A drawing with HTML of its own."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def _repr_html_(self) -> str:
-        return f"<table><tr><td>{escape(self.title)}</td></tr></table>"
-
-    def __str__(self) -> str:
-        return f"card: {self.title}"
-
-
-@pytest.fixture
-def views(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the views of a test after it."""
-    monkeypatch.setattr("agui_client._widgets.tool_views._views", {})
-    monkeypatch.setattr("agui_client._widgets.tool_views._reported", set[str]())
-
-
-def weather() -> ScriptedAgent:
-    return ScriptedAgent(
-        turn(tool_call("get_weather", {"city": "<Oslo>"}), tool_result({"celsius": 18}), text("Fine.")),
-    )
-
-
-@pytest.mark.usefixtures("views")
-def test_a_view_draws_a_tool_from_its_first_argument_to_its_result(cell: Cell) -> None:
-    seen: list[ShownCall] = []
-
-    @renders("get_weather")
-    def card(call: ShownCall) -> Card:
-        seen.append(call)
-        return Card(f"{call.partial_arguments} {call.result}")
-
-    result = show(weather().stream_sync("Hi"))
-    html = cell.drawings[-1][1]["text/html"]
-    assert "<td>{&#x27;city&#x27;: &#x27;&lt;Oslo&gt;&#x27;} {&#x27;celsius&#x27;: 18}</td>" in html
-    assert "get_weather → answered\n  card: {'city': '<Oslo>'} {'celsius': 18}" in cell.drawings[-1][1]["text/plain"]
-    assert (seen[-1].status, seen[-1].result, seen[-1].name) == ("answered", {"celsius": 18}, "get_weather")
-    assert plain_of(result) == cell.drawings[-1][1]["text/plain"]
-
-
-def test_a_view_gets_what_can_be_read_of_arguments_and_how_far_the_call_is() -> None:
-    arriving = shown_call("c", "t", '{"city": "Os')
-    assert (arriving.partial_arguments, arriving.status) == ({"city": "Os"}, "arriving")
-    assert shown_call("c", "t", "}").partial_arguments is None
-    assert (shown_call("c", "t", "").partial_arguments, shown_call("c", "t", "").status) == ({}, "called")
-    execution = ToolExecution("c", "t", "running", progress=["half"], seconds=None)
-    running = shown_call("c", "t", "{}", None, execution)
-    assert (running.status, running.progress, running.result) == ("running", ["half"], None)
-    assert shown_call("c", "t", "{}", "Sunny").result == "Sunny"
-
-
-@pytest.mark.usefixtures("views")
-def test_a_view_that_fails_is_logged_once_and_the_call_shown_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    @renders("get_weather")
-    def broken(call: ShownCall) -> str:
-        raise KeyError("city")
-
-    result = weather().run_agent_sync("Hi")
-    assert plain_of(result) == plain_of(result)
-    assert 'get_weather {"city": "<Oslo>"} → answered' in plain_of(result)
-    assert [each.message for each in caplog.records] == [
-        "the view of tool get_weather failed; its calls are shown without it"
-    ]
-
-
-@pytest.mark.usefixtures("views")
-def test_a_view_for_a_name_that_no_tool_of_the_run_has_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
-    @renders("get_wether", "get_weather")
-    def card(call: ShownCall) -> str:
-        return "card"
-
-    show(ScriptedAgent(turn(text("No tools at all."))).stream_sync("Hi"))
-    assert not caplog.records
-    for _ in range(2):
-        show(weather().stream_sync("Hi"))
-    assert [each.message for each in caplog.records] == [
-        "there is a view for 'get_wether', and no tool of the run has that name"
-    ]
-
-
-@pytest.mark.usefixtures("views")
-@pytest.mark.parametrize("drawn", ["18 degrees\x1b[31m", Text("18 degrees"), Card("18 degrees")])
-def test_a_view_draws_lines_where_nothing_can_be_drawn(drawn: object, capsys: pytest.CaptureFixture[str]) -> None:
-    @renders("get_weather", "add")
-    def card(call: ShownCall) -> object:
-        return drawn
-
-    show(weather().stream_sync("Hi"))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == 'tool get_weather({"city": "<Oslo>"})'
-    assert lines[1].removeprefix("card: ").removesuffix("[31m") == "18 degrees"
-    agent = ScriptedAgent(turn(tool_call("add", {"a": 1, "b": 2})), turn(text("3.")), tools=[add])
-    show(agent.stream_sync("Hi"))
-    assert "18 degrees" in capsys.readouterr().err.splitlines()[1]
-
-
-@pytest.mark.usefixtures("views")
-@pytest.mark.parametrize("drawn", [Panel("<18 degrees>"), weather().snapshot(), Card("<18 degrees>")])
-def test_a_view_may_return_whatever_a_notebook_displays(drawn: object) -> None:
-    @renders("get_weather")
-    def card(call: ShownCall) -> object:
-        return drawn
-
-    shown = bundle_of(weather().run_agent_sync("Hi"))
-    page = read(shown["text/html"])
-    assert "agui-view" in shown["text/html"]
-    assert "<18 degrees>" in page.written or "conversation · thread" in page.written
-
-
-@pytest.mark.usefixtures("views")
-def test_a_view_is_drawn_in_place_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=80, height=30, _environ={})
-    monkeypatch.setattr("agui_client._cli.watching.drawing_board", lambda: console)
-
-    @renders("get_weather", "add")
-    def card(call: ShownCall) -> object:
-        return Panel(f"{call.name} is {call.status}, {call.result}")
-
-    show(weather().stream_sync("Hi"))
-    assert "│ get_weather is answered, {'celsius': 18} " in out.getvalue()
-    agent = ScriptedAgent(turn(tool_call("add", {"a": 1, "b": 2})), turn(text("3.")), tools=[add])
-    show(agent.stream_sync("Hi"))
-    assert "│ add is succeeded, 3 " in out.getvalue()
-
-
-def test_agui_run_draws_with_the_views_of_a_module(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, views: None
-) -> None:
-    place = tmp_path / "cards.py"
-    source = "from agui_client.notebook import renders\n"
-    place.write_text(
-        f"{source}@renders('get_weather')\ndef card(call):\n    return f'{{call.result}} degrees'\n", "utf-8"
-    )
-    with serve(weather()) as server:
-        monkeypatch.setattr("sys.argv", ["agui", "run", server.url, "Hi", "--views", str(place)])
-        assert main() == 0
-    written = capfd.readouterr()
-    assert (written.out, written.err.splitlines()[1]) == ("Fine.\n", "{'celsius': 18} degrees")
 
 
 CELLS = """

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable
+from io import StringIO
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.markdown import Markdown
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agui_client._cli.drawn import drawn_text, is_rich
 from agui_client._cli.output import one_line, printable
-from agui_client._widgets.tool_views import draw, shown_call
+from agui_client._widgets.drawing import draw, drawn_text, is_rich
+from agui_client._widgets.views import MOST_VALUES, Key, ShownCall, ShownCustom, shown_call
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from ag_ui.core import ActivityMessage
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
 
     from agui_client._tools.context import ToolExecution
 
@@ -61,6 +66,9 @@ class Block:
     def add(self, delta: str) -> None:
         """Add the next piece."""
         self._pieces.append(delta)
+
+    def draw(self, console: Console) -> None:
+        """Have a view draw the block, if it has one."""
 
     def signed(self, content: RenderableType) -> RenderableType:
         """Return a form of the block under the name of its author."""
@@ -138,13 +146,106 @@ class ViewedCall(Call):
         """The text of the result; None before it is there."""
         self.execution: ToolExecution | None = None
         """The execution; None if the tool is executed elsewhere."""
+        self._drawn = Drawn(("tool", name))
+
+    def draw(self, console: Console) -> None:
+        """Draw the call as it is now."""
+
+        def look() -> ShownCall:
+            """Return the call with everything that has arrived."""
+            return shown_call(self.tool_call_id, self.name, self.content, self.result, self.execution)
+
+        self._drawn.draw(look, console)
 
     def __rich__(self) -> RenderableType:
-        drawn = draw(shown_call(self.tool_call_id, self.name, self.content, self.result, self.execution))
-        if drawn is not None:
-            return drawn if is_rich(drawn) else Text(drawn_text(drawn))  # type: ignore[return-value]
         call = super().__rich__()
-        return call if self.result is None else Group(call, Text(f"-> {one_line(self.result)}", style="green"))
+        usual = call if self.result is None else Group(call, Text(f"-> {one_line(self.result)}", style="green"))
+        return self._drawn.or_else(usual)
+
+
+class ViewedActivity(Block):
+    """An activity that has a view; the block stays until the run is over.
+
+    Args:
+        activity: The activity.
+    """
+
+    doing = doing_next = "waiting"
+
+    def __init__(self, activity: ActivityMessage) -> None:
+        super().__init__()
+        self.activity = activity
+        """The activity as it is now."""
+        self._drawn = Drawn(("activity", activity.activity_type))
+
+    def draw(self, console: Console) -> None:
+        """Draw the activity as it is now."""
+        self._drawn.draw(lambda: self.activity, console)
+
+    def __rich__(self) -> RenderableType:
+        return self._drawn.or_else(Text(f"activity {one_line(self.activity.activity_type)}", style="dim"))
+
+
+class ViewedCustom(Block):
+    """The custom events of a name that has a view; the block stays until the run is over.
+
+    Args:
+        name: The name of the events.
+    """
+
+    gap = False
+    doing = doing_next = "waiting"
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.values = deque[Any](maxlen=MOST_VALUES)
+        """The values of the events so far."""
+        self._name = name
+        self._drawn = Drawn(("custom", name))
+
+    def draw(self, console: Console) -> None:
+        """Draw the events so far."""
+        self._drawn.draw(lambda: ShownCustom(self._name, self.values[-1], tuple(self.values)), console)
+
+    def __rich__(self) -> RenderableType:
+        return self._drawn.or_else(Group())
+
+
+class Drawn:
+    """What a view drew, rendered for the terminal: the code of the application is not called while that is drawn.
+
+    Args:
+        key: The view.
+    """
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+        self._shown: object = None
+        self._segments: list[Segment] | None = None
+        self._lock = threading.Lock()
+
+    def draw(self, look: Callable[[], object], console: Console) -> None:
+        """Have the view draw its subject, unless that has not changed.
+
+        Args:
+            look: Returns the subject; called when no other thread is drawing any more.
+            console: The terminal.
+        """
+        with self._lock:
+            if (shown := look()) == self._shown:
+                return
+            # A console of its own: the terminal's may be locked by whoever waits for this.
+            apart = Console(file=StringIO(), width=console.width, force_terminal=True, force_jupyter=False)
+
+            def render(drawn: Any) -> list[Segment]:
+                """Render what the view returned, here, where it may fail."""
+                return list(apart.render(drawn if is_rich(drawn) else Text(drawn_text(drawn))))
+
+            self._shown, self._segments = shown, draw(self._key, shown, render)
+
+    def or_else(self, usual: RenderableType) -> RenderableType:
+        """Return the drawing; the usual form if the view made none."""
+        return usual if self._segments is None else Segments(self._segments)
 
 
 class Work(Block):

@@ -18,7 +18,7 @@ from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.loading import load_module
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client._cli.thread_commands import threads
-from agui_client._widgets.tool_views import warn_of_unknown
+from agui_client._widgets.views import viewed, warn_of_unknown
 from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _VIEWS = click.option(
     "--views",
     multiple=True,
     metavar="MODULE",
-    help="A module with views of tools, made with @renders; also FILE.py; may be repeated.",
+    help="A module with views, made with @renders; also FILE.py; may be repeated.",
 )
 
 
@@ -277,7 +277,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
     try:
         async with settings.stream(record_to) as stream:
             async for event in stream:
-                transcript.show(event, stream.state)
+                transcript.show(event, stream.state, viewed(event, stream))
             result = await stream.result()
             warn_of_unknown(stream.tool_names)
     except AGUIError as error:
@@ -285,7 +285,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
             _print_json(error.partial, error)
         raise
     finally:
-        transcript.end_line()
+        transcript.end()
     transcript.close(result)
     if as_json:
         _print_json(result)

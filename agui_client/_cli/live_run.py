@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from ag_ui.core import (
+    CustomEvent,
     Event,
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
@@ -28,12 +29,27 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from agui_client._cli.blocks import Answer, Block, Call, Printable, Status, Tail, Thought, ViewedCall, Work
+from agui_client._cli.blocks import (
+    Answer,
+    Block,
+    Call,
+    Printable,
+    Status,
+    Tail,
+    Thought,
+    ViewedActivity,
+    ViewedCall,
+    ViewedCustom,
+    Work,
+)
 from agui_client._cli.output import Speakers, content_text, execution_line, is_over, one_line
-from agui_client._widgets.tool_views import has_view
+from agui_client._cli.plain_view import on_screen
+from agui_client._widgets.views import find_view
 
 if TYPE_CHECKING:
+    from agui_client._cli.plain_view import on_screen
     from agui_client._tools.context import ToolExecution
+from agui_client._widgets.views import Viewed
 
 ItemEvent: TypeAlias = (
     ReasoningMessageStartEvent
@@ -46,6 +62,8 @@ ItemEvent: TypeAlias = (
     | ToolCallArgsEvent
     | ToolCallEndEvent
 )
+BlockT = TypeVar("BlockT", bound=Block)
+_SECONDS_APART = 0.05
 _STATUS_LINES = 2
 """The lines of the terminal that blocks may not use."""
 
@@ -69,15 +87,23 @@ class LiveRun:
         self._is_apart = True
         # Questions pause the drawing from their own threads, and tools may report from others.
         self._lock = threading.RLock()
+        self._news, self._is_over = threading.Event(), threading.Event()
 
     @contextmanager
     def running(self) -> Generator[None]:
         """Draw while a run lasts."""
         self._status, self._is_running, self._is_apart = Status(), True, True
+        self._is_over.clear()
+        drawing = threading.Thread(target=self._draw_views, name="agui_client.views", daemon=True)
+        drawing.start()
         self._open()
         try:
-            yield
+            with on_screen(self):
+                yield
         finally:
+            self._is_over.set()
+            self._news.set()
+            drawing.join()
             with self._lock:
                 self._is_running = False
                 for item in list(self._blocks):
@@ -102,18 +128,29 @@ class LiveRun:
                 self._missed.clear()
                 self._open()
 
-    def show(self, event: Event, state: Any) -> None:
-        """Draw an event."""
+    def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
+        """Draw an event.
+
+        Args:
+            event: The event.
+            state: The state with the event in it.
+            viewed: The part of the event that a view draws.
+        """
         with self._lock:
             self._status.events += 1
+            if isinstance(viewed, CustomEvent):
+                self._viewed("custom", viewed.name, lambda: ViewedCustom(viewed.name)).values.append(viewed.value)
+            elif viewed is not None:
+                self._viewed("activity", viewed.id, lambda: ViewedActivity(viewed)).activity = viewed
             self._take(event)
+            self._news.set()
             self._redraw()
 
     def execution(self, execution: ToolExecution) -> None:
         """Draw the status of a tool's execution."""
         with self._lock:
             item = ("execution", execution.tool_call_id)
-            if (viewed := self._viewed(execution.tool_call_id)) is not None:
+            if (viewed := self._viewed_call(execution.tool_call_id)) is not None:
                 viewed.execution = execution
                 self._answer(viewed, None if execution.message is None else content_text(execution.message.content))
             elif is_over(execution):
@@ -144,16 +181,16 @@ class LiveRun:
                 self._begin(event, Answer() if isinstance(event, TextMessageStartEvent) else Thought())
             case ToolCallStartEvent():
                 name, tool_call_id = event.tool_call_name, event.tool_call_id
-                self._begin(event, ViewedCall(tool_call_id, name) if has_view(name) else Call(name))
+                self._begin(event, ViewedCall(tool_call_id, name) if find_view(("tool", name)) else Call(name))
             case ReasoningMessageContentEvent() | TextMessageContentEvent() | ToolCallArgsEvent():
                 self._blocks[_item(event)].add(event.delta)
-            case ToolCallEndEvent() if (viewed := self._viewed(event.tool_call_id)) is not None:
+            case ToolCallEndEvent() if (viewed := self._viewed_call(event.tool_call_id)) is not None:
                 self._status.doing = viewed.doing_next
             case ReasoningMessageEndEvent() | TextMessageEndEvent() | ToolCallEndEvent():
                 self._end(_item(event))
             case SubagentStartedEvent() | SubagentFinishedEvent() | SubagentErrorEvent():
                 self._subagent(event)
-            case ToolCallResultEvent() if (viewed := self._viewed(event.tool_call_id)) is not None:
+            case ToolCallResultEvent() if (viewed := self._viewed_call(event.tool_call_id)) is not None:
                 self._answer(viewed, content_text(event.content))
             case ToolCallResultEvent():
                 self._keep(Text.assemble(("-> ", "dim"), (one_line(content_text(event.content)), "green")))
@@ -167,6 +204,16 @@ class LiveRun:
         elif (sentence := self._speakers.ending(event)) is not None:
             self._keep(Text(one_line(sentence), style="dim"), gap=False)
 
+    def _draw_views(self) -> None:
+        """Have views draw what has changed, while the run lasts: the run does not wait for them."""
+        while self._news.wait() and not self._is_over.is_set():
+            self._news.clear()
+            for block in list(self._blocks.values()):
+                block.draw(self._console)
+            with self._lock:
+                self._redraw()
+            self._is_over.wait(_SECONDS_APART)
+
     def _begin(self, event: ItemEvent, block: Block) -> None:
         block.author = self._speakers.name(event.subagent_run_id)
         self._blocks[_item(event)] = block
@@ -174,10 +221,16 @@ class LiveRun:
 
     def _end(self, item: tuple[str, str]) -> None:
         block = self._blocks.pop(item)
+        block.draw(self._console)
         self._status.doing = block.doing_next
         self._keep(block.signed(block.done()), gap=block.gap)
 
-    def _viewed(self, tool_call_id: str) -> ViewedCall | None:
+    def _viewed(self, kind: str, item_id: str, make: Callable[[], BlockT]) -> BlockT:
+        """Return the block of an activity or of custom events, which is made for the first event."""
+        block = self._blocks.setdefault((kind, item_id), make())
+        return cast("BlockT", block)
+
+    def _viewed_call(self, tool_call_id: str) -> ViewedCall | None:
         """Return the block of a call without a result, if its tool has a view."""
         block = self._blocks.get(("call", tool_call_id))
         return block if isinstance(block, ViewedCall) else None
@@ -186,6 +239,7 @@ class LiveRun:
         """Draw the result of a call whose tool has a view, and let the call scroll up; None if there is none yet."""
         viewed.result = result
         if result is None:
+            self._news.set()
             self._redraw()
         else:
             self._end(("call", viewed.tool_call_id))

@@ -18,6 +18,7 @@ from agui_client._cli.state_changes import describe_patch
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
+    from agui_client._widgets.views import Viewed
 
 
 class LiveView(LiveRun):
@@ -49,14 +50,14 @@ class LiveView(LiveRun):
             yield
         self._print(self._state_panel())
 
-    def show(self, event: Event, state: Any) -> None:
+    def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
         """Draw an event."""
         if isinstance(event, StateSnapshotEvent):
             self._changed = "set the whole state"
         elif isinstance(event, StateDeltaEvent):
             self._changed = describe_patch(event, self._state)
         self._state = state
-        super().show(event, state)
+        super().show(event, state, viewed)
 
     def ask(self, question: str) -> bool:
         """Ask the user the agent's question; only "y" and "yes" approve."""

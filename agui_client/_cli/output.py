@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from unicodedata import category
 
 from ag_ui.core import (
+    ActivityMessage,
+    CustomEvent,
     Event,
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
@@ -33,16 +35,17 @@ from ag_ui.core import (
     aggregate_token_usage,
 )
 
-from agui_client._cli.drawn import drawn_text
 from agui_client._run.async_run import AnswerText
+from agui_client._widgets.drawing import draw, drawn_text
 from agui_client._widgets.escaping import exact, sentence
-from agui_client._widgets.tool_views import draw, has_view, shown_call
+from agui_client._widgets.views import MOST_VALUES, Key, ShownCustom, find_view, shown_call
 
 if TYPE_CHECKING:
     from ag_ui.core import TokenUsage
 
     from agui_client._run.result import RunResult, Timings
     from agui_client._tools.context import ToolExecution
+    from agui_client._widgets.views import Viewed
     from agui_client.messages import Part
 
 PROGRAM_HEADING = "The same in five lines of Python, with `agui demo --serve` in another terminal:"
@@ -211,15 +214,20 @@ class Transcript:
         self._arguments: dict[str, str] = {}
         self._speakers = Speakers()
         self._authors: dict[str, str] = {}
+        self._activities: dict[str, ActivityMessage] = {}
+        self._custom: dict[str, deque[Any]] = {}
         self._parts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
 
-    def show(self, event: Event, state: Any) -> None:
+    def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
         """Write the text of an event, or a note about it.
 
         Args:
             event: The event.
             state: The state with the event in it.
+            viewed: The part of the event that a view draws; an activity is written when the run is over.
         """
+        if viewed is not None:
+            self._show_viewed(viewed)
         if not self._is_of_subagent(event):
             self._show(event, state)
 
@@ -246,6 +254,14 @@ class Transcript:
                 pass
         if text := self._text.of(event):
             self._answer(text)
+
+    def _show_viewed(self, viewed: Viewed) -> None:
+        if isinstance(viewed, CustomEvent):
+            values = self._custom.setdefault(viewed.name, deque(maxlen=MOST_VALUES))
+            values.append(viewed.value)
+            self._draw(("custom", viewed.name), ShownCustom(viewed.name, viewed.value, tuple(values)))
+        else:
+            self._activities[viewed.id] = viewed
 
     def _is_of_subagent(self, event: Event) -> bool:
         """Write the words of a subagent, its begin or its end; return whether the event is one of these."""
@@ -282,13 +298,13 @@ class Transcript:
 
     def note(self, line: str) -> None:
         """Write a note: one line about the run."""
+        self._note_lines([one_line(line)])
+
+    def _note_lines(self, lines: Iterable[str]) -> None:
         if self._shares_screen:
             self.end_line()
             self._needs_gap = False
-        self._note_line(one_line(line))
-
-    def _note_line(self, line: str) -> None:
-        self._notes.write(f"{line}\n")
+        self._notes.writelines(f"{line}\n" for line in lines)
         self._notes.flush()
 
     def execution(self, execution: ToolExecution) -> None:
@@ -304,6 +320,14 @@ class Transcript:
         self.end_line()
         self._needs_gap = False
         self._write(f"{text if self._is_shown_raw else printable(text)}\n")
+
+    def end(self) -> None:
+        """End the last line of a run, and write what views draw of its activities."""
+        self.end_line()
+        for activity in self._activities.values():
+            self._draw(("activity", activity.activity_type), activity)
+        self._activities.clear()
+        self._custom.clear()
 
     def end_line(self) -> None:
         """End the answer's last line, if it is not ended yet."""
@@ -335,9 +359,16 @@ class Transcript:
     def _drew(self, tool_call_id: str, result: str, execution: ToolExecution | None = None) -> bool:
         """Write what the view of a call's tool draws, a note for each line; return whether the tool has one."""
         name, arguments = self._names.get(tool_call_id, ""), self._arguments.pop(tool_call_id, "")
-        drawn = draw(shown_call(tool_call_id, name, arguments, result, execution)) if has_view(name) else None
-        for line in () if drawn is None else drawn_text(drawn).splitlines():
-            self._note_line(printable(line))
+        key: Key = ("tool", name)
+        return find_view(key) is not None and self._draw(
+            key, shown_call(tool_call_id, name, arguments, result, execution)
+        )
+
+    def _draw(self, key: Key, shown: object) -> bool:
+        """Write what a view draws, a note for each line; return whether there is a view."""
+        drawn = draw(key, shown, drawn_text)
+        if drawn is not None:
+            self._note_lines(map(printable, drawn.splitlines()))
         return drawn is not None
 
     def _tool(self, tool_call_id: str) -> str:

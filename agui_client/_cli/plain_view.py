@@ -3,13 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from io import StringIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from agui_client._cli.output import PROGRAM_HEADING, Transcript, summary
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
+
+
+class Pausable(Protocol):
+    """A view that other code can interrupt."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Return the block in which other code writes to the terminal."""
+        ...
+
+
+_on_screen: list[Pausable] = []
+
+
+@contextmanager
+def on_screen(view: Pausable) -> Generator[None]:
+    """Count a view among those that questions interrupt, while the block lasts."""
+    _on_screen.append(view)
+    try:
+        yield
+    finally:
+        _on_screen.remove(view)
+
+
+def is_screen_taken() -> bool:
+    """Return whether a run is being shown, so that another one is written as lines above its drawing."""
+    return bool(_on_screen)
+
+
+@contextmanager
+def paused_screen() -> Generator[None]:
+    """Interrupt all views, while the block lasts."""
+    with ExitStack() as stack:
+        for view in _on_screen:
+            stack.enter_context(view.paused())
+        yield
+
+
+class WholeLines(StringIO):
+    """A stream of whole lines for a terminal where something is drawn, which the half of a line would break.
+
+    Args:
+        out: The terminal.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__()
+        self._out = out
+
+    def fileno(self) -> int:
+        """Return the descriptor of the terminal."""
+        return self._out.fileno()
+
+    def isatty(self) -> bool:
+        """Return whether this is a terminal."""
+        return self._out.isatty()
+
+    def write(self, text: str) -> int:
+        """Write the lines that are complete."""
+        super().write(text)
+        *lines, rest = self.getvalue().split("\n")
+        if lines:
+            self._out.write("".join(f"{line}\n" for line in lines))
+            self.seek(0)
+            self.truncate()
+            super().write(rest)
+        return len(text)
 
 
 class PlainRun(Transcript):
@@ -19,9 +86,10 @@ class PlainRun(Transcript):
     def running(self) -> Generator[None]:
         """Write a run; end its last line afterwards."""
         try:
-            yield
+            with on_screen(self):
+                yield
         finally:
-            self.end_line()
+            self.end()
 
     @contextmanager
     def paused(self) -> Generator[None]:

@@ -9,6 +9,7 @@ import click
 
 from agui_client._cli.exit_codes import ExitCode, code_of
 from agui_client._cli.output import Transcript, WarningLines, one_line, seconds_text
+from agui_client._widgets.views import viewed
 from agui_client.errors import AGUIError
 from agui_client.recording import Recording, ReplayAgent
 from agui_client.recording.comparison import ASPECTS, compare
@@ -37,7 +38,7 @@ async def replay(path: str, *, speed: float, verbose: bool) -> int:
         try:
             code = ExitCode(await _show(agent, exchange, transcript))
         finally:
-            transcript.end_line()
+            transcript.end()
     if agent.recording.is_cut:
         transcript.note("the recording is cut off in the middle of a line")
     return code
@@ -53,7 +54,7 @@ async def _show(agent: ReplayAgent, exchange: Exchange, transcript: Transcript) 
     try:
         async with agent.clone().stream(exchange.input) as run:
             async for event in run:
-                transcript.show(event, run.state)
+                transcript.show(event, run.state, viewed(event, run))
             result = await run.result()
     except AGUIError as error:
         if exchange is agent.recording.exchanges[-1]:

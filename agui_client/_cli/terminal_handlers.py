@@ -49,7 +49,7 @@ class TerminalApprover:
     Args:
         console: The console that shows questions; the terminal if left out.
         around: Makes a context manager that is entered while a question is on the screen, such as one that stops a
-            `rich.live.Live`.
+            `rich.live.Live`; `show` and the commands of `agui` pause without it.
     """
 
     def __init__(self, *, console: Console | None = None, around: Around | None = None) -> None:

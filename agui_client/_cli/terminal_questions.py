@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,6 +26,7 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.shortcuts import PromptSession
 from rich.console import Console
 
+from agui_client._cli.plain_view import paused_screen
 from agui_client._concurrency import LoopThread
 
 if TYPE_CHECKING:
@@ -113,13 +114,14 @@ class Terminal:
 
     Args:
         console: The console that shows questions; the terminal if left out, even if stdout is redirected.
-        around: Makes a context manager that is entered while a question is on the screen, to pause other drawing.
+        around: Makes a context manager that is entered while a question is on the screen, to pause other drawing; if
+            left out, the runs that are being shown here are paused.
     """
 
     def __init__(self, console: Console | None = None, around: Around | None = None) -> None:
         self.console = console or Console(stderr=not sys.stdout.isatty())
         """The console that shows questions."""
-        self._around = around or nullcontext
+        self._around = around or paused_screen
 
     def can_ask(self) -> bool:
         """Return whether a user can see a question and type an answer."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ag_ui.core import Event, ToolCallResultEvent
+from ag_ui.core import Event
 from rich.console import Console
 
-from agui_client._widgets.tool_views import warn_of_unknown
+from agui_client._cli.plain_view import is_screen_taken
+from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.result import RunResult
+    from agui_client._widgets.views import Viewed
 
 
 class Watched(Protocol):
@@ -22,15 +24,16 @@ class Watched(Protocol):
         """Return the block that is entered around each run."""
         ...
 
-    def show(self, event: Event, state: Any) -> None:
-        """Show an event."""
+    def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
+        """Show an event, and what a view draws of it."""
         ...
 
 
 def drawing_board() -> Console | None:
-    """Return the terminal; None if it cannot draw."""
+    """Return the terminal; None if it cannot draw, or another run is drawn there."""
     console = Console()
-    return console if console.is_terminal and not console.is_dumb_terminal else None
+    can_draw = console.is_terminal and not console.is_dumb_terminal and not is_screen_taken()
+    return console if can_draw else None
 
 
 async def watch(run: AgentRun, view: Watched) -> RunResult:
@@ -46,15 +49,8 @@ async def watch(run: AgentRun, view: Watched) -> RunResult:
     with view.running():
         async with run:
             async for event in run:
-                if not _was_executed_here(event, run):
-                    view.show(event, run.state)
+                if not was_executed_here(event, run):
+                    view.show(event, run.state, viewed(event, run))
             result = await run.result()
             warn_of_unknown(run.tool_names)
             return result
-
-
-def _was_executed_here(event: Event, run: AgentRun) -> bool:
-    """Return whether an event is the result of a tool of the application, which was shown when the tool ended."""
-    return isinstance(event, ToolCallResultEvent) and any(
-        each.tool_call_id == event.tool_call_id for each in run.tool_executions
-    )

@@ -93,6 +93,10 @@ class RunView:
         """The tools that are executed here, each as far as it has come."""
         return list(self._engine.executions.values())
 
+    def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
+        """Call a function for each step of a tool that is executed here, in the task or thread that executes it."""
+        self._engine.setup.observers.watch_tools(tell)
+
     @property
     def given_results(self) -> list[ToolMessage]:
         """The results of tool calls that came with the call, and not from a tool."""

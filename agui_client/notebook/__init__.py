@@ -1,7 +1,7 @@
 """Notebooks: displays of what agents do, and questions to the person at the notebook (extra `notebook`)."""
 
-from agui_client._widgets.tool_views import ShownCall, renders
+from agui_client._widgets.views import ShownCall, ShownCustom, renders
 from agui_client.notebook.handlers import NotebookAnswerer, NotebookApprover
 from agui_client.notebook.showing import show
 
-__all__ = ["NotebookAnswerer", "NotebookApprover", "ShownCall", "renders", "show"]
+__all__ = ["NotebookAnswerer", "NotebookApprover", "ShownCall", "ShownCustom", "renders", "show"]

@@ -21,11 +21,11 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client._cli.drawn import drawn_bundle, drawn_text
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._tools.context import ToolExecution
-from agui_client._widgets.tool_views import draw, has_view, shown_call
+from agui_client._widgets.drawing import Drawing, Drawings
+from agui_client._widgets.views import ShownCustom, find_view, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import UsageError
@@ -124,13 +124,17 @@ def _(shown: ToolExecution) -> list[Element]:
     return [_call(shown.name, dict(shown.arguments), shown.message, shown)]
 
 
-def conversation(messages: Sequence[Message], executions: Iterable[ToolExecution] = ()) -> list[Element]:
+def conversation(
+    messages: Sequence[Message], executions: Iterable[ToolExecution] = (), drawings: Drawings | None = None
+) -> list[Element]:
     """Describe messages; the result of a tool call stands with the call.
 
     Args:
         messages: The messages; of very many only the latest are described.
         executions: Executions of the calls in them.
+        drawings: What views drew of them before.
     """
+    drawings = drawings or Drawings()
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
     by_call = {each.tool_call_id: each for each in executions}
     left_out = max(0, len(messages) - _MOST_MESSAGES)
@@ -141,21 +145,34 @@ def conversation(messages: Sequence[Message], executions: Iterable[ToolExecution
         called.update(call.id for call in calls)
     for message in messages[left_out:]:
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
-            elements += _message(message)
+            elements += _message(message, drawings)
         for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
-            elements.append(tool_call(call, results.get(call.id), by_call.get(call.id)))
+            elements.append(_tool_call(call, results.get(call.id), by_call.get(call.id), drawings))
     return elements
 
 
-def tool_call(call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None) -> Element:
+def custom_events(shown: Iterable[ShownCustom], drawings: Drawings) -> list[Element]:
+    """Describe custom events: those whose view draws them; others are left out.
+
+    Args:
+        shown: The events.
+        drawings: What views drew of them before.
+    """
+    drawn = ((each.name, drawings.of(("custom", each.name), "", each)) for each in shown)
+    return [Fold(name, [_drawn(drawing)], is_open=True) for name, drawing in drawn if drawing is not None]
+
+
+def _tool_call(
+    call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None, drawings: Drawings
+) -> Element:
     """Describe a tool call, with its result and its execution as far as there are any."""
     name, arguments = call.function.name, call.function.arguments
-    if has_view(name):
+    if find_view(("tool", name)) is not None:
         message = result or (execution.message if execution is not None else None)
         text = None if message is None else content_text(message.content)
         shown = shown_call(call.id, name, arguments, text, execution)
-        if (drawn := draw(shown)) is not None:
-            return Fold(f"{name} → {shown.status}", [_drawn(drawn)], is_open=True)
+        if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
+            return Fold(f"{name} → {shown.status}", [_drawn(drawing)], is_open=True)
     return _call(name, read_json(arguments), result, execution)
 
 
@@ -214,12 +231,14 @@ def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 
 
-def _message(message: Message) -> list[Element]:
+def _message(message: Message, drawings: Drawings) -> list[Element]:
     match message:
         case ReasoningMessage():
             return [Fold(f"thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])]
         case ActivityMessage():
-            return [Fold(f"activity {message.activity_type}", [Tree(message.content)])]
+            drawing = drawings.of(("activity", message.activity_type), message.id, message)
+            content = Tree(message.content) if drawing is None else _drawn(drawing)
+            return [Fold(f"activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
             return [Bubble("user", message.name or "user", content_text(message.content))]
         case AssistantMessage():
@@ -246,12 +265,9 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
     return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
 
 
-def _drawn(drawn: Any) -> Element:
-    """Return what the view of a tool drew, as an element."""
-    if isinstance(drawn, str):
-        return Code(drawn)
-    as_html, text = drawn_bundle(drawn).get("text/html"), drawn_text(drawn)
-    return Code(text) if as_html is None else Given(as_html, text)
+def _drawn(drawing: Drawing) -> Element:
+    """Return what a view drew, as an element."""
+    return Code(drawing.text) if drawing.html is None else Given(drawing.html, drawing.text)
 
 
 def _status(result: ToolMessage | None) -> str:

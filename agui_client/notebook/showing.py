@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
-from ag_ui.core import ToolCallResultEvent
+from ag_ui.core import CustomEvent
 
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
-from agui_client._widgets.tool_views import warn_of_unknown
+from agui_client._widgets.drawing import Drawings
+from agui_client._widgets.views import MOST_VALUES, ShownCustom, viewed, warn_of_unknown, was_executed_here
 from agui_client.notebook.content import (
     bundle_of,
     conversation,
+    custom_events,
     elements_of,
     ending_line,
     of_this_call,
@@ -131,6 +134,8 @@ class _Cell:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._known = {message.id for message in run.messages}
+        self._custom: dict[str, deque[Any]] = {}
+        self._drawings = Drawings()
         self._moment = self._look(0)
         self._began = time.perf_counter()
         self._is_over, self._news = threading.Event(), threading.Event()
@@ -143,6 +148,7 @@ class _Cell:
         # With the context of the cell, which its output belongs to.
         drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
         drawing.start()
+        self._run.watch_tools(lambda _: self._renew(self._moment.events))
         ended = ""
         try:
             yield self._take
@@ -153,11 +159,16 @@ class _Cell:
             self._is_over.set()
             self._news.set()
             drawing.join()
-            elements = elements_of(self._run.partial)
+            elements = [*elements_of(self._run.partial), *self._custom_elements()]
             self._update([*elements, Line(ended, "bad")] if ended else elements)
 
     def _take(self, event: Event) -> None:
-        self._moment = self._look(self._moment.events + 1)
+        if isinstance(event, CustomEvent) and viewed(event, self._run) is not None:
+            self._custom.setdefault(event.name, deque(maxlen=MOST_VALUES)).append(event.value)
+        self._renew(self._moment.events + 1)
+
+    def _renew(self, events: int) -> None:
+        self._moment = self._look(events)
         self._news.set()
 
     def _look(self, events: int) -> _Moment:
@@ -175,8 +186,13 @@ class _Cell:
         moment = self._moment
         messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
         seconds = seconds_text(time.perf_counter() - self._began)
-        elements = [*conversation(messages, moment.executions), *state_fold(moment.state)]
+        elements = conversation(messages, moment.executions, self._drawings)
+        elements += [*self._custom_elements(), *state_fold(moment.state)]
         return [*elements, Line(f"running · {seconds} · {moment.events} events")]
+
+    def _custom_elements(self) -> list[Element]:
+        kept = [(name, tuple(values)) for name, values in list(self._custom.items())]
+        return custom_events([ShownCustom(name, values[-1], values) for name, values in kept], self._drawings)
 
     def _update(self, elements: Sequence[Element]) -> None:
         self._handle.update(bundle(elements), raw=True)
@@ -197,24 +213,23 @@ class _Terminal:
     def running(self) -> Generator[Callable[[Event], None]]:
         """Draw while the block lasts; the block gets the function that takes each event."""
         with self._lines.running():
+            self._run.watch_tools(self._lines.execution)
             yield self._take
         result = self._run.partial
         for line in (*waiting_lines(result.interrupts, result.pending_tool_calls), ending_line(result)):
             self._lines.note(line.plain())
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, ToolCallResultEvent):
-            executed = [each for each in self._run.tool_executions if each.tool_call_id == event.tool_call_id]
-            if executed:
-                self._lines.execution(executed[-1])
-                return
-        self._lines.show(event, self._run.state)
+        if not was_executed_here(event, self._run):
+            self._lines.show(event, self._run.state, viewed(event, self._run))
 
 
 def _terminal_view() -> LiveRun | PlainRun:
     """Return the view of the command line; the one that draws needs the extra `cli`."""
-    from agui_client._cli.plain_view import PlainRun
+    from agui_client._cli.plain_view import PlainRun, WholeLines, is_screen_taken
 
+    if is_screen_taken():
+        return PlainRun(answers=WholeLines(sys.stdout), notes=sys.stderr)
     try:
         from agui_client._cli.live_run import LiveRun
         from agui_client._cli.watching import drawing_board

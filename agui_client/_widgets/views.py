@@ -1,0 +1,215 @@
+"""Views: functions of the application that draw tool calls, activities or custom events, wherever runs are shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from ag_ui.core import (
+    ActivityDeltaEvent,
+    ActivityMessage,
+    ActivitySnapshotEvent,
+    CustomEvent,
+    Event,
+    ToolCallResultEvent,
+)
+from pydantic_core import from_json
+
+from agui_client._field_docs import Record
+from agui_client._tools.context import ToolStatus
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from agui_client._run.async_run import RunView
+    from agui_client._tools.context import ToolExecution
+
+CallViewT = TypeVar("CallViewT", bound=Callable[["ShownCall"], object])
+ActivityViewT = TypeVar("ActivityViewT", bound=Callable[[ActivityMessage], object])
+CustomViewT = TypeVar("CustomViewT", bound=Callable[["ShownCustom"], object])
+Kind = Literal["tool", "activity", "custom"]
+Key = tuple[Kind, str]
+"""The kind of what a view draws, and the tool, the activity's type or the custom event's name."""
+
+Viewed = ActivityMessage | CustomEvent
+
+MOST_VALUES = 1_000
+"""The number of values of custom events that a view gets."""
+
+_logger = logging.getLogger("agui_client")
+_views: dict[Key, Callable[[Any], object]] = {}
+_reported: set[Key] = set()
+"""The views that a warning was written about."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall(Record):
+    """A tool call at the moment when it is drawn."""
+
+    tool_call_id: str
+    """The id of the call."""
+    name: str
+    """The tool's name."""
+    partial_arguments: Any
+    """The arguments as far as they can be read, usually a dict, whose last text may be cut short; None if none can."""
+    status: Literal["arriving", "called", "answered"] | ToolStatus
+    """The stage of the call: "arriving" while its arguments come, "called" without a result, "answered" with one; of a
+    tool that is executed here, the stage of the execution."""
+    progress: Sequence[Any] = ()
+    """The values that a tool here passed to `ctx.report(...)`."""
+    result: Any = None
+    """The result, decoded if it is JSON, otherwise as text; None before it is there."""
+    seconds: float | None = None
+    """The time that a tool here ran; None for others, and before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCustom(Record):
+    """The custom events of one name at the moment when they are drawn."""
+
+    name: str
+    """The name of the events."""
+    value: Any
+    """The value of the latest event."""
+    values: Sequence[Any]
+    """The values of the events of the call, the latest 1000, in order."""
+
+
+@overload
+def renders(name: str, /, *names: str) -> Callable[[CallViewT], CallViewT]: ...
+@overload
+def renders(*, activity: str) -> Callable[[ActivityViewT], ActivityViewT]: ...
+@overload
+def renders(*, custom: str) -> Callable[[CustomViewT], CustomViewT]: ...
+def renders(*names: str, activity: str | None = None, custom: str | None = None) -> Callable[[Any], Any]:
+    """Decorate a function that draws the calls of a tool: `@renders("get_weather")`; or something else of a run.
+
+    `show`, `agui chat` and `agui run` draw with it. It is called again whenever its subject has changed, in a thread of
+    its own. If it raises, that is logged once; if it takes longer than two seconds, it is logged and not called any
+    more. The usual form is shown then.
+
+    Args:
+        names: The names of the tools.
+        activity: The type of the activities to draw instead; the function takes the `ActivityMessage`.
+        custom: The name of the custom events to draw instead, all of a call together; the function takes a
+            `ShownCustom`.
+
+    Returns:
+        The decorator. The function takes a `ShownCall`, and returns text, a renderable of rich, an object with
+        `_repr_html_` or `_repr_mimebundle_`, or None for the usual form. HTML that it returns is trusted: escape what
+        the agent wrote.
+
+    Raises:
+        UsageError: No name was given, or several kinds of names; or the function is asynchronous.
+    """
+    given: dict[Kind, Sequence[object]] = {
+        "tool": names,
+        "activity": [activity] if activity is not None else [],
+        "custom": [custom] if custom is not None else [],
+    }
+    keys: list[Key] = [(kind, name) for kind, each in given.items() for name in each if isinstance(name, str)]
+    if len({kind for kind, _ in keys}) != 1 or len(keys) < sum(map(len, given.values())):
+        raise UsageError('write @renders("tool_name"), @renders(activity="TYPE") or @renders(custom="name")')
+
+    def register(view: Any) -> Any:
+        """Draw with the function from now on."""
+        if iscoroutinefunction(view):
+            raise UsageError("a view is a plain function: it draws what is there, and waits for nothing")
+        for key in keys:
+            _views[key] = view
+        _reported.difference_update(keys)
+        return view
+
+    return register
+
+
+def find_view(key: Key) -> Callable[[Any], object] | None:
+    """Return the view of a tool, activity or custom event; None if it has none."""
+    return _views.get(key)
+
+
+def drop_view(key: Key, view: Callable[[Any], object]) -> bool:
+    """Draw without a view from now on; return whether that is news."""
+    return _views.get(key) is view and _views.pop(key, None) is not None
+
+
+def is_first_report(key: Key) -> bool:
+    """Return whether nothing was logged of a view yet, and take note that something is."""
+    is_first = key not in _reported
+    _reported.add(key)
+    return is_first
+
+
+def shown_call(
+    tool_call_id: str, name: str, arguments: str, result: str | None = None, execution: ToolExecution | None = None
+) -> ShownCall:
+    """Put together what a view gets to know of a call.
+
+    Args:
+        tool_call_id: The id of the call.
+        name: The tool.
+        arguments: The arguments so far, as they were sent.
+        result: The text of the result; None before it is there.
+        execution: The execution, if the tool is executed here.
+    """
+    whole, partial = _read(arguments)
+    status = execution.status if execution is not None else "answered" if result is not None else whole
+    return ShownCall(
+        tool_call_id,
+        name,
+        partial,
+        status,
+        progress=execution.progress if execution is not None else (),
+        result=None if result is None else _decoded(result),
+        seconds=execution.seconds if execution is not None else None,
+    )
+
+
+def viewed(event: Event, run: RunView) -> Viewed | None:
+    """Return the custom event itself, or the activity that an event of a run changed, if a view draws it."""
+    match event:
+        case CustomEvent() if ("custom", event.name) in _views:
+            return event
+        case ActivitySnapshotEvent() | ActivityDeltaEvent() if ("activity", event.activity_type) in _views:
+            found = (each for each in reversed(run.messages) if each.id == event.message_id)
+            return next((each for each in found if isinstance(each, ActivityMessage)), None)
+        case _:
+            return None
+
+
+def was_executed_here(event: Event, run: RunView) -> bool:
+    """Return whether an event is the result of a tool of the application, which was shown when the tool ended."""
+    return isinstance(event, ToolCallResultEvent) and any(
+        each.tool_call_id == event.tool_call_id for each in run.tool_executions
+    )
+
+
+def warn_of_unknown(tools: Collection[str]) -> None:
+    """Warn once of each view whose tool is none of a run's; a run without tools shows nothing about that.
+
+    Args:
+        tools: The names of the tools that the run offered or called.
+    """
+    for kind, name in _views.keys() - _reported if tools else ():
+        if kind == "tool" and name not in tools and is_first_report((kind, name)):
+            _logger.warning("there is a view for %r, and no tool of the run has that name", name)
+
+
+def _read(arguments: str) -> tuple[Literal["arriving", "called"], Any]:
+    try:
+        return "called", from_json(arguments) if arguments.strip() else {}
+    except ValueError:
+        pass
+    try:
+        return "arriving", from_json(arguments, allow_partial="trailing-strings")
+    except ValueError:
+        return "arriving", None
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return from_json(text)
+    except ValueError:
+        return text

@@ -1,0 +1,30 @@
+"""The output of a notebook's cell, in a test without a notebook."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+
+class Cell:
+    """The output of a cell: each drawing, and when it was made."""
+
+    def __init__(self) -> None:
+        self.drawings: list[dict[str, str]] = []
+        self.moments: list[float] = []
+
+    def update(self, content: dict[str, str], *, raw: bool, display_id: bool = True) -> Cell:
+        """Take a drawing, as IPython's `display` and its handles do."""
+        assert raw
+        self.drawings.append(content)
+        self.moments.append(time.monotonic())
+        return self
+
+
+def shown_cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """Make `show` believe that it draws in a notebook."""
+    shown = Cell()
+    monkeypatch.setattr("agui_client.notebook.showing._is_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", shown.update)
+    return shown
