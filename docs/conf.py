@@ -1,5 +1,6 @@
 """Settings of the site, which `sphinx-build -W docs site` makes of these pages and of docstrings, without a network."""
 
+import re
 from typing import Any
 
 project = "agui_client"
@@ -12,7 +13,7 @@ default_role = "py:obj"  # `HttpAgent` in a docstring is a link if the reference
 add_module_names = False
 myst_heading_anchors = 3
 
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["aiohttp", "httpx2", "mcp", "mcp_types", "multidict", "pydantic_ai", "yarl"]
 autodoc_typehints_format = "short"
@@ -25,21 +26,25 @@ html_show_sphinx = False
 html_copy_source = False
 
 
-def mark_code(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+PLURAL = re.compile(r"(`[^`\n]+`)(?=\w)")
+
+
+def as_restructured(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Mark the code and the drawings in a docstring, which stand there as `help()` shows them best."""
-    text = "\n".join(lines)
-    marked: list[str] = []
+    marked: list[str] = [""] if what in {"attribute", "property"} else []  # or napoleon takes "text: text" for a type
     in_code = False
-    for paragraph in text.split("\n\n"):
-        is_drawing = "├─" in paragraph
-        is_code = paragraph.startswith("    ") and bool(marked)
-        if is_drawing or (is_code and not in_code):
-            marked.append("::" if is_drawing else ".. code-block:: python")
-        marked.append("\n".join(f"    {line}" for line in paragraph.split("\n")) if is_drawing else paragraph)
+    for paragraph in "\n".join(lines).split("\n\n"):
+        is_code = paragraph.startswith("    ") and any(marked)
+        if "├─" in paragraph:
+            marked += ["::", "\n".join(f"    {line}" for line in paragraph.split("\n"))]
+        elif is_code:
+            marked += [paragraph] if in_code else [".. code-block:: python", paragraph]
+        else:
+            marked.append(PLURAL.sub(r"\1\\ ", paragraph))  # as reStructuredText wants `Toolset`s
         in_code = is_code
     lines[:] = "\n\n".join(marked).split("\n")
 
 
 def setup(app: Any) -> None:
-    """Call `mark_code` before napoleon reads the sections of a docstring."""
-    app.connect("autodoc-process-docstring", mark_code, priority=400)
+    """Call `as_restructured` before napoleon reads the sections of a docstring."""
+    app.connect("autodoc-process-docstring", as_restructured, priority=400)

@@ -75,7 +75,7 @@ class StreamedToolCall:
         """The arguments, decoded: any JSON value, `{}` for none at all; None while they are still arriving.
 
         Raises:
-            ToolArgumentsError: They are not JSON. That ends no run: the tool loop tells the agent (TOOL-2).
+            ToolArgumentsError: They are not JSON. The run goes on: the agent gets a message about it (TOOL-2).
         """
         if not self.is_complete:
             return None

@@ -173,7 +173,7 @@ class FunctionTool(Generic[P, R]):
             The call; its `values` are the function's keyword arguments.
 
         Raises:
-            ToolError: The arguments are broken or do not fit; the message tells the agent which, and why.
+            ToolError: The arguments are broken or do not fit; the message is for the agent, and says why.
         """
         if self._parameters is None:
             shown = values = bound_by_schema(self.definition.parameters or {}, arguments)

@@ -98,7 +98,7 @@ class Toolset(ABC):
             arguments: The agent's JSON text, where nothing at all stands for no arguments; or a person's edits.
 
         Raises:
-            ToolError: The arguments are broken or do not fit; the message tells the agent which, and why.
+            ToolError: The arguments are broken or do not fit; the message is for the agent, and says why.
         """
         return BoundCall(tool_call_id, tool.name, bound_by_schema(tool.parameters or {}, arguments))
 
