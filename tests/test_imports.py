@@ -42,6 +42,7 @@ _NAMESPACES = (
     "agui_client",
     "agui_client.asgi",
     "agui_client.batch",
+    "agui_client.doctor",
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
@@ -73,6 +74,7 @@ _ROOMS = (
     (
         "asgi",
         "batch",
+        "doctor",
         "fast",
         "langgraph",
         "llm",
@@ -280,7 +282,12 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.otel",), ("opentelemetry",)),
         (("agui_client.threads.sql",), ("sqlalchemy",)),
         (
-            ("agui_client._transport", "agui_client.asgi.in_process", "agui_client.fast"),
+            (
+                "agui_client._transport",
+                "agui_client.asgi.in_process",
+                "agui_client.doctor.exchanges",
+                "agui_client.fast",
+            ),
             ("httpcore", "httpx", "httpx_sse"),
         ),
         (("agui_client._run.observable",), ("reactivex",)),
@@ -407,7 +414,8 @@ def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -
 import sys
 import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
 before = set(sys.modules)
-import agui_client, agui_client.batch, agui_client.testing, agui_client.notebook, agui_client.threads
+import agui_client, agui_client.batch, agui_client.doctor, agui_client.testing
+import agui_client.notebook, agui_client.threads
 print(sorted((set(sys.modules) - before) & set({_HEAVY!r})))
 """
     command = [sys.executable, "-c", program]

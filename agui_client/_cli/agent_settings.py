@@ -127,6 +127,11 @@ def batch_arguments(command: CommandT) -> CommandT:
     return _declared(command, _BATCH_WORDS, _AGENTS, _HEADERS, _TIMEOUT)
 
 
+def doctor_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of an examination to a command: url, headers, state and timeout."""
+    return _declared(command, _OPTIONAL_URL, _HEADERS, _STATE, _TIMEOUT)
+
+
 def read_run_settings(
     *, prompt: str, state: str | None, attached: Sequence[MediaPart] = (), **fields: Any
 ) -> RunSettings:
@@ -283,14 +288,15 @@ _TIMEOUT = click.option(
     metavar="SECONDS",
     help="Longest wait for the connection, the first event, and between events.",
 )
+_STATE = click.option(
+    "--state",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="JSON file with the state to start from; - reads stdin.",
+)
 _OPTIONS = (
     _HEADERS,
-    click.option(
-        "--state",
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-        metavar="FILE",
-        help="JSON file with the state to start from; - reads stdin.",
-    ),
+    _STATE,
     click.option("--thread-id", metavar="ID", help="The conversation to go on with; a new one if left out."),
     _TIMEOUT,
 )

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.batches import batch
+from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.loading import load_module
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
@@ -108,6 +109,7 @@ def events(**given: Any) -> int:
 
 agui.add_command(threads)
 agui.add_command(batch)
+agui.add_command(doctor)
 
 
 @agui.command(epilog=_EPILOG)

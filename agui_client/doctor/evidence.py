@@ -1,0 +1,106 @@
+"""Evidence: the bytes that show a finding, without secrets, shortened, harmless on any screen (SEC-7 … SEC-9)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from agui_client._protocol.schema import is_object
+from agui_client._run.logs import without_secrets
+from agui_client._transport.response import SECRET_NAME, SECRET_VALUE
+from agui_client._widgets.escaping import exact
+from agui_client.doctor.diagnosis import Evidence
+
+if TYPE_CHECKING:
+    from agui_client.doctor.exchanges import Exchange, Frame
+
+_LONGEST_LINE = 300
+_LONGEST_BODY = 700
+_REDACTED = "[redacted]"
+_SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{6,}")
+_SHOWN_HEADERS = ("content-type", "content-encoding", "content-length", "location", "retry-after")
+
+
+def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> str:
+    """Return a text that a server wrote: secrets removed, cut, and controls escaped.
+
+    Args:
+        text: The text.
+        secrets: Texts that must not be shown.
+        limit: The most characters.
+    """
+    # Nothing behind the cut is looked at, but for secrets that it would cut in two.
+    text = text[: 4 * limit + max(map(len, secrets), default=0)]
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _REDACTED)
+    text = exact(_SCHEME.sub(rf"\1 {_REDACTED}", text))
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def evidence(
+    address: str,
+    exchange: Exchange | None,
+    secrets: Collection[str],
+    *,
+    event: int | None = None,
+    detail: str | None = None,
+) -> Evidence:
+    """Make the evidence of a finding.
+
+    Args:
+        address: The address, without secrets.
+        exchange: The exchange that shows it; None if no request was sent.
+        secrets: Texts that must not be shown.
+        event: The position of the event that shows it; None for the last events.
+        detail: The part of the response to show instead of events.
+    """
+    if exchange is None:
+        return Evidence(sent="", received="")
+    sent = f"POST {address}\n{shown(_request_text(exchange.sent), secrets, _LONGEST_BODY)}"
+    head = f"{exchange.status} {exchange.http_version}" if exchange.status else "no response"
+    lines = [head]
+    for name in _SHOWN_HEADERS:
+        if (value := exchange.headers.get(name)) is not None:
+            is_secret = name != "location" and (SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+            lines.append(f"{name}: {_REDACTED if is_secret else value.partition('?')[0]}")
+    received = [shown(line, secrets) for line in lines]
+    if detail is not None:
+        received += [shown(line, secrets) for line in detail.splitlines()[:6]]
+    elif exchange.frames:
+        received += [shown(line, secrets) for line in _frame_lines(exchange, event)]
+    else:
+        text = exchange.content[: 4 * _LONGEST_BODY].decode("utf-8", "backslashreplace")
+        received += [shown(text, secrets, _LONGEST_BODY)] if text else []
+    return Evidence(sent=sent, received="\n".join(received))
+
+
+def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
+    """Write the frame of an event with the one before it, or the last two."""
+    last = len(exchange.frames) - 1
+    at = last if event is None or event > last else event
+    lines = [f"event {index}: data: {_frame_text(exchange.frames[index])}" for index in range(max(0, at - 1), at + 1)]
+    if event is not None and event > last:
+        rest = bytes(exchange.content[-_LONGEST_BODY:]).rpartition(b"\n\n")[2]
+        return [*lines, f"then: {rest!r}" if rest else "then: the end of the stream"]
+    return lines
+
+
+def _frame_text(frame: Frame) -> str:
+    """Return the data of a frame; the JSON is written anew only where something is left out of it."""
+    if "crypted" in frame.data.lower() or "rawEvent" in frame.data or "raw_event" in frame.data:
+        return json.dumps(without_secrets(frame.event), ensure_ascii=False, separators=(",", ":"))
+    return frame.data
+
+
+def _request_text(body: bytes) -> str:
+    """Return the body of a request, with the empty members left out that every input has."""
+    try:
+        document: object = json.loads(body)
+    except ValueError:
+        return body.decode("utf-8", "backslashreplace")
+    if not is_object(document):
+        return body.decode()
+    kept = {name: value for name, value in document.items() if value not in ([], {})}
+    return json.dumps(without_secrets(kept), ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,269 @@
+"""Exchanges as the doctor sees them: each request with the bytes and the times of its response.
+
+A `ProbeAgent` is an `HttpAgent` on the transport of another one, with a tap in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import httpx
+
+from agui_client._protocol.schema import is_object
+from agui_client._protocol.warnings import WarningLog
+from agui_client._run.call_setup import AgentOptions
+from agui_client._transport.client import Request, Transport
+from agui_client._transport.http_source import HttpSource
+from agui_client._transport.response import media_type_of
+from agui_client._transport.retry import RetryPolicy
+from agui_client._transport.sse import Framer
+from agui_client.errors import AGUIError
+from agui_client.http_agent import HttpAgent
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._transport.timeouts import Timeouts
+
+MOST_EVENT_BYTES = 4 * 1024 * 1024
+"""The largest event that a probe reads."""
+MOST_RUN_BYTES = 16 * 1024 * 1024
+"""The most bytes that a probe reads of one response."""
+_KEPT_BYTES = 1024 * 1024
+_KEPT_FRAMES = 10_000
+_COMMON = re.compile(
+    "accept|accept-encoding|cache-control|connection|content-(length|type)|host|user-agent", re.IGNORECASE
+)
+"""Headers of requests that are no secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame of an event stream."""
+
+    data: str
+    """The data."""
+    seconds: float
+    """Seconds from the request until it was there."""
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The JSON object in it; empty if it holds none."""
+        with suppress(ValueError, RecursionError):
+            value: object = json.loads(self.data)
+            if is_object(value):
+                return value
+        return {}
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its response."""
+
+    sent: bytes
+    """The body of the request."""
+    started_at: float = field(default_factory=perf_counter)
+    """`time.perf_counter()` when it was posted."""
+    status: int | None = None
+    """The HTTP status; None without a response."""
+    media_type: str = ""
+    """The content type, without parameters."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The headers of the response."""
+    http_version: str = ""
+    """The version of HTTP."""
+    content: bytearray = field(default_factory=bytearray)
+    """The first bytes of the body, unpacked."""
+    frames: list[Frame] = field(default_factory=list[Frame])
+    """The frames of the event stream, as far as they were kept."""
+    reads: list[float] = field(default_factory=list[float])
+    """Seconds from the request to each read of the body."""
+    longest_silence: float = 0.0
+    """The longest time without a byte, from the request on."""
+    comments: int = 0
+    """The number of keep-alive comments."""
+    is_whole: bool = False
+    """Whether the body was read to its end."""
+    is_cut: bool = False
+    """Whether only a part of the body was kept."""
+    _framer: Framer = field(default_factory=lambda: Framer(MOST_EVENT_BYTES))
+    _unpack: Callable[[bytes, int], bytes] | None = None
+    _latest: float = 0.0
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events as JSON; empty objects for frames that hold none."""
+        return [frame.event for frame in self.frames]
+
+    def answer(self, response: httpx.Response) -> None:
+        """Note the head of the response."""
+        self.status, self.media_type = response.status_code, media_type_of(response)
+        self.headers, self.http_version = dict(response.headers), response.http_version
+        if self.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip", "deflate"):
+            self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress
+        self._note_silence()
+
+    def receive(self, chunk: bytes) -> None:
+        """Note bytes of the body."""
+        self._note_silence()
+        if len(self.content) >= _KEPT_BYTES or len(self.frames) >= _KEPT_FRAMES:
+            self.is_cut = True
+            return
+        self.reads.append(self._latest)
+        if self._unpack is not None:
+            try:
+                chunk = self._unpack(chunk, _KEPT_BYTES)
+            except zlib.error:  # the run fails with it
+                chunk = b""
+        self.content += chunk
+        with suppress(AGUIError):  # the run fails with it
+            self._add(self._framer.feed(chunk))
+
+    def end(self) -> None:
+        """Note the end of the body."""
+        self._note_silence()
+        self.is_whole, self.comments = True, self._framer.keep_alives
+        with suppress(AGUIError):
+            self._add(self._framer.finish())
+
+    def close(self) -> None:
+        """Note that nothing more is read."""
+        self.comments = self._framer.keep_alives
+
+    def _add(self, frames: list[str]) -> None:
+        self.frames += [Frame(data, self._latest) for data in frames]
+
+    def _note_silence(self) -> None:
+        now = perf_counter() - self.started_at
+        self.longest_silence = max(self.longest_silence, now - self._latest)
+        self._latest = now
+
+
+@dataclass(slots=True)
+class Tap:
+    """The exchanges of an examination, in order, and the secrets that were sent."""
+
+    exchanges: list[Exchange] = field(default_factory=list[Exchange])
+    """The exchanges."""
+    secrets: set[str] = field(default_factory=set[str], repr=False)
+    """Parts of the request's headers and address that must not be shown."""
+
+    def note_secrets(self, request: httpx.Request) -> None:
+        """Remember what is secret in a request."""
+        values = [value for name, value in request.headers.items() if not _COMMON.fullmatch(name)]
+        parts = [part for value in values for part in value.split()]
+        self.secrets.update(part for part in parts if len(part) >= 4)
+        self.note_address(request.url)
+
+    def note_address(self, url: httpx.URL) -> None:
+        """Remember what is secret in an address."""
+        parts = [url.username, url.password, *(value for _, value in url.params.multi_items())]
+        self.secrets.update(part for part in parts if len(part) >= 4)
+
+
+class TappedTransport(Transport):
+    """The way to an agent, with a tap in it."""
+
+    tap: Tap
+    """The tap."""
+
+    @classmethod
+    def around(cls, transport: Transport, tap: Tap) -> TappedTransport:
+        """Return the same way with a tap; it tries nothing again, and reads less.
+
+        Args:
+            transport: The way.
+            tap: The tap.
+        """
+        tapped = cls.__new__(cls)
+        vars(tapped).update(vars(transport))
+        tapped.tap, tapped.retry = tap, RetryPolicy.of(0)
+        tapped.max_event_bytes, tapped.max_run_bytes = MOST_EVENT_BYTES, MOST_RUN_BYTES
+        tap.note_address(transport.url)
+        return tapped
+
+    async def send(
+        self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
+    ) -> httpx.Response:
+        """Send the request, and note what comes back."""
+        exchange = Exchange(request.body)
+        self.tap.exchanges.append(exchange)
+        response = await super().send(client, url, headers, request)
+        self.tap.note_secrets(response.request)
+        exchange.answer(response)
+        if not response.is_stream_consumed:
+            response.stream = _TappedStream(cast("httpx.AsyncByteStream", response.stream), exchange)
+        return response
+
+
+class _TappedStream(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, exchange: Exchange) -> None:
+        self._stream, self._exchange = stream, exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._exchange.receive(chunk)
+            yield chunk
+        self._exchange.end()
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        self._exchange.close()
+        await self._stream.aclose()
+
+
+class ProbeAgent(HttpAgent):
+    """An agent that asks for the runs of a probe.
+
+    Args:
+        agent: The agent that is examined.
+        tap: The tap.
+        timeout: The time limits.
+        changes: Members that are put into each input, whatever they are.
+        options: See `AgentOptions`.
+    """
+
+    def __init__(
+        self,
+        agent: HttpAgent,
+        tap: Tap,
+        timeout: Timeouts,
+        changes: Mapping[str, Any],
+        **options: Unpack[AgentOptions[Any]],
+    ) -> None:
+        options["null_fields"] = "drop"  # with a warning, to see what else there is
+        super().__init__(agent.url, timeout=timeout, **options)
+        self._transport = TappedTransport.around(agent._transport, tap)
+        self._max_protocol_version = agent._max_protocol_version
+        self._changes = changes
+
+    @property
+    def address(self) -> str:
+        """The address without the parts that may be secret."""
+        return self._transport.address
+
+    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Post one run, with the changes in its input."""
+        return self._post(input.model_copy(update=dict(self._changes)))
+
+    async def post(self, body: bytes) -> None:
+        """Post any bytes, and read the answer to its end; the tap has it.
+
+        Raises:
+            AGUIError: The answer is no event stream, or cannot be read.
+        """
+        source = HttpSource(self._transport, Request(body, timeouts=self._timeouts), WarningLog())
+        try:
+            while (events := await source.read()) is not None:
+                for _ in events:
+                    pass
+        finally:
+            await source.aclose()

@@ -1,0 +1,222 @@
+"""Judging: what each run of a probe shows, whatever the probe asked for.
+
+The client's own verdicts come first: the error that a run ended with, and its warnings, each with the rule. The bytes
+and times that the tap noted show the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agui_client.errors import (
+    AGUIError,
+    ConnectError,
+    HTTPStatusError,
+    IncompleteRunError,
+    ProtocolError,
+    RunFailedError,
+    StreamTimeoutError,
+    StreamTooLargeError,
+    TransportError,
+    UnexpectedContentTypeError,
+)
+
+if TYPE_CHECKING:
+    from agui_client._protocol.warnings import ProtocolWarning
+    from agui_client._run.result import RunResult
+    from agui_client.doctor.exchanges import Exchange
+
+_EVENT_NUMBER = re.compile(r"\bevent (\d+)\b")
+_FOR_CLIENTS = "null_fields=|strict=|what arrived is kept|look at what|raise |see tool_results=|upgrade the "
+_CLIENT_ADVICE = re.compile(rf"; ({_FOR_CLIENTS}).*$")
+"""Advice for those who use the client, not for those who wrote the server."""
+_OURS = frozenset({"INPUT-3", "SEC-3", "TOOL-10", "TOOL-11", "VER-8", "STATE-4", "more"})
+"""Warnings about what this side did."""
+_FEW = 5
+"""The number of frames from which on the times of a response say something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one call of a probe showed."""
+
+    exchanges: Sequence[Exchange]
+    """The requests that were posted, with their responses."""
+    result: RunResult | None = None
+    """The result, also of a call that failed; None if it never began."""
+    error: AGUIError | None = None
+    """The exception that the call failed with; None if it did not fail."""
+    was_left: bool = False
+    """Whether the probe left the run before its end."""
+
+    @property
+    def last(self) -> Exchange | None:
+        """The last exchange."""
+        return self.exchanges[-1] if self.exchanges else None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server did not serve the run, rather than serve it wrongly."""
+        match self.error:
+            case HTTPStatusError() | UnexpectedContentTypeError() | RunFailedError() | StreamTimeoutError():
+                return True
+            case IncompleteRunError() | TransportError():
+                return not (self.last and self.last.frames)
+            case _:
+                return False
+
+    @property
+    def reason(self) -> str:
+        """The reason for which the server did not serve the run."""
+        return "" if self.error is None else sentence_of(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A fault that a call showed, not yet a finding."""
+
+    rule: str
+    """The id of the rule."""
+    problem: str
+    """The fault, in a sentence."""
+    is_fatal: bool = False
+    """Whether the client rejected the run for it."""
+    exchange: Exchange | None = None
+    """The exchange that shows it."""
+    event: int | None = None
+    """The position of the event that shows it."""
+    detail: str | None = None
+    """The part of the response that shows it, instead of events."""
+    kind: str = field(default="")
+    """The kind of the fault: of several symptoms of one rule and kind, the first is shown."""
+
+
+def sentence_of(error: Exception) -> str:
+    """Write an error as a sentence for those who wrote the server."""
+    match error:
+        case HTTPStatusError():
+            location = f" and points to {place}" if (place := _place(str(error))) else ""
+            return f"the server answered {error.status_code}{location}"
+        case UnexpectedContentTypeError():
+            return f"the server answered with {error.content_type or 'no content type'} instead of text/event-stream"
+        case RunFailedError():
+            return f"the run ended with RUN_ERROR: {error}"
+        case _:
+            return _CLIENT_ADVICE.sub("", str(error))
+
+
+def symptoms(seen: Seen) -> Iterator[Symptom]:
+    """Yield the faults that a call showed.
+
+    Args:
+        seen: The call.
+    """
+    if seen.error is not None and (symptom := _of_error(seen.error, seen)) is not None:
+        yield symptom
+    for warning in seen.result.warnings if seen.result else ():
+        if (symptom := _of_warning(warning, seen)) is not None:
+            yield symptom
+    for exchange in seen.exchanges:
+        is_cut = seen.was_left or (exchange is seen.last and isinstance(seen.error, IncompleteRunError))
+        yield from _of_bytes(exchange, is_cut=is_cut or exchange.is_cut)
+        yield from _of_events(exchange)
+
+
+def is_burst(exchange: Exchange, slow: float) -> bool | None:
+    """Return whether all events of a response came at once, after a wait; None if its times say nothing.
+
+    Args:
+        exchange: The response.
+        slow: The seconds that a response must take to say something.
+    """
+    if len(exchange.frames) < _FEW or exchange.is_cut:
+        return None
+    first, last = exchange.frames[0].seconds, exchange.frames[-1].seconds
+    if last - first > max(0.1 * slow, 0.02 * last):
+        return False
+    return True if first >= slow else None
+
+
+def _of_error(error: AGUIError, seen: Seen) -> Symptom | None:
+    """Return the fault that a call failed with; None if it is for the probe to judge."""
+    match error:
+        case StreamTooLargeError():
+            return Symptom("DOC-8", sentence_of(error), True, seen.last)
+        case ProtocolError():
+            text = sentence_of(error)
+            number = _EVENT_NUMBER.search(str(error))
+            event = int(number[1]) if number else len(seen.last.frames) if seen.last else None
+            return Symptom(error.rule, text, True, seen.last, event, kind=_without_names(text))
+        case UnexpectedContentTypeError():
+            return Symptom("SSE-3", sentence_of(error), True, seen.last, detail=error.body)
+        case HTTPStatusError() if error.status_code < 400:
+            text = f"{sentence_of(error)}, instead of serving the run"
+            return Symptom("SSE-3", text, True, seen.last, detail=error.body)
+        case ConnectError() if seen.last and seen.last.frames:
+            return Symptom("TRUNC-1", sentence_of(error), True, seen.last)
+        case _:
+            return None
+
+
+def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom | None:
+    if warning.rule in _OURS or (warning.rule == "VER-2" and "cannot interpret" not in warning.message):
+        return None
+    if warning.rule in ("PROC-7", "PROC-8") and _is_newer(warning):
+        return None
+    at = warning.event_index
+    candidates = [each for each in seen.exchanges if at is None or len(each.frames) > at]
+    named = [each for each in candidates if at is not None and each.frames[at].event.get("type") == warning.event_type]
+    exchange = next(iter(named or candidates), seen.last)
+    text = _CLIENT_ADVICE.sub("", warning.message)
+    path = re.sub(r"/\d+(?=/|$)", "/*", warning.path or "")
+    kind = f"{warning.event_type} {path}"
+    # These two are kept or dropped here to see what else there is; other clients reject the run.
+    return Symptom(warning.rule, text, warning.rule in ("PROC-17", "LIFE-12"), exchange, at, kind=kind)
+
+
+def _is_newer(warning: ProtocolWarning) -> bool:
+    """Return whether a warning is about a member that a version after 1.0 knows (REASON-11)."""
+    return (warning.path or "").endswith("/encryptedValueType")
+
+
+def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
+    if exchange.status != 200 or not exchange.frames:
+        return
+    content = exchange.content
+    if (at := content.find(b"\r")) >= 0:
+        shown = repr(bytes(content[max(0, at - 60) : at + 4]))
+        yield Symptom("SSE-7", "lines end with CR LF, not with LF", exchange=exchange, detail=shown)
+    if exchange.is_whole and not is_cut:
+        ended = bytes(content[-400:]).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not re.search(rb"\n\n(:[^\n]*\n*)*$", ended):
+            problem = "the stream ends without a blank line behind its last frame"
+            yield Symptom("SSE-12", problem, exchange=exchange, detail=repr(bytes(content[-80:])))
+    if "content-length" in exchange.headers and len(exchange.frames) >= _FEW:
+        problem = "the response has a Content-Length, so it was whole before its first byte was sent"
+        yield Symptom("DOC-2", problem, exchange=exchange)
+
+
+def _of_events(exchange: Exchange) -> Iterator[Symptom]:
+    for index, event in enumerate(exchange.events):
+        kind = event.get("type")
+        if kind == "RUN_ERROR" and not event.get("code"):
+            yield Symptom("DOC-4", "RUN_ERROR comes without a code", exchange=exchange, event=index)
+        elif event.get("delta") == "" and kind in _TEXT_DELTAS and not event.get("metadata"):
+            yield Symptom("DOC-6", f"{kind} comes with an empty delta", exchange=exchange, event=index, kind=str(kind))
+
+
+_TEXT_DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT")
+
+
+def _without_names(text: str) -> str:
+    """Return a sentence without the numbers and names in it, which differ from run to run."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|\d+", "", text)
+
+
+def _place(message: str) -> str:
+    """Return the address that a redirect points to, as the client names it, without its query."""
+    found = re.search(r" and points to (\S+?)[,;:]?(?: |$)", message)
+    return found[1] if found else ""

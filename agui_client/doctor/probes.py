@@ -1,0 +1,405 @@
+"""The probes: short conversations with a server, each of which asks one question about it.
+
+A probe notes what the server can do, and finds what it gets wrong. What any run may show is judged for all of them, see
+`judging`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import anyio
+from ag_ui.core import RunAgentInput
+
+from agui_client._interrupts.answers import Cancel
+from agui_client._protocol.schema import is_object
+from agui_client._tools.function import tool
+from agui_client.doctor.judging import Seen, Symptom
+from agui_client.errors import (
+    ConnectError,
+    ConnectTimeoutError,
+    HTTPStatusError,
+    RunFailedError,
+    StreamTimeoutError,
+    ToolRoundsExceededError,
+)
+
+if TYPE_CHECKING:
+    from agui_client.doctor.examination import Examination
+    from agui_client.doctor.exchanges import Exchange, ProbeAgent
+
+PROMPTS: dict[str, str] = {
+    "hello": "Count from one to twenty, in words.",
+    "tools": "What is the weather in Oslo? Call the tool get_weather.",
+    "parallel": "What is the weather in Oslo, and in Turin? Call the tool get_weather for both cities at once.",
+    "long": "Count from one to two hundred, in words.",
+    "state": "",
+    "interrupt": "",
+    "error": "",
+}
+"""The prompts by name; empty where a probe makes do without, or is left out."""
+_MARKER = {"agui_doctor": "stays"}
+_NEWER = {"protocol_version": "1.99", "aguiDoctor": True}
+"""Changes that make an input one of a newer minor version."""
+_WEATHER = "18 degrees, a light wind"
+_FAMILIES = {
+    "reasoning": "REASONING_",
+    "steps": "STEP_",
+    "subagents": "SUBAGENT_",
+    "activities": "ACTIVITY_",
+    "messages by snapshot": "MESSAGES_SNAPSHOT",
+    "state by snapshot": "STATE_SNAPSHOT",
+    "state by patches": "STATE_DELTA",
+    "custom events": "CUSTOM",
+    "raw events": "RAW",
+}
+"""Abilities, with the beginnings of the events that show them."""
+
+
+class SkippedError(Exception):
+    """Raised by a probe that cannot ask its question; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A probe."""
+
+    name: str
+    """The name."""
+    title: str
+    """The question."""
+    runs: int
+    """The number of runs that it asks for."""
+    most: int
+    """The same, if runs are not served and it has to find out why."""
+    make: Callable[[Examination], Awaitable[None]]
+    """The function that asks."""
+    prompt: str = ""
+    """The prompt that it cannot do without; empty if there is none."""
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Look up the weather in a city."""
+    return f"{_WEATHER} in {city}"
+
+
+async def _hello(doctor: Examination) -> None:
+    """Ask for a plain run."""
+    agent = doctor.agent()
+    seen = await doctor.ask(agent, doctor.prompt("hello"))
+    _note_events(doctor, seen)
+    exchange = seen.last
+    if exchange is not None and exchange.frames:
+        started = next((each for each in exchange.events if each.get("type") == "RUN_STARTED"), exchange.events[0])
+        declared = started.get("protocolVersion")
+        doctor.note("declares a protocol version", declared is not None, str(declared or "none, as before 1.0"))
+        doctor.note(
+            "HTTP", True, f"{exchange.http_version}, {exchange.headers.get('content-encoding') or 'not packed'}"
+        )
+    if not doctor.is_reachable:
+        doctor.obstacle = "nothing answered"
+        raise SkippedError(seen.reason)
+    if seen.is_refused:
+        if not isinstance(seen.error, HTTPStatusError) or seen.error.status_code >= 400:
+            rule = "SSE-8" if isinstance(seen.error, HTTPStatusError) else "DOC-1"
+            if not _is_found(seen):
+                doctor.find(_refusal(rule, "a plain run is not served", seen))
+        doctor.obstacle = "the plain run was not served"
+    elif seen.result is not None and seen.error is None:
+        timings = seen.result.timings
+        first = "no text" if timings.first_text is None else f"text after {timings.first_text:.2f} s"
+        doctor.note("plain runs", True, f"{first}, {timings.total or 0:.2f} s in all")
+        doctor.note("token usage", bool(seen.result.usage), "in RUN_FINISHED" if seen.result.usage else "not reported")
+
+
+async def _again(doctor: Examination) -> None:
+    """Ask for two runs on one thread, the second one with a state."""
+    given = doctor.setup.state
+    agent = doctor.agent(state=given if given is not None else dict(_MARKER))
+    state = agent.state
+    first = await doctor.ask(agent, doctor.prompt("hello"))
+    if first.is_refused:
+        await _blame(doctor, "STATE-1", "a run with a state is not served, but one without is", first)
+        doctor.note("runs with a state", False, first.reason)
+        return
+    _judge_state(doctor, state, agent, first)
+    ids = _started_ids(first)
+    second = await doctor.ask(agent, doctor.setup.prompts.get("state") or doctor.prompt("hello"))
+    _note_events(doctor, second)
+    if second.is_refused:
+        await _blame(doctor, "INPUT-1", "the second run of a thread is not served, but the first was", second)
+    doctor.note("second run of a thread", not second.is_refused, second.reason)
+    for exchange in second.exchanges:
+        for index, event in enumerate(exchange.events):
+            if (name := _started_id(event)) in ids:
+                problem = f"{event['type']} has an id that an earlier run of the thread used: {name}"
+                kind = str(event["type"])
+                doctor.find(Symptom("LIFE-15", problem, exchange=exchange, event=index, kind=kind))
+
+
+def _judge_state(doctor: Examination, before: Any, agent: ProbeAgent, seen: Seen) -> None:
+    """Look for the members of a state that a run was sent, after a run that was to leave them alone."""
+    snapshots = [
+        (exchange, index)
+        for exchange in seen.exchanges
+        for index, event in enumerate(exchange.events)
+        if event.get("type") == "STATE_SNAPSHOT"
+    ]
+    if not snapshots or not is_object(before):
+        doctor.note("keeps a state that it is sent", None, "it sent no snapshot of it")
+        return
+    after = agent.state if is_object(agent.state) else {}
+    lost = [name for name in before if name not in after]
+    if doctor.setup.state is None:
+        detail = "also members that it does not know" if not lost else "but members that it does not know are dropped"
+        doctor.note("keeps a state that it is sent", None if lost else True, detail)
+        return
+    if lost:
+        exchange, index = snapshots[-1]
+        problem = f"the state of the input does not come back: STATE_SNAPSHOT has no {', '.join(lost)}"
+        doctor.find(Symptom("STATE-1", problem, exchange=exchange, event=index))
+    doctor.note("keeps a state that it is sent", not lost, f"lost: {', '.join(lost)}" if lost else "")
+
+
+async def _newer(doctor: Examination) -> None:
+    """Ask as a client of a newer minor version does."""
+    seen = await doctor.ask(doctor.agent(changes=_NEWER), doctor.prompt("hello"))
+    if seen.is_refused:
+        problem = "an input of version 1.99 with an unknown member is not served, but one of 1.0 is"
+        await _blame(doctor, "VER-9", problem, seen)
+    doctor.note("clients of newer minor versions", not seen.is_refused, seen.reason)
+
+
+async def _tools(doctor: Examination) -> None:
+    """Offer a tool, and answer its call."""
+    count = await _round_trip(doctor, "tools")
+    if not count:
+        doctor.note("tools of the client", None, "the agent called none; try --prompt tools=TEXT")
+
+
+async def _parallel(doctor: Examination) -> None:
+    """Ask for two calls of a tool in one run."""
+    if (ability := doctor.ability("tools of the client")) is None or ability.verdict != "yes":
+        raise SkippedError("no tool was called before")
+    count = await _round_trip(doctor, "parallel")
+    detail = f"{count} calls in one run" if count > 1 else "one call at a time; try --prompt parallel=TEXT"
+    doctor.note("parallel tool calls", True if count > 1 else None, detail)
+
+
+async def _round_trip(doctor: Examination, name: str) -> int:
+    """Offer a tool, and answer its calls; return the number of calls in the first run."""
+    agent = doctor.agent(tools=[get_weather])
+    seen = await doctor.ask(agent, doctor.prompt(name))
+    calls = [list(_calls(exchange)) for exchange in seen.exchanges]
+    offered = [call for call in (calls[0] if calls else ()) if call["toolCallName"] == "get_weather"]
+    if not offered:
+        if seen.is_refused and len(seen.exchanges) == 1:
+            await _blame(doctor, "TOOL-8", "a run that offers a tool is not served, but one without is", seen)
+        return 0
+    first = seen.exchanges[0]
+    results = {event.get("toolCallId") for event in first.events if event.get("type") == "TOOL_CALL_RESULT"}
+    invented = [call for call in offered if call["toolCallId"] in results]
+    if invented:
+        problem = "the server answers a call of the client's tool itself"
+        at = next(
+            i
+            for i, e in enumerate(first.events)
+            if e.get("toolCallId") == invented[0]["toolCallId"] and "RESULT" in e["type"]
+        )
+        doctor.find(Symptom("TOOL-8", problem, exchange=first, event=at))
+        return len(offered)
+    detail = f"{len(offered)} called"
+    if isinstance(seen.error, ToolRoundsExceededError):
+        again = _arguments(seen.exchanges[-1])
+        if again & _arguments(first):
+            problem = "the agent makes the same call again, although its result is in the input"
+            doctor.find(Symptom("TOOL-10", problem, exchange=seen.last))
+            detail += "; the result was not used"
+        else:
+            detail += "; further calls followed"
+    elif len(seen.exchanges) > 1 and seen.is_refused:
+        await _blame(doctor, "TOOL-10", "the run that brings the result of a tool is not served", seen)
+        detail += "; the result was refused"
+    elif seen.result is not None and seen.error is None:
+        used = "is in the answer" if _WEATHER.partition(" ")[0] in seen.result.text else "is not in the answer"
+        detail += f"; the result {used}"
+    doctor.note("tools of the client", True, detail)
+    return len(offered)
+
+
+async def _leave(doctor: Examination) -> None:
+    """Leave a run in the middle, and go on with the thread."""
+    agent = doctor.agent()
+    seen = await doctor.ask_and_leave(agent, doctor.prompt("long"))
+    if not seen.was_left:
+        raise SkippedError("the run ended before it could be left")
+    after = await doctor.ask(agent, doctor.prompt("hello"))
+    if after.is_refused:
+        await anyio.sleep(doctor.setup.pause)
+        once_more = await doctor.ask(agent, doctor.prompt("hello"))
+        if once_more.is_refused:
+            problem = "after the client has left a run, the thread serves no further run"
+            await _blame(doctor, "DOC-5", problem, once_more)
+            doctor.note("thread after a run that was left", False, once_more.reason)
+            return
+        doctor.note(
+            "thread after a run that was left",
+            True,
+            f"free within {doctor.setup.pause:g} s: before, {after.reason}",
+        )
+        return
+    doctor.note("thread after a run that was left", True, "goes on at once")
+
+
+async def _interrupt(doctor: Examination) -> None:
+    """Make the server ask, cancel all questions, and send the same answers again."""
+    agent = doctor.agent()
+    asked = await doctor.ask(agent, doctor.prompt("interrupt"))
+    _note_events(doctor, asked)
+    questions = agent.pending_interrupts
+    if not questions:
+        raise SkippedError("the run ended without an interrupt")
+    schemas = sum(each.response_schema is not None for each in questions)
+    doctor.note("interrupts", True, f"{len(questions)} asked, {schemas} with a schema of the answer")
+    names = {each.id for each in questions}
+    resumed = await doctor.ask(agent, None, resume={name: Cancel() for name in names})
+    repeated = names & {each.id for each in agent.pending_interrupts}
+    if resumed.is_refused:
+        await _blame(doctor, "INT-1", "the run that answers the interrupts is not served", resumed)
+    elif repeated:
+        problem = "the run that answers the interrupts ends with the same interrupts again"
+        doctor.find(Symptom("INT-1", problem, exchange=resumed.last))
+    doctor.note("answers to interrupts", not (resumed.is_refused or repeated), resumed.reason or "all were cancelled")
+    if resumed.is_refused or agent.pending_interrupts:
+        return
+    entries = json.loads(resumed.exchanges[0].sent)["resume"]
+    given = RunAgentInput(thread_id=agent.thread_id, run_id=str(uuid4()), messages=agent.messages, state=agent.state)
+    stray = await doctor.ask(doctor.agent(), given.model_copy(update={"resume": _entries(entries)}))
+    doctor.note("answers to nothing", not stray.is_refused, stray.reason or "ignored")
+
+
+def _entries(entries: Any) -> Any:
+    return RunAgentInput.model_validate({"threadId": "", "runId": "", "messages": [], "resume": entries}).resume
+
+
+async def _error(doctor: Examination) -> None:
+    """Make the agent fail."""
+    seen = await doctor.ask(doctor.agent(), doctor.prompt("error"))
+    failed = isinstance(seen.error, RunFailedError)
+    doctor.note("reports errors as RUN_ERROR", True if failed else None, seen.reason or "the run succeeded")
+
+
+async def _malformed(doctor: Examination) -> None:
+    """Send what is no input."""
+    seen = await doctor.post(b'{"threadId": 1, "messages": "none"}')
+    exchange = seen.last
+    status = exchange.status if exchange is not None else None
+    if status is not None and status >= 500:
+        problem = f"the server answers {status} to an input that is no RunAgentInput"
+        doctor.find(Symptom("DOC-7", problem, exchange=exchange))
+    last = exchange.events[-1].get("type") if exchange is not None and exchange.frames else None
+    refused = last == "RUN_ERROR" or (status is not None and 400 <= status < 500)
+    detail = f"with {last}" if last else f"with {status}" if status else seen.reason
+    doctor.note("refuses malformed inputs", refused, detail)
+
+
+PROBES = (
+    Probe("hello", "Does it serve a plain run?", 1, 1, _hello),
+    Probe("again", "Does it serve a second run of a thread, and keep the state?", 2, 3, _again),
+    Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
+    Probe("tools", "Does it call a tool of the client, and use the result?", 2, 3, _tools),
+    Probe("parallel", "Does it call tools in parallel?", 2, 3, _parallel),
+    Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave),
+    Probe("interrupt", "Does it ask, and take the answers?", 3, 4, _interrupt, "interrupt"),
+    Probe("error", "Does it report errors?", 1, 1, _error, "error"),
+    Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
+)
+"""All probes, in order."""
+
+
+def _note_events(doctor: Examination, seen: Seen) -> None:
+    """Note the kinds of events that came."""
+    kinds = {str(event.get("type")) for exchange in seen.exchanges for event in exchange.events}
+    for name, beginning in _FAMILIES.items():
+        if any(kind.startswith(beginning) for kind in kinds):
+            doctor.note(name, True, "")
+    if any(kind.endswith("_CHUNK") for kind in kinds):
+        doctor.note("chunk events", True, "")
+
+
+async def _blame(doctor: Examination, rule: str, problem: str, seen: Seen) -> None:
+    """Find a rule broken by a run that was not served, unless plain runs are not served any more either."""
+    if rule in _NEED_SECOND_RUNS and doctor.has_found("INPUT-1"):
+        return
+    if isinstance(seen.error, HTTPStatusError) and seen.error.status_code in (429, 503):
+        doctor.obstacle = f"the server answers {seen.error.status_code} by now: it wants fewer requests"
+        return
+    control = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
+    if control.is_refused:
+        doctor.obstacle = "plain runs are not served any more"
+        doctor.find(_refusal("DOC-1", "a plain run is not served, but the same one was before", control))
+    else:
+        doctor.find(_refusal(rule, problem, seen))
+
+
+_NEED_SECOND_RUNS = ("TOOL-10", "DOC-5", "INT-1")
+"""Rules that cannot be kept where a thread has one run only."""
+
+
+def _refusal(rule: str, problem: str, seen: Seen) -> Symptom:
+    body = seen.error.body if isinstance(seen.error, HTTPStatusError) else None
+    return Symptom(rule, f"{problem}: {seen.reason}", True, seen.last, detail=body or None)
+
+
+def _is_found(seen: Seen) -> bool:
+    """Return whether the error of a call is a finding already."""
+    return not isinstance(
+        seen.error, HTTPStatusError | RunFailedError | StreamTimeoutError | ConnectError | ConnectTimeoutError
+    )
+
+
+def _started_id(event: Mapping[str, Any]) -> str | None:
+    match event:
+        case {"type": "TEXT_MESSAGE_START", "messageId": str(name)} | {
+            "type": "TOOL_CALL_START",
+            "toolCallId": str(name),
+        }:
+            return name
+        case _:
+            return None
+
+
+def _started_ids(seen: Seen) -> set[str]:
+    names = (_started_id(event) for exchange in seen.exchanges for event in exchange.events)
+    return {name for name in names if name is not None}
+
+
+def _calls(exchange: Exchange) -> Iterator[Mapping[str, Any]]:
+    """Yield the events that begin a tool call."""
+    for event in exchange.events:
+        match event:
+            case {"type": "TOOL_CALL_START" | "TOOL_CALL_CHUNK", "toolCallName": str(), "toolCallId": str()}:
+                yield event
+            case _:
+                pass
+
+
+def _arguments(exchange: Exchange) -> set[str]:
+    """Return the arguments of the calls in a response, as JSON in one form."""
+    texts: dict[str, str] = {}
+    latest = ""
+    for event in exchange.events:
+        if str(event.get("type")).startswith("TOOL_CALL_") and isinstance(event.get("delta", ""), str):
+            latest = str(event.get("toolCallId") or latest)
+            texts[latest] = texts.get(latest, "") + event.get("delta", "")
+    found: set[str] = set()
+    for text in texts.values():
+        with suppress(ValueError):
+            found.add(json.dumps(json.loads(text or "{}"), sort_keys=True))
+    return found

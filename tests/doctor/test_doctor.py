@@ -1,0 +1,239 @@
+"""The doctor: the right rule for each fault of a server, and none for what servers may do."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from xml.etree import ElementTree
+
+import anyio
+import pytest
+
+from agui_client import HttpAgent, UsageError
+from agui_client.doctor import Diagnosis, as_html, as_junit, diagnose
+from agui_client.doctor.examination import Examination, Setup
+from agui_client.testing import agui_app, demo_agent
+from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server
+
+HOSTILE = "\x1b[31m\x00\u202e</pre><script>alert(1)</script><b>]]>&\r\n"
+RULES = {
+    "wrong_content_type": "SSE-3",
+    "no_run_started": "LIFE-1",
+    "two_run_started": "LIFE-2",
+    "events_after_the_end": "LIFE-3",
+    "text_without_start": "STREAM-1",
+    "delta_of_an_unknown_id": "STREAM-1",
+    "unclosed_tool_call": "LIFE-5",
+    "empty_delta": "DOC-6",
+    "nulls": "PROC-17",
+    "wrong_thread_id": "LIFE-12",
+    "wrong_run_id": "LIFE-12",
+    "ids_that_come_again": "LIFE-15",
+    "no_json": "PROC-12",
+    "no_utf_8": "PROC-12",
+    "no_object": "PROC-12",
+    "malformed_patch": "SNAP-3",
+    "patch_that_fits_nothing": "SNAP-5",
+    "collected_response": "DOC-2",
+    "collected_by_gzip": "DOC-2",
+    "content_length": "DOC-2",
+    "unterminated_last_frame": "SSE-12",
+    "cut_stream": "TRUNC-1",
+    "cut_frame": "TRUNC-1",
+    "server_error_page": "SSE-8",
+    "redirect_to_login": "SSE-3",
+    "state_that_does_not_come_back": "STATE-1",
+    "state_refused": "STATE-1",
+    "tool_result_ignored": "TOOL-10",
+    "tool_result_refused": "TOOL-10",
+    "tools_refused": "TOOL-8",
+    "tool_result_invented": "TOOL-8",
+    "resume_ignored": "INT-1",
+    "resume_refused": "INT-1",
+    "interrupts_with_one_id": "INT-2",
+    "second_run_refused": "INPUT-1",
+    "newer_client_refused": "VER-9",
+    "unknown_member_refused": "VER-9",
+    "run_error_without_code": "DOC-4",
+    "every_run_fails": "DOC-1",
+    "goes_on_after_disconnect": "DOC-5",
+    "silent_without_comments": "DOC-3",
+    "unknown_event_type": "PROC-7",
+    "unknown_property": "PROC-8",
+    "crlf": "SSE-7",
+    "timestamp_as_text": "PROC-6",
+    "version_without_minor": "VER-2",
+    "malformed_input_breaks_it": "DOC-7",
+    "chunk_without_id": "CHUNK-2",
+    "step_that_was_not_started": "LIFE-16",
+    "retired_thinking": "VER-10",
+    "reasoning_without_message": "REASON-2",
+    "subagent_never_ends": "SUB-7",
+    "endless_stream": "DOC-8",
+}
+PROMPTS = {"interrupt": "ask", "error": "fail"}
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+PROBES = {
+    "ids_that_come_again": ["again"],
+    "unclosed_tool_call": ["tools"],
+    "state_that_does_not_come_back": ["again"],
+    "state_refused": ["again"],
+    "tool_result_ignored": ["tools"],
+    "tool_result_refused": ["tools"],
+    "tools_refused": ["tools"],
+    "tool_result_invented": ["tools"],
+    "resume_ignored": ["interrupt"],
+    "resume_refused": ["interrupt"],
+    "interrupts_with_one_id": ["interrupt"],
+    "newer_client_refused": ["newer"],
+    "unknown_member_refused": ["newer"],
+    "run_error_without_code": ["error"],
+    "goes_on_after_disconnect": ["leave"],
+    "malformed_input_breaks_it": ["malformed"],
+    "collected_response": ["newer"],
+    "collected_by_gzip": ["newer"],
+}
+"""The probes besides "hello" that show a fault; some more are made to see that these do not blame anything else."""
+
+
+async def examined(server: Server, **options: Any) -> Diagnosis:
+    given: dict[str, Any] = {"prompts": PROMPTS, "state": {"city": "Oslo"}, "slow": 60.0, "pause": 0.01}
+    return await Examination(server.agent(), Setup(**{**given, **options})).run()
+
+
+def test_every_fault_has_its_rule() -> None:
+    assert list(FAULTS) == list(RULES)
+
+
+@pytest.mark.parametrize("fault", RULES)
+async def test_each_fault_is_found_as_the_rule_that_it_breaks_and_no_other(fault: str) -> None:
+    limits = {"silence": LATE / 2} if fault == "silent_without_comments" else {}
+    if fault.startswith("collected"):
+        limits = {"slow": LATE / 2}
+    everything = fault in ("server_error_page", "every_run_fails", "second_run_refused")
+    only = [] if everything else ["hello", *PROBES.get(fault, [])]
+    diagnosis = await examined(Server(fault), only=only, **limits)
+    assert {finding.rule for finding in diagnosis.findings} == {RULES[fault]}, str(diagnosis)
+    finding = diagnosis.findings[0]
+    assert finding.evidence.sent.startswith("POST http://server.example/agent\n{")
+    assert finding.evidence.received
+    assert finding.mend
+
+
+@pytest.mark.parametrize("habit", HABITS)
+async def test_what_the_protocol_allows_is_no_finding(habit: str) -> None:
+    diagnosis = await examined(Server(habit), state=None, only=["hello", "again", "tools"])
+    assert diagnosis.findings == [], str(diagnosis)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None:
+    diagnosis = anyio.run(partial(examined, Server()), backend=backend)
+    assert (diagnosis.headline, diagnosis.requests) == ("no findings", 15)
+    assert {probe.outcome for probe in diagnosis.probes} == {"passed"}
+    assert {ability.name: ability.verdict for ability in diagnosis.profile} == {
+        "plain runs": "yes",
+        "declares a protocol version": "yes",
+        "HTTP": "yes",
+        "token usage": "no",
+        "state by snapshot": "yes",
+        "keeps a state that it is sent": "yes",
+        "second run of a thread": "yes",
+        "clients of newer minor versions": "yes",
+        "tools of the client": "yes",
+        "parallel tool calls": "yes",
+        "thread after a run that was left": "yes",
+        "interrupts": "yes",
+        "answers to interrupts": "yes",
+        "answers to nothing": "yes",
+        "reports errors as RUN_ERROR": "yes",
+        "refuses malformed inputs": "yes",
+        "streams": "unknown",
+        "keep-alive comments": "unknown",
+    }
+
+
+async def test_the_demo_agent_is_healthy() -> None:
+    agent = HttpAgent("http://demo.example/", app=agui_app(demo_agent(pace=0)))
+    diagnosis = await diagnose(agent, prompts={"interrupt": "book"})
+    assert diagnosis.findings == [], str(diagnosis)
+    assert (agent.messages, agent.is_running) == ([], False)
+
+
+async def test_nothing_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    def echo(events: Events, request: Request) -> Events:
+        said = {
+            "type": "SAID",
+            "said": "Bearer sesame-open-please, pass-word, key-in-query",
+            "encryptedValue": "cipher",
+        }
+        return [events[0], said, *events[1:]]
+
+    server = Server()
+    server.change = echo
+    url = "http://user:pass-word@server.example/agent?key=key-in-query"
+    agent = HttpAgent(url, headers={"Authorization": "Bearer sesame-open-please"}, app=server)
+    diagnosis = await diagnose(agent, only=["hello"])
+    assert [finding.rule for finding in diagnosis.findings] == ["PROC-7"]
+    for text in (str(diagnosis), diagnosis.model_dump_json(), as_html(diagnosis), as_junit(diagnosis), caplog.text):
+        for secret in ("sesame", "pass-word", "key-in-query", "cipher"):
+            assert secret not in text
+
+
+async def test_what_a_hostile_server_writes_is_only_text_in_every_report() -> None:
+    server = Server()
+    server.change = lambda events, request: [
+        events[0],
+        {"type": f"X{HOSTILE}"},
+        {"type": "RUN_ERROR", "message": HOSTILE},
+    ]
+    diagnosis = await examined(server)
+    assert {finding.rule for finding in diagnosis.findings} == {"PROC-7", "DOC-1", "DOC-4"}
+    assert "\x1b" not in str(diagnosis)
+    assert "\u202e" not in str(diagnosis)
+    page = as_html(diagnosis)
+    assert "<script" not in page
+    assert "<b>" not in page
+    suite = ElementTree.fromstring(as_junit(diagnosis))
+    assert [case.get("classname") for case in suite.iter("testcase") if case.find("failure") is not None] == [
+        "agui.doctor.hello",
+        "agui.doctor.hello",
+    ]
+
+
+async def test_nothing_answers() -> None:
+    diagnosis = await diagnose("http://127.0.0.1:1/")
+    assert (diagnosis.is_reachable, diagnosis.requests, diagnosis.findings) == (False, 1, [])
+    assert "nothing listens there" in diagnosis.probes[0].detail
+    assert ElementTree.fromstring(as_junit(diagnosis)).find("testsuite/testcase/error") is not None
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    server = Server()
+    server.before = 100.0
+    diagnosis = await examined(server, timeout=0.05)
+    assert [(finding.rule, finding.problem) for finding in diagnosis.findings] == [
+        ("DOC-1", "a plain run is not served: no event arrived within 0.05 s; no keep-alive comment had come")
+    ]
+    assert diagnosis.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"only": ["heart"]}, "there is no probe 'heart'; there are again, "),
+        ({"prompts": {"heart": "beat"}}, "there is no prompt 'heart'; there are "),
+        ({"prompts": {"hello": " "}}, "the prompt 'hello' is no text"),
+        ({"timeout": 0}, "timeout= is a number of seconds above zero, not 0"),
+    ],
+)
+async def test_wrong_options_are_refused_before_anything_is_sent(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        await diagnose("http://127.0.0.1:1/", **options)
