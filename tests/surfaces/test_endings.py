@@ -37,7 +37,7 @@ from agui_client import (
     UsageError,
 )
 from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, sse, text, tool_call, turn
-from support.verbs import VERBS, Ending, Verb, by_verb, every_result_verb, every_verb
+from support.verbs import EVENT_VERBS, VERBS, Ending, Verb, by_verb, every_result_verb, every_verb
 
 STARTED = RunStartedEvent(thread_id="thread-1", run_id="run-1")
 HALF: list[Step] = [
@@ -175,12 +175,12 @@ def test_every_error_carries_its_run_and_what_had_arrived(name: str, verb: Verb)
     assert not agent.is_running
 
 
-@every_failure
+@by_verb("name", {name: name for name in FAILURES}, CHOSEN, EVENT_VERBS)
 def test_what_came_before_the_failure_was_given_out(name: str, verb: Verb) -> None:
-    failure, (_, ending) = FAILURES[name], failed_run(verb, name)
-    if ending.events is not None and failure.said is not None:
-        given = "".join(event.delta for event in ending.events if isinstance(event, TextMessageContentEvent))
-        assert given == failure.said
+    _, ending = failed_run(verb, name)
+    assert ending.events is not None
+    given = "".join(event.delta for event in ending.events if isinstance(event, TextMessageContentEvent))
+    assert given == (FAILURES[name].said or "")
 
 
 @every_verb
