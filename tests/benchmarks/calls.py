@@ -43,9 +43,13 @@ class Calls:
         self.functions: dict[str, None] = {}
 
     def __str__(self) -> str:
-        files = {name.partition(":")[0] for name in self.functions}
         shown = "\n".join(f"    {name}" for name in self.functions)
-        return f"{len(self.functions)} functions in {len(files)} files\n{shown}"
+        return f"{len(self.functions)} functions in {len(self.files)} files\n{shown}"
+
+    @property
+    def files(self) -> set[str]:
+        """The files of the functions."""
+        return {name.partition(":")[0] for name in self.functions}
 
     def note(self, frame: FrameType, event: str, _argument: Any) -> None:
         """Take note of a call."""
