@@ -100,12 +100,9 @@ def _result(
         return SubagentResult(status="abandoned" if is_over else "running", text=text, **about)
     closing, at = end
     about["seconds"] = at - since
+    about["usage"] = reported_usage(closing)
     more = (closing.metadata or {}).get(EXTENSION)
     if is_object(more):
-        try:
-            about["usage"] = _USAGE.validate_python(more.get("usage") or [])
-        except ValidationError:
-            about["usage"] = []
         text = reducer.text_of(str(more.get("messageId"))) or text
     if isinstance(closing, SubagentErrorEvent):
         status: Any = "abandoned" if closing.code == "cancelled" else "error"
@@ -113,6 +110,15 @@ def _result(
     is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
     status = "suspended" if is_waiting else "success"
     return SubagentResult(status=status, text=text, result=closing.result, **about)
+
+
+def reported_usage(closing: SubagentFinishedEvent | SubagentErrorEvent) -> list[TokenUsage]:
+    """Return the tokens that a subagent's end reports; none where it does not say, or not in a way that is known."""
+    more = (closing.metadata or {}).get(EXTENSION)
+    try:
+        return _USAGE.validate_python(more.get("usage") or [] if is_object(more) else [])
+    except ValidationError:
+        return []
 
 
 class SubagentText:

@@ -15,7 +15,7 @@ from agui_client.options import lists_keywords
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
 from agui_client.teams.passing import JOURNAL
-from agui_client.teams.team import Team, TeamLimitError, TeamLimits
+from agui_client.teams.team import Team, TeamLimitError, TeamLimits, check_limits
 from agui_client.teams.team_source import TeamSource
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class _TeamBase(AbstractAgent):
         if cast("str", on_error) not in ("raise", "continue"):
             raise UsageError(f"on_error is 'raise' or 'continue', not {on_error!r}")
         self._on_error: OnError = on_error
-        self._limits = limits or TeamLimits()
+        self._limits = TeamLimits() if limits is None else limits
+        check_limits(self._limits)
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Run the team once.
@@ -200,8 +201,8 @@ class TeamAgent(_TeamBase):
         TeamAgent(plan_trip, airline=airline, booking=booking)
 
     When a member waits for an answer, the run ends, and the function is called again with the answer: calls of members
-    that are over return what they returned before. So it should do nothing else that must not happen twice, or do it
-    with `team.once(...)`.
+    that are over return what they returned before, and failures are raised again, as `RunFailedError`. So it should do
+    nothing else that must not happen twice, or do it with `team.once(...)`.
 
     Args:
         lead: The function; what it returns is the run's result.

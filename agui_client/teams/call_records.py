@@ -6,9 +6,10 @@ State is what a client sends back whatever client it is (INT-1, STATE-4), so tha
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import Event, Interrupt, StateDeltaEvent, StateSnapshotEvent
+from ag_ui.core import Event, Interrupt, RunErrorEvent, StateDeltaEvent, StateSnapshotEvent
 from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._protocol.schema import is_object
@@ -26,6 +27,10 @@ class CallRecord(BaseModel):
 
     result: SubagentResult | None = None
     """The end of the call; None while the member waits."""
+    failure: RunErrorEvent | None = None
+    """The failure that the call has raised; None if it has returned."""
+    is_cut: bool = False
+    """Whether the call was cancelled because another one of the same `gather` has failed."""
     chosen: list[str] = Field(default_factory=list[str])
     """The names of the team's tools that the member called."""
     interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
@@ -99,6 +104,18 @@ def leave_journal(state: Any, journal: Journal) -> Event:
     if not is_object(state):
         return StateSnapshotEvent(snapshot={JOURNAL: value})
     return StateDeltaEvent(delta=state_patch({"op": "add", "path": f"/{JOURNAL}", "value": value}))
+
+
+def ended_record(run: SubagentRun, chosen: list[str], *, is_raised: bool) -> CallRecord:
+    """Return the record of a call that is over: without the text of exceptions, as the team's caller can read it.
+
+    Args:
+        run: The invocation.
+        chosen: The names of the team's tools that the member called.
+        is_raised: Whether its failure is raised.
+    """
+    result = run.result if run.failure is None else replace(run.result, error=run.failure.message)
+    return CallRecord(result=result, failure=run.failure if is_raised else None, chosen=chosen)
 
 
 def waiting_record(run: SubagentRun) -> CallRecord:

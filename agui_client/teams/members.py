@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from ag_ui.core import AssistantMessage, Message, RunAgentInput, Tool, UserMessage
 
 from agui_client._field_docs import Record
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_object, is_text
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import Toolset
+from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.teams.names import Names, changed, key_of, owner_key
@@ -66,14 +67,39 @@ def as_member(given: AbstractAgent | Member, name: str = "", place: int = 0) -> 
         place: The number of the member in its team, for agents without a name.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is neither, or has a value that it cannot have.
     """
-    if isinstance(given, Member):
-        own = name or given.name or _own_name(given.agent, place)
-        return replace(given, name=own)
-    if not isinstance(cast("object", given), AbstractAgent):
-        raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {given!r}")
-    return Member(given, name or _own_name(given, place))
+    member = given if isinstance(given, Member) else Member(given)
+    if not isinstance(cast("object", member.agent), AbstractAgent):
+        raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {member.agent!r}")
+    member = replace(member, name=name or member.name or _own_name(member.agent, place))
+    _check(member)
+    return member
+
+
+def _check(member: Member) -> None:
+    """Check the values of a member.
+
+    Raises:
+        UsageError: One of them is none that it may be.
+    """
+    name, tools = cast("object", member.name), cast("object", member.tools)
+    if not isinstance(name, str) or not is_text(name):
+        raise UsageError(f"the name of a member is a text without half characters, not {name!r}")
+    about = f"Member(..., {name!r})"
+    if member.sees not in (None, "all", "last") and not callable(member.sees):
+        raise UsageError(f"{about}: sees is 'all', 'last' or a function of the messages, not {member.sees!r}")
+    for option, value, known in (
+        ("memory", member.memory, ("thread", "call")),
+        ("state", member.state, ("nested", "shared", "dropped")),
+        ("on_error", member.on_error, (None, "raise", "continue")),
+    ):
+        if value not in known:
+            raise UsageError(f"{about}: {option} is one of {known!r}, not {value!r}")
+    if tools != "all" and (isinstance(tools, str | bytes) or not isinstance(tools, Collection)):
+        raise UsageError(f"{about}: tools is 'all' or a list of names, not {tools!r}")
+    if member.timeout is not None and not is_duration(member.timeout):
+        raise UsageError(f"{about}: timeout is a number of seconds above zero, not {member.timeout!r}")
 
 
 def _own_name(agent: AbstractAgent, place: int) -> str:

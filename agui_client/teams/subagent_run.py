@@ -33,6 +33,7 @@ from ag_ui.core import (
     Tool,
     ToolCall,
     ToolCallResultEvent,
+    ToolMessage,
     UserMessage,
     aggregate_token_usage,
 )
@@ -41,7 +42,7 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.schema import is_object
 from agui_client._run.caller_stream import caller_end
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import EXTENSION, SubagentResult
+from agui_client._run.subagents import EXTENSION, SubagentResult, reported_usage
 from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
 from agui_client.errors import RunFailedError
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
     from agui_client.teams.call_records import CallRecord
 
 
-_WATCHED = frozenset({MessagesSnapshotEvent, RunFinishedEvent, RunErrorEvent})
+_WATCHED = frozenset(
+    {MessagesSnapshotEvent, RunFinishedEvent, RunErrorEvent, SubagentFinishedEvent, SubagentErrorEvent}
+)
 
 
 class SubagentRun:
@@ -100,6 +103,8 @@ class SubagentRun:
     """The agent's own messages at the end, as the team's conversation has them."""
     error: Exception | None
     """The exception that the agent failed with; None if it did not fail."""
+    failure: RunErrorEvent | None
+    """The failure as others may read it, without the text of exceptions; None if the agent did not fail."""
     state: Any
     """The agent's state at the end."""
     journal: Any
@@ -126,7 +131,7 @@ class SubagentRun:
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
-        self.error = self.state = self.journal = None
+        self.error = self.failure = self.state = self.journal = None
         prefix = f"{key}/" if member.memory == "thread" else f"{self.subagent_run_id}/"
         self._names = Names(self.subagent_run_id, prefix)
         self._further = {tool.name for tool in tools}
@@ -138,6 +143,8 @@ class SubagentRun:
         self._seconds: float | None = None
         self._kept: set[str] = set()
         self._last: RunFinishedEvent | RunErrorEvent | None = None
+        self._run: AgentRun | None = None
+        self._unreported: list[TokenUsage] = []
 
     @property
     def result(self) -> SubagentResult:
@@ -183,6 +190,7 @@ class SubagentRun:
                 agent = agent.clone()
                 agent.agent_id = self.member.name
             async with served_run(agent, self._inner) as run:
+                self._run = run
                 run.remember_before_snapshot()
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
@@ -213,10 +221,15 @@ class SubagentRun:
             return []
         self.error, self._seconds = error, time.perf_counter() - self._began_at
         self._status = "abandoned" if code == "cancelled" else "error"
+        self.usage += self._unreported
         message, own_code = _message_of(error) if code is None else (str(error), code)
+        self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
-        reason = f"{self.member.name} failed before this call was answered."
-        return [*self._passing.close(reason), changed(ended, metadata=self._more())]
+        closing = self._passing.close(f"{self.member.name} failed before this call was answered.")
+        if self._run is not None:
+            self._keep_messages(self._run.messages)
+            self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
+        return [*closing, changed(ended, metadata=self._more())]
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
@@ -280,12 +293,16 @@ class SubagentRun:
         return [passed for result in results for passed in self._passing.feed(result)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
-        """Take note of the end of a run; return events for a snapshot."""
+        """Take note of the end of a run or of a subagent; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
             return self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
             self.usage += event.usage or ()
+            self._unreported.clear()
+        elif "/" not in event.subagent_run_id:
+            # Part of the usage that the agent reports at its end, if it comes to that.
+            self._unreported += reported_usage(event)
         return []
 
     # --- afterwards
@@ -293,10 +310,9 @@ class SubagentRun:
     def _end(self, run: AgentRun) -> None:
         """Take over what the run left."""
         last, result = caller_end(run, self._last), run.partial
-        names, passing = self._names, self._passing
+        names = self._names
         self._seconds = time.perf_counter() - self._began_at
-        self.messages = [passing.message_up(each) for each in result.messages if each.id not in self._foreign]
-        self._kept = {message.id for message in self.messages}
+        self._keep_messages(result.messages)
         self.state, self._result, self._text = result.state, result.result, result.text
         said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
         self._text_id = names.up(said[-1]) if said and result.text else ""
@@ -317,6 +333,11 @@ class SubagentRun:
             for warning in result.warnings:
                 what = f"{self.member.name}: {warning.message}"
                 scope.warnings.add(warning.rule, what, path=warning.path, event_type=warning.event_type)
+
+    def _keep_messages(self, messages: Iterable[Message]) -> None:
+        """Take over the agent's own messages of its conversation."""
+        self.messages = [self._passing.message_up(each) for each in messages if each.id not in self._foreign]
+        self._kept = {message.id for message in self.messages}
 
     def _finished(self) -> Event:
         outcome = None
@@ -359,6 +380,13 @@ def _message_of(error: Exception) -> tuple[str, str | None]:
     if isinstance(error, RunFailedError):
         return error.event.message, error.event.code
     return f"the agent failed ({type(error).__name__})", type(error).__name__
+
+
+def _as_message(result: ToolCallResultEvent) -> ToolMessage:
+    """Return the message that a result becomes."""
+    owner = result.subagent_run_id
+    message = ToolMessage(id=result.message_id, tool_call_id=result.tool_call_id, content=result.content)
+    return changed(message, subagent_run_id=owner)
 
 
 def _has_call(message: Message, tool_call_id: str) -> bool:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 from ag_ui.core import (
     PROTOCOL_VERSION,
     Event,
-    Interrupt,
     Message,
     ResumeEntry,
     RunAgentInput,
@@ -44,8 +43,16 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
+from agui_client._transport.timeouts import is_duration
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.teams.call_records import CallRecord, Journal, leave_journal, take_journal, waiting_record
+from agui_client.teams.call_records import (
+    CallRecord,
+    Journal,
+    ended_record,
+    leave_journal,
+    take_journal,
+    waiting_record,
+)
 from agui_client.teams.members import Member, OnError
 from agui_client.teams.names import flow_of, invocation_id, keys_of, split_interrupt_id
 from agui_client.teams.subagent_run import SubagentRun
@@ -79,6 +86,23 @@ class TeamLimits(Record):
     """The longest time, in seconds; None for any."""
     tokens: int | None = None
     """The number of tokens after which no further member is called; None for any."""
+
+
+def check_limits(limits: TeamLimits) -> None:
+    """Check the limits of a team.
+
+    Raises:
+        UsageError: They are none.
+    """
+    if not isinstance(cast("object", limits), TeamLimits):
+        raise UsageError(f"limits= takes TeamLimits(...), such as TeamLimits(calls=5), not {limits!r}")
+    for name, least in (("calls", 1), ("handovers", 0), ("depth", 1), ("at_once", 1), ("tokens", 1)):
+        value: object = getattr(limits, name)
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not is_number and (value is not None or name not in ("at_once", "tokens")):
+            raise UsageError(f"TeamLimits({name}=...) is a whole number from {least}, not {value!r}")
+    if limits.seconds is not None and not is_duration(limits.seconds):
+        raise UsageError(f"TeamLimits(seconds=...) is a number of seconds above zero, not {limits.seconds!r}")
 
 
 class SuspendedError(BaseException):
@@ -153,8 +177,10 @@ class Team:
         self._journal = self._taken_up(flow, journal)
         self._counts: Counter[str] = Counter()
         self._said = self._noted = 0
-        self._interrupts: list[Interrupt] = []
-        self._pending: list[str] = []
+        self._waiting: dict[str, CallRecord] = {}
+        self._at_work: set[anyio.CancelScope] = set()
+        self._news = anyio.Event()
+        self._is_over = False
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
         _check_depth(limits.depth)
 
@@ -229,6 +255,8 @@ class Team:
             for place, call in enumerate(made):
                 tasks.start_soon(take, place, call)
         if failures:
+            if not isinstance(failures[0], SuspendedError):
+                self._give_up(made)
             raise failures[0]
         if len(results) < len(made):
             raise AGUIError("a member of the team cancelled itself")
@@ -297,13 +325,25 @@ class Team:
 
     async def make(self, call: Call) -> SubagentResult:
         """Make a call, go on with one that waited, or return what came of one that is over."""
+        if self._is_over:
+            raise UsageError(f"{call.member.name} was called when the run of its team was over: await each call")
         record = self._journal.calls.get(call.invocation)
-        if record is not None and record.result is not None:
-            call.chosen = record.chosen
-            return record.result
+        if record is not None and (record.result is not None or record.is_cut):
+            return await _earlier_end(record, call)
         if record is not None and not record.is_answered(call.invocation in self._answers, self._results):
-            self._wait(record)
+            self._wait(call, record)
         self._check_tokens()
+        with anyio.CancelScope() as scope:
+            self._at_work.add(scope)
+            try:
+                return await self._run_member(call, record)
+            finally:
+                self._at_work.discard(scope)
+                self._news.set()
+        raise AGUIError(f"{call.member.name} was cancelled with the run of its team")
+
+    async def _run_member(self, call: Call, record: CallRecord | None) -> SubagentResult:
+        """Run a member, and keep what came of it."""
         async with self._turns:
             run = SubagentRun(
                 call.member,
@@ -320,15 +360,15 @@ class Team:
                 await self._pass(run, call.member.timeout)
             finally:
                 self.usage += run.usage
-        if run.error is not None:
-            if call.on_error == "raise":
-                raise run.error
-        else:
-            await self._take_over(run, call)
+                self._take_over(run)
+        await self._answer_own_calls(run, call)
         if run.interrupts or run.pending_tool_calls:
             self._journal.calls[call.invocation] = record = waiting_record(run)
-            self._wait(record)
-        self._journal.calls[call.invocation] = CallRecord(result=run.result, chosen=call.chosen)
+            self._wait(call, record)
+        is_raised = run.error is not None and call.on_error == "raise"
+        self._journal.calls[call.invocation] = ended_record(run, call.chosen, is_raised=is_raised)
+        if run.error is not None and is_raised:
+            raise run.error
         return run.result
 
     async def _pass(self, run: SubagentRun, timeout: float | None) -> None:
@@ -352,11 +392,14 @@ class Team:
             for event in ended:
                 self._source.put_nowait(event)
 
-    async def _take_over(self, run: SubagentRun, call: Call) -> None:
-        """Add what a member wrote to the team's conversation, and answer its calls of the team's tools."""
+    def _take_over(self, run: SubagentRun) -> None:
+        """Add what a member wrote to the team's conversation."""
         new = {message.id: message for message in run.messages}
         kept = [new.pop(message.id, message) for message in self.messages if not run.has_dropped(message)]
         self._thread.set_messages([*kept, *new.values()])
+
+    async def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
+        """Answer a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
             call.chosen.append(own.function.name)
@@ -374,10 +417,17 @@ class Team:
             raise UsageError("the answers are for another run of this team than the one that waits")
         return journal
 
-    def _wait(self, record: CallRecord) -> None:
-        self._interrupts += record.interrupts
-        self._pending += record.waiting
+    def _wait(self, call: Call, record: CallRecord) -> None:
+        self._waiting[call.invocation] = record
         raise SuspendedError
+
+    def _give_up(self, calls: Iterable[Call]) -> None:
+        """Note that calls were cancelled, so that none of them begins, or asks, when the run is taken up again."""
+        for call in calls:
+            record = self._journal.calls.get(call.invocation)
+            if record is None or record.result is None:
+                self._waiting.pop(call.invocation, None)
+                self._journal.calls[call.invocation] = CallRecord(is_cut=True)
 
     def _check_tokens(self) -> None:
         used = sum(each.total_tokens or 0 for each in self.usage)
@@ -402,9 +452,7 @@ class Team:
         result = None
         try:
             with anyio.fail_after(self._limits.seconds):
-                result = await lead(self)
-        except SuspendedError:
-            pass
+                result = await self._led(lead)
         except RunFailedError as error:
             reported = error.event.model_copy(update={"usage": aggregate_token_usage(self.usage) or None})
             await self._source.put(RunErrorEvent(**reported.__dict__))
@@ -413,11 +461,15 @@ class Team:
             if self._limits.seconds is None:
                 raise
             raise TeamLimitError(f"the team took longer than {self._limits.seconds:g} seconds") from error
+        finally:
+            self._is_over = True
+            for scope in list(self._at_work):
+                scope.cancel()
         outcome: Any = None
-        if self._interrupts:
-            outcome = RunFinishedInterruptOutcome(interrupts=self._interrupts)
-        elif self._pending:
-            outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=self._pending)
+        if interrupts := [each for record in self._waiting.values() for each in record.interrupts]:
+            outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
+        elif pending := [each for record in self._waiting.values() for each in record.waiting]:
+            outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=pending)
         if outcome is not None:
             await self._source.put(leave_journal(self.state, self._journal))
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
@@ -425,6 +477,33 @@ class Team:
         await self._source.put(
             RunFinishedEvent(**ids, **{name: each for name, each in fields.items() if each is not None})
         )
+
+    async def _led(self, lead: Callable[[Team], Awaitable[Any]]) -> Any:
+        """Call the function that leads, and wait for the calls that it has left behind."""
+        result = None
+        try:
+            result = await lead(self)
+        except SuspendedError:
+            pass
+        except BaseExceptionGroup as group:  # of a task group of the function
+            _, failures = group.split(SuspendedError)
+            if failures is not None:
+                raise failures from None
+        while self._at_work:
+            self._news = anyio.Event()
+            await self._news.wait()
+        return result
+
+
+async def _earlier_end(record: CallRecord, call: Call) -> SubagentResult:
+    """Return or raise what came of a call when the function that leads the team was called before."""
+    call.chosen = record.chosen
+    if record.is_cut:
+        await anyio.sleep_forever()  # until the one that failed then cancels it again
+    if record.failure is not None:
+        raise RunFailedError(record.failure)
+    assert record.result is not None
+    return record.result
 
 
 def _check_depth(most: int) -> None:

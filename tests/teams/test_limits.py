@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -13,16 +14,26 @@ from ag_ui.core import (
     Event,
     RunAgentInput,
     RunErrorEvent,
+    RunFinishedEvent,
     RunStartedEvent,
     SubagentErrorEvent,
     SubagentStartedEvent,
     TextMessageStartEvent,
 )
 
-from agui_client import AbstractAgent, AGUIError, FunctionAgent, RunFailedError
-from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent, TeamLimitError, TeamLimits
-from agui_client.testing import Turn, pause, step, text, tool_call, turn
-from support.team_members import FIVE, agent, events_of, says
+from agui_client import AbstractAgent, AGUIError, FunctionAgent, RunFailedError, UsageError
+from agui_client.teams import (
+    HandoffAgent,
+    Member,
+    ParallelAgent,
+    SequentialAgent,
+    Team,
+    TeamAgent,
+    TeamLimitError,
+    TeamLimits,
+)
+from agui_client.testing import Gate, Turn, pause, step, text, tool_call, turn
+from support.team_members import FIVE, agent, events_of, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -115,3 +126,146 @@ async def test_a_member_that_cancels_itself_fails_the_team_and_cancels_nobody_el
 
     with pytest.raises(AGUIError, match="cancelled itself"):
         await kind(FunctionAgent(cancelled, agent_id="one"), says("two", "Fine.")).run_agent("Hi")
+
+
+async def test_a_member_that_is_called_again_after_its_failure_goes_on_with_its_own_words() -> None:
+    member = agent("member", turn(text("Half."), RunErrorEvent(message="overloaded")), turn(text("Whole.")))
+
+    async def lead(team: Team) -> None:
+        with suppress(RunFailedError):
+            await team.run(member)
+        await team.run(member, speaks=True)
+
+    team = TeamAgent(lead, member=member, options={"strict": True})
+    assert (await team.run_agent("Hi")).text == "Whole."
+    assert told(team.messages)[1:] == [("assistant", "Half."), ("assistant", "Whole.")]
+    assert shown(member) == [("user", "Hi"), ("assistant", "Half.")]
+
+
+async def test_a_call_that_a_member_left_open_is_answered_in_what_it_is_shown_when_it_is_called_again() -> None:
+    member = agent("member", turn(tool_call("look", {}), RunErrorEvent(message="overloaded")), turn(text("Whole.")))
+
+    async def lead(team: Team) -> None:
+        await team.run(member, on_error="continue")
+        await team.run(member, speaks=True)
+
+    await TeamAgent(lead, member=member, options={"strict": True}).run_agent("Hi")
+    assert shown(member)[-1] == ("tool", "member failed before this call was answered.")
+
+
+async def test_tokens_of_a_team_that_did_not_come_to_its_end_are_counted() -> None:
+    inner = SequentialAgent(says("one", "A"), says("two", "B"), agent_id="inner", limits=TeamLimits(calls=1))
+    team = SequentialAgent(inner, says("three", "C"), on_error="continue", strict=True)
+    result = await team.run_agent("Hi")
+    assert {each.name: each.usage for each in result.subagents} == {"inner": FIVE, "one": FIVE, "three": FIVE}
+    assert [each.total_tokens for each in result.usage] == [10]
+
+
+async def test_no_further_member_is_called_when_the_tokens_are_used() -> None:
+    third = says("third", "Never.")
+    with pytest.raises(TeamLimitError, match="used 10 tokens"):
+        await SequentialAgent(says("one", "A"), says("two", "B"), third, limits=TeamLimits(tokens=7)).run_agent("Hi")
+    assert third.inputs == []
+
+
+async def test_no_more_members_are_at_work_at_once_than_they_may() -> None:
+    at_work: set[str] = set()
+    most = 0
+
+    async def work(input: RunAgentInput) -> AsyncIterator[Event]:
+        nonlocal most
+        at_work.add(input.thread_id)
+        most = max(most, len(at_work))
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        await anyio.lowlevel.checkpoint()
+        at_work.remove(input.thread_id)
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    members = [FunctionAgent(work, agent_id=f"m{number}") for number in range(8)]
+    result = await ParallelAgent(*members, limits=TeamLimits(at_once=3), strict=True).run_agent("Hi")
+    assert (most, {each.status for each in result.subagents}) == (3, {"success"})
+
+
+async def test_a_run_that_takes_too_long_is_given_up_even_if_its_function_goes_on_after_failures() -> None:
+    slow = agent("slow", turn(pause(60)))
+
+    async def lead(team: Team) -> None:
+        while True:
+            with suppress(AGUIError):
+                await team.run(slow)
+
+    with pytest.raises(TeamLimitError, match=r"longer than 0\.05 seconds"):
+        await TeamAgent(lead, slow=slow, limits=TeamLimits(seconds=0.05)).run_agent("Hi")
+    assert len(slow.inputs) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_calls_that_a_function_left_behind_are_waited_for_and_end_with_the_run() -> None:
+    gate, closed = Gate(), anyio.Event()
+
+    async def hang(input: RunAgentInput) -> AsyncIterator[Any]:
+        try:
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+            await anyio.sleep_forever()
+        finally:
+            closed.set()
+
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def lead(team: Team) -> None:
+        tasks.append(asyncio.create_task(team.run("slow")))
+        while not slow.inputs:
+            await anyio.lowlevel.checkpoint()
+        gate.open()
+        left.append(team)
+
+    async def lead_on(team: Team) -> None:
+        tasks.append(asyncio.create_task(team.run("hanging")))
+        await anyio.sleep_forever()
+
+    left: list[Team] = []
+    slow = agent("slow", turn(gate, text("S")))
+    result = await TeamAgent(lead, slow=slow, options={"strict": True}).run_agent("Hi")
+    assert [(each.name, each.status, each.text) for each in result.subagents] == [("slow", "success", "S")]
+    with pytest.raises(UsageError, match="run of its team was over"):
+        await left[0].run("slow")
+    async with TeamAgent(lead_on, hanging=FunctionAgent(hang)).stream("Hi") as run:
+        async for event in run:
+            if isinstance(event, SubagentStartedEvent):
+                break
+    with anyio.fail_after(10):
+        await closed.wait()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": 5},
+        {"name": "\ud800"},
+        {"sees": "most"},
+        {"memory": "day"},
+        {"state": "kept"},
+        {"tools": "look"},
+        {"tools": b"look"},
+        {"on_error": "ignore"},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_member_cannot_have_values_that_mean_nothing(options: Any) -> None:
+    with pytest.raises(UsageError, match=r"Member|name of a member"):
+        SequentialAgent(Member(says("one", "A"), **options))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"calls": 0}, {"at_once": 0}, {"tokens": "5"}, {"depth": True}, {"handovers": -1}, {"seconds": -1}],
+    ids=str,
+)
+def test_limits_that_mean_nothing_are_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=f"TeamLimits\\({next(iter(given))}=...\\) is a"):
+        SequentialAgent(says("one", "A"), limits=TeamLimits(**given))
+    with pytest.raises(UsageError, match=r"limits= takes TeamLimits"):
+        SequentialAgent(says("one", "A"), limits=given)

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
-from ag_ui.core import ResumeEntry, RunAgentInput, SubagentFinishedEvent, SubagentFinishedSuspendedOutcome, Tool
+import asyncio
+from collections.abc import AsyncIterator
 
-from agui_client import AbstractAgent, ApprovalRequest, Approve, HttpAgent, Resolve, UsageError, tool
+import pytest
+from ag_ui.core import (
+    Event,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunStartedEvent,
+    SubagentFinishedEvent,
+    SubagentFinishedSuspendedOutcome,
+    Tool,
+)
+
+from agui_client import (
+    AbstractAgent,
+    ApprovalRequest,
+    Approve,
+    FunctionAgent,
+    HttpAgent,
+    Resolve,
+    RunFailedError,
+    UsageError,
+    tool,
+)
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
-from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
 from support.team_members import agent, events_of, pay_tool, payer, resumed, says, shown
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +169,78 @@ async def test_an_answer_to_what_no_member_asks_is_refused_and_runs_nobody(forge
     assert len(one.inputs) == 1
     with pytest.raises(UsageError, match="no name for a member"):
         SequentialAgent(Member(one, "_team"))
+
+
+def asks(name: str) -> ScriptedAgent:
+    """An agent that asks, and is done with the answer."""
+    return agent(name, turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Done.")))
+
+
+async def test_a_failure_that_was_caught_is_raised_again_when_a_team_goes_on_and_nobody_runs_twice() -> None:
+    failing = agent("failing", turn(text("Hm"), RunErrorEvent(message="overloaded", code="busy")))
+    slow, early, asker = agent("slow", turn(text("S"), pause(60))), asks("early"), asks("asker")
+    caught: list[str | None] = []
+
+    async def lead(team: Team) -> None:
+        try:
+            await team.gather(early, slow, failing)
+        except RunFailedError as error:
+            caught.append(error.code)
+        await team.run(asker, speaks=True)
+
+    team = TeamAgent(lead, failing=failing, slow=slow, early=early, asker=asker, options={"strict": True})
+    (asked,) = (await team.run_agent("Hi")).interrupts
+    result = await resumed(team, resume={asked.id: Resolve()})
+    assert (result.text, caught) == ("Done.", ["busy", "busy"])
+    assert [len(each.inputs) for each in (failing, slow, early, asker)] == [1, 1, 1, 2]
+
+
+async def test_a_member_of_a_team_that_waits_does_not_leave_the_text_of_its_exception_in_the_state() -> None:
+    async def broken(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise LookupError("/srv/secret.db")
+
+    async def lead(team: Team) -> str | None:
+        failed = await team.run("broken", on_error="continue")
+        await team.run("asker")
+        return failed.error
+
+    team = TeamAgent(lead, broken=FunctionAgent(broken), asker=asks("asker"))
+    http = HttpAgent("http://team/", app=agent_app(team), strict=True)
+    (asked,) = (await http.run_agent("Hi")).interrupts
+    assert "secret" not in http.snapshot().model_dump_json()
+    result = await http.run_agent(resume={asked.id: Resolve()})
+    assert result.result == "the agent failed (LookupError)"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_function_may_run_members_side_by_side_in_its_own_way() -> None:
+    async def gather(team: Team) -> list[str]:
+        return [each.text for each in await asyncio.gather(team.run("asker"), team.run("slow"))]
+
+    async def group(team: Team) -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            made = [tasks.create_task(team.run(name)) for name in ("asker", "slow")]
+        return [(await each).text for each in made]
+
+    for lead, slow_runs in ((gather, 1), (group, 2)):
+        slow = agent("slow", turn(pause(0.01), text("S")))
+        team = TeamAgent(lead, asker=asks("asker"), slow=slow, options={"strict": True})
+        (asked,) = (await team.run_agent("Hi")).interrupts
+        result = await resumed(team, resume={asked.id: Resolve()})
+        # A task group cancels the others of those that end it, so these begin again.
+        assert (result.result, len(slow.inputs)) == (["Done.", "S"], slow_runs)
+
+
+async def test_members_that_wait_are_not_asked_for_when_another_one_of_the_same_gather_has_failed() -> None:
+    asker, failing = asks("asker"), agent("failing", turn(pause(0), RunErrorEvent(message="overloaded")))
+
+    async def lead(team: Team) -> str:
+        try:
+            await team.gather(asker, failing)
+        except RunFailedError:
+            return "without"
+        return "with"
+
+    result = await TeamAgent(lead, asker=asker, failing=failing, options={"strict": True}).run_agent("Hi")
+    assert (result.result, result.interrupts, result.state) == ("without", [], {})
