@@ -9,7 +9,7 @@ tests alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
@@ -82,13 +82,11 @@ class Pipeline:
             InvalidEventError: The event holds a value that the protocol rejects.
             EventOrderError: It may not come now.
         """
-        kind = type(event)
-        if self._is_conforming and kind is not UnrecognizedEvent:
+        if self._is_conforming and not isinstance(event, UnrecognizedEvent):
             # As `prepare` does, without two calls for an event that leaves as it came.
             self._warnings.event_index = self.count
             self.count += 1
-            event = cast("Event", event)
-            prepared = self._expand(event) if kind in KIND_OF_CHUNK or self._lanes else (event,)
+            prepared = self._expand(event) if type(event) in KIND_OF_CHUNK or self._lanes else (event,)
         else:
             prepared = self.prepare(event)
         if len(prepared) != 1:
@@ -112,10 +110,10 @@ class Pipeline:
         """
         self._warnings.event_index = self.count
         self.count += 1
-        if type(event) is UnrecognizedEvent:
+        if isinstance(event, UnrecognizedEvent):
             return [ready for translated in self.compat.feed(event) for ready in self._validated(translated)]
         # Only a conforming source's typed events come this far unjudged, and those are what expansion takes.
-        return self._expand(cast("Event", event)) if self._is_conforming else self._validated(event)
+        return self._expand(event) if self._is_conforming else self._validated(event)
 
     def admit(self, event: Event) -> None:
         """Verify an event and take note of it.

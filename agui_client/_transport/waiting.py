@@ -48,7 +48,7 @@ class Waiter:
         self._deadline = deadline = min(since + seconds, self.until)
         if self._loop is None:
             return await self._wait_in_scope(step)
-        self._task = task = asyncio.current_task()
+        self._task = task = asyncio.current_task(self._loop)
         assert task is not None
         cancelled_before = task.cancelling()
         if deadline < self._rings_at:
