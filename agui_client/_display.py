@@ -17,7 +17,7 @@ class Displayed:
     def _repr_mimebundle_(
         self, include: Container[str] | None = None, exclude: Container[str] | None = None
     ) -> dict[str, Any]:
-        bundle: dict[str, Any] = import_module("agui_client.notebook.content").bundle_of(self)
+        bundle: dict[str, Any] = import_module("agui_client.notebook.showing").displayed(self)
         return {
             kind: content
             for kind, content in bundle.items()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -33,7 +35,8 @@ from agui_client._widgets.escaping import exact, sentence
 from agui_client.conversation import Conversation
 from agui_client.notebook import show
 from agui_client.notebook.content import bundle_of
-from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
 
 ALIGNED = ("left", "center", "right")
@@ -217,10 +220,7 @@ def test_a_pause_of_the_run_finds_the_latest_event_drawn(cell: Cell) -> None:
     @tool
     def look() -> str:
         """Look at the cell while the run waits for this tool."""
-        deadline = time.monotonic() + 10
-        while "look {}" not in cell.drawings[-1]["text/plain"] and time.monotonic() < deadline:
-            time.sleep(0.01)
-        seen.append(cell.drawings[-1]["text/plain"])
+        seen.append(cell.wait_for("look {}"))
         return "looked"
 
     agent = ScriptedAgent(turn(text("Let me look."), tool_call("look")), turn(text("Done.")), tools=[look])
@@ -250,6 +250,106 @@ async def test_without_a_notebook_a_run_is_shown_at_the_terminal(capsys: pytest.
     assert written.err.splitlines()[2].startswith("success · first text ")
     show(agent.messages[:1])
     assert capsys.readouterr().out == "user: Add\n"
+
+
+@pytest.mark.anyio
+async def test_a_run_in_its_block_and_one_that_is_over_are_shown_too(cell: Cell) -> None:
+    async with ScriptedAgent(turn(text("All of it."))).stream("Hi") as run:
+        await anext(run)
+        result = await show(run)
+    assert cell.drawings[-1] == bundle_of(result)
+    del cell.drawings[:]
+    assert await show(run) is result
+    assert cell.drawings[-1] == bundle_of(result)
+    with ScriptedAgent(turn(text("All of it."))).stream_sync("Hi") as other:
+        next(other)
+        show(other)
+    del cell.drawings[:]
+    assert show(other).text == "All of it."
+    assert "user: Hi\nagent: All of it.\n" in cell.drawings[-1]["text/plain"]
+
+
+def test_a_result_that_show_left_in_a_cell_is_not_displayed_there_again(cell: Cell) -> None:
+    agent = ScriptedAgent(turn(text("Hello.")), turn(text("Again.")))
+    earlier = agent.run_agent_sync("Hi")
+    result = show(agent.stream_sync("Hi"))
+    assert result._repr_mimebundle_() == {"text/plain": repr(result)}
+    assert "text/html" in earlier._repr_mimebundle_()
+
+
+@pytest.mark.anyio
+async def test_what_subagents_do_is_shown_under_their_names(cell: Cell) -> None:
+    rooms = ScriptedAgent(turn(tool_call("rooms"), tool_result("2"), text("Two rooms.")), agent_id="hotels")
+    team = SequentialAgent(rooms, ScriptedAgent(turn(text("Booked.")), agent_id="desk"), agent_id="team")
+    seen: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look at the cell while the run waits for this tool."""
+        seen.append(cell.wait_for("look {}"))
+        return "looked"
+
+    last = ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=[look])
+    result = await show(SequentialAgent(team, last, agent_id="all").stream("Book"))
+    assert "team > hotels: Two rooms." in seen[0]
+    shown = cell.drawings[-1]["text/plain"]
+    assert "team > hotels: Two rooms." in shown
+    assert "team > hotels: rooms {} → answered" in shown
+    assert "4 subagents\n  team · success · " in shown
+    assert "\n  team > hotels · success · " in shown
+    assert any(
+        "team > hotels: Two rooms." in each["text/plain"] and "running" in each["text/plain"]
+        for each in cell.drawings[:-1]
+    )
+    hotels = next(each for each in result.subagents if each.name == "hotels")
+    assert plain_of(hotels).startswith("hotels: Two rooms.\nhotels · success · ")
+
+
+def test_of_a_very_long_text_the_beginning_and_the_end_are_shown() -> None:
+    shown = bundle_of(AssistantMessage(id="a", content="first " + "x" * 100_000 + " last"))
+    for content in shown.values():
+        assert len(content) < 60_000
+        assert "first x" in content
+        assert "x last" in content
+
+
+LOOK = """
+<script>
+document.querySelectorAll("details").forEach(each => each.open = true)
+const wide = [...document.querySelectorAll(".agui, .agui *")].filter(each => {
+  for (let box = each.parentElement; box; box = box.parentElement)
+    if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false
+  return each.getBoundingClientRect().right > document.documentElement.clientWidth
+})
+document.title = `${document.documentElement.scrollWidth} ${wide.map(each => each.className).join(" ")}`
+</script>
+"""
+
+
+def test_nothing_overflows_a_narrow_page(tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("there is no Chromium to measure a page with")
+    long = "x" * 300
+    table = f"| {long} | b |\n|---|---|\n| c | {long} |\n\n```\n{long}\n```\n\n# {long}\n\n[{long}](http://a.example/{long})"
+    call: Any = {"id": "c", "type": "function", "function": {"name": long, "arguments": json.dumps({long: long})}}
+    messages: list[Message] = [
+        UserMessage(id="u", name=long, content=long),
+        ReasoningMessage(id="r", content=long),
+        AssistantMessage(id="a", content=table, tool_calls=[call]),
+        ToolMessage(id="t", tool_call_id="c", content=long, error=long),
+        ActivityMessage(id="p", activity_type=long, content={"a": [[[[{long: long}]]]]}),
+    ]
+    shown = bundle_of(Conversation("t", messages, {"a": {"b": [long, {long: [1]}]}}).snapshot())
+    place = tmp_path / "page.html"
+    place.write_text(f"<!doctype html><meta charset=utf-8><body>{shown['text/html']}{LOOK}", "utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    command = [browser, *options, "--window-size=600,800", "--dump-dom", place.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    title = dom.partition("<title>")[2].partition("</title>")[0]
+    width, _, wide = title.partition(" ")
+    assert int(width) <= 600
+    assert wide == ""
 
 
 CELLS = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 import threading
 from collections.abc import Callable
 from html import escape
@@ -20,11 +21,13 @@ from ag_ui.core import (
     CustomEvent,
 )
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.file_proxy import FileProxy
 from rich.panel import Panel
 from rich.text import Text
 
 from agui_client import ToolContext, ToolExecution, UsageError, tool
 from agui_client._cli import main
+from agui_client._cli.plain_view import paused_screen
 from agui_client._widgets.drawing import call_html
 from agui_client._widgets.views import shown_call
 from agui_client.notebook import ShownCall, ShownCustom, renders, show
@@ -381,3 +384,31 @@ def test_a_call_is_html_by_its_view_or_else_escaped() -> None:
     assert call_html("c", "line", "{}", "b") == "<pre>&lt;b&gt;\\u202e</pre>"
     assert call_html("c", "<b>", "{", "<i>") == "<pre>&lt;b&gt;({)\n&lt;i&gt;</pre>"
     assert call_html("c", "other", "{}") == "<pre>other({})</pre>"
+
+
+def test_a_run_that_is_shown_inside_another_is_written_above_it_in_whole_lines(terminal: io.StringIO) -> None:
+    @tool
+    async def ask() -> str:
+        """Show another run while this one is drawn."""
+        inner = await show(ScriptedAgent(turn(text("Half a line, and the rest.", delay=0.001))).stream("Hi"))
+        return inner.text
+
+    result = show(ScriptedAgent(turn(tool_call("ask")), turn(text("Done.")), tools=[ask]).stream_sync("Hi"))
+    assert result.text == "Done."
+    assert "Half a line, and the rest.\n" in terminal.getvalue()
+
+
+def test_a_question_interrupts_the_drawing_of_a_run(terminal: io.StringIO) -> None:
+    drawn: list[bool] = []
+
+    @tool
+    def look() -> str:
+        """Look whether the terminal is drawn on, before a question and while it is asked."""
+        drawn.append(isinstance(sys.stdout, FileProxy))
+        with paused_screen():
+            drawn.append(isinstance(sys.stdout, FileProxy))
+        drawn.append(isinstance(sys.stdout, FileProxy))
+        return "looked"
+
+    show(ScriptedAgent(turn(tool_call("look")), turn(text("Done.")), tools=[look]).stream_sync("Hi"))
+    assert drawn == [True, False, True]

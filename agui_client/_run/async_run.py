@@ -51,6 +51,16 @@ class RunView:
         return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
 
     @property
+    def is_entered(self) -> bool:
+        """Whether the run's block was entered."""
+        return self._entered is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run was entered and has ended."""
+        return self._entered is not None and self._entered.ended
+
+    @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
         engine = self._engine
@@ -195,11 +205,6 @@ class AgentRun(RunView):
 
     def __anext__(self) -> Awaitable[Event]:
         return self._next()
-
-    @property
-    def is_entered(self) -> bool:
-        """Whether the run's block was entered."""
-        return self._entered is not None
 
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> AsyncGenerator[bytes]:
         """Iterate the run as the body of an SSE response, in any framework; its block need not be entered.

@@ -18,6 +18,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter, ValidationError
 
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 
@@ -31,7 +32,7 @@ _USAGE = TypeAdapter(list[TokenUsage])
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentResult(Record):
+class SubagentResult(Record, Displayed):
     """One invocation of a subagent."""
 
     name: str

@@ -23,6 +23,7 @@ from ag_ui.core import (
 
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.result import RunResult, Snapshot
+from agui_client._run.subagents import SubagentResult
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
 from agui_client._widgets.views import ShownCustom, find_view, shown_call
@@ -56,10 +57,8 @@ def elements_of(shown: object) -> list[Element]:
     Raises:
         UsageError: There is no display of such an object.
     """
-    raise UsageError(
-        f"show() takes a run that was not started, a result, an agent, messages, warnings or tool executions, "
-        f"not {type(shown).__name__}"
-    )
+    known = "a run, a result, an agent, messages, warnings, subagents or tool executions"
+    raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
 
 
 @elements_of.register(list)
@@ -82,12 +81,21 @@ for _kind in _MESSAGES:
 def _(shown: RunResult) -> list[Element]:
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
-    elements = conversation(messages, shown.tool_executions)
+    names = names_of(shown.subagents)
+    elements = conversation(messages, shown.tool_executions, names=names)
+    if shown.subagents:
+        lines = [_subagent(each, names[each.subagent_run_id]) for each in shown.subagents]
+        elements.append(Fold(_count(len(lines), "subagent"), lines))
     elements += [*waiting_lines(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
     if shown.warnings:
-        lines = [element for each in shown.warnings for element in elements_of(each)]
-        elements.append(Fold(f"{len(shown.warnings)} warnings", lines, "bad"))
+        warnings = [element for each in shown.warnings for element in elements_of(each)]
+        elements.append(Fold(_count(len(warnings), "warning"), warnings, "bad"))
     return [*elements, ending_line(shown)]
+
+
+@elements_of.register
+def _(shown: SubagentResult) -> list[Element]:
+    return [*([Bubble("agent", shown.name, shown.text)] if shown.text else []), _subagent(shown, shown.name)]
 
 
 @elements_of.register
@@ -125,7 +133,10 @@ def _(shown: ToolExecution) -> list[Element]:
 
 
 def conversation(
-    messages: Sequence[Message], executions: Iterable[ToolExecution] = (), drawings: Drawings | None = None
+    messages: Sequence[Message],
+    executions: Iterable[ToolExecution] = (),
+    drawings: Drawings | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> list[Element]:
     """Describe messages; the result of a tool call stands with the call.
 
@@ -133,8 +144,9 @@ def conversation(
         messages: The messages; of very many only the latest are described.
         executions: Executions of the calls in them.
         drawings: What views drew of them before.
+        names: The names of subagents by the ids of their invocations.
     """
-    drawings = drawings or Drawings()
+    drawings, names = drawings or Drawings(), names or {}
     results = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
     by_call = {each.tool_call_id: each for each in executions}
     left_out = max(0, len(messages) - _MOST_MESSAGES)
@@ -144,10 +156,11 @@ def conversation(
         calls = (message.tool_calls or []) if isinstance(message, AssistantMessage) else []
         called.update(call.id for call in calls)
     for message in messages[left_out:]:
+        owner = _owner(message, names)
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
-            elements += _message(message, drawings)
+            elements += _message(message, owner, drawings)
         for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
-            elements.append(_tool_call(call, results.get(call.id), by_call.get(call.id), drawings))
+            elements.append(_tool_call(call, results.get(call.id), by_call.get(call.id), owner, drawings))
     return elements
 
 
@@ -163,7 +176,7 @@ def custom_events(shown: Iterable[ShownCustom], drawings: Drawings) -> list[Elem
 
 
 def _tool_call(
-    call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None, drawings: Drawings
+    call: ToolCall, result: ToolMessage | None, execution: ToolExecution | None, owner: str, drawings: Drawings
 ) -> Element:
     """Describe a tool call, with its result and its execution as far as there are any."""
     name, arguments = call.function.name, call.function.arguments
@@ -172,8 +185,34 @@ def _tool_call(
         text = None if message is None else content_text(message.content)
         shown = shown_call(call.id, name, arguments, text, execution)
         if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
-            return Fold(f"{name} → {shown.status}", [_drawn(drawing)], is_open=True)
-    return _call(name, read_json(arguments), result, execution)
+            return Fold(f"{owner}{name} → {shown.status}", [_drawn(drawing)], is_open=True)
+    return _call(f"{owner}{name}", read_json(arguments), result, execution)
+
+
+def names_of(subagents: Iterable[SubagentResult]) -> dict[str, str]:
+    """Return the names of subagents by the ids of their invocations, those inside others with the names around them."""
+    names: dict[str, str] = {}
+    for each in subagents:
+        names[each.subagent_run_id] = nested(names.get(each.parent_subagent_run_id or ""), each.name)
+    return names
+
+
+def nested(outer: str | None, name: str) -> str:
+    """Return the name of a subagent with that of the one around it."""
+    return f"{outer} > {name}" if outer else name
+
+
+def _owner(message: Message, names: Mapping[str, str]) -> str:
+    """Return the beginning of a line about the message of a subagent; empty if it is of the agent itself."""
+    owner: str | None = getattr(message, "subagent_run_id", None)
+    return "" if owner is None else f"{names.get(owner, 'subagent')}: "
+
+
+def _subagent(shown: SubagentResult, name: str) -> Line:
+    took = [] if shown.seconds is None else [seconds_text(shown.seconds)]
+    failure = [shown.error] if shown.error else []
+    line = " · ".join([name, shown.status, *took, *map(_usage_text, shown.usage), *failure])
+    return Line(line, "bad" if shown.status in ("error", "abandoned") else "dim")
 
 
 def of_this_call(messages: Sequence[Message], is_new: Callable[[str], bool]) -> list[Message]:
@@ -231,18 +270,20 @@ def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 
 
-def _message(message: Message, drawings: Drawings) -> list[Element]:
+def _message(message: Message, owner: str, drawings: Drawings) -> list[Element]:
     match message:
         case ReasoningMessage():
-            return [Fold(f"thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])]
+            return [
+                Fold(f"{owner}thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])
+            ]
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
             content = Tree(message.content) if drawing is None else _drawn(drawing)
-            return [Fold(f"activity {message.activity_type}", [content], is_open=drawing is not None)]
+            return [Fold(f"{owner}activity {message.activity_type}", [content], is_open=drawing is not None)]
         case UserMessage():
             return [Bubble("user", message.name or "user", content_text(message.content))]
         case AssistantMessage():
-            author = message.name or ("subagent" if message.subagent_run_id is not None else "agent")
+            author = message.name or owner.removesuffix(": ") or "agent"
             return [Bubble("agent", author, message.content)] if message.content else []
         case ToolMessage():
             return [Fold(f"result of {message.tool_call_id}", [_value(content_text(message.content))])]

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -187,6 +187,7 @@ def page(elements: Sequence[Element]) -> str:
     return f'<style>{_THEMES}{_RULES}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
 
 
+@lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
 def _prose(text: str) -> str:
     """Write Markdown as HTML; without the library for it, or of a very long text, the text as it is."""
     parser = _markdown_parser() if len(text) <= _LONGEST_TEXT else None
@@ -266,7 +267,11 @@ def _literal(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
+    """Return a text; of a very long one its beginning and its end, which grows while it arrives."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2
+    return f"{text[:half]}\n… ({len(text) - 2 * half} characters) …\n{text[-half:]}"
 
 
 _LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
@@ -289,7 +294,9 @@ _RULES = """
 .agui-text p{margin:4px 0;white-space:pre-wrap}
 .agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
 .agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
-.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;width:fit-content}
+.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
+width:fit-content}
+.agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
 .agui-text th,.agui-text td{border:1px solid var(--agui-line);padding:2px 8px}
 .agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
 .agui pre{margin:4px 0;max-height:400px;overflow:auto;padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}

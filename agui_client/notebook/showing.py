@@ -7,13 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
-from ag_ui.core import CustomEvent
+from ag_ui.core import CustomEvent, SubagentStartedEvent
 
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
@@ -25,6 +25,8 @@ from agui_client.notebook.content import (
     custom_events,
     elements_of,
     ending_line,
+    names_of,
+    nested,
     of_this_call,
     seconds_text,
     state_fold,
@@ -62,8 +64,8 @@ def show(shown: object) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     In a notebook that is one output of the cell, redrawn at most 20 times a second; elsewhere the terminal is used.
 
     Args:
-        shown: A run that was not entered yet; or a result, an agent, messages, a snapshot, warnings or tool executions,
-            which are shown at once.
+        shown: A run, which is entered here unless it was before, and may be over; or a result, an agent, messages, a
+            snapshot, warnings, subagents or tool executions, which are shown at once.
 
     Returns:
         Of a run the result, to be awaited where the run is asynchronous; else None.
@@ -84,21 +86,39 @@ def show(shown: object) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     return None
 
 
+def displayed(shown: object) -> dict[str, str]:
+    """Write an object that a cell ends with; a result that `show` left in the same cell is there already."""
+    is_there = any(shown is result and number == _cell_number() for result, number in _left_in_cell)
+    return {"text/plain": repr(shown)} if is_there else bundle_of(shown)
+
+
+_left_in_cell: list[tuple[RunResult, int]] = []
+"""The result that `show` left last, and the number of the cell."""
+
+
+def _cell_number() -> int:
+    ipython: Any = sys.modules.get("IPython")
+    return getattr(ipython and ipython.get_ipython(), "execution_count", 0)
+
+
 async def _show_run(run: AgentRun) -> RunResult:
-    async with run:
+    async with nullcontext() if run.is_entered else run:
         with _view(run).running() as take:
-            async for event in run:
-                take(event)
+            if not run.is_over:
+                async for event in run:
+                    take(event)
             result = await run.result()
         warn_of_unknown(run.tool_names)
         return result
 
 
 def _show_sync_run(run: SyncAgentRun) -> RunResult:
-    with run, _view(run).running() as take:
-        for event in run:
-            take(event)
-        result = run.result()
+    with nullcontext() if run.is_entered else run:
+        with _view(run).running() as take:
+            if not run.is_over:
+                for event in run:
+                    take(event)
+            result = run.result()
         warn_of_unknown(run.tool_names)
         return result
 
@@ -133,7 +153,9 @@ class _Cell:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._known = {message.id for message in run.messages}
+        before = run.partial
+        self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
+        self._names = names_of(before.subagents)
         self._custom: dict[str, deque[Any]] = {}
         self._drawings = Drawings()
         self._moment = self._look(0)
@@ -152,8 +174,11 @@ class _Cell:
         ended = ""
         try:
             yield self._take
-        except BaseException as error:
+        except Exception as error:
             ended = f"{type(error).__name__}: {error}"
+            raise
+        except BaseException:
+            ended = "interrupted"
             raise
         finally:
             self._is_over.set()
@@ -161,10 +186,14 @@ class _Cell:
             drawing.join()
             elements = [*elements_of(self._run.partial), *self._custom_elements()]
             self._update([*elements, Line(ended, "bad")] if ended else elements)
+            _left_in_cell[:] = [(self._run.partial, _cell_number())]
 
     def _take(self, event: Event) -> None:
         if isinstance(event, CustomEvent) and viewed(event, self._run) is not None:
             self._custom.setdefault(event.name, deque(maxlen=MOST_VALUES)).append(event.value)
+        elif isinstance(event, SubagentStartedEvent):
+            outer = self._names.get(event.parent_subagent_run_id or "")
+            self._names[event.subagent_run_id] = nested(outer, event.name)
         self._renew(self._moment.events + 1)
 
     def _renew(self, events: int) -> None:
@@ -186,7 +215,7 @@ class _Cell:
         moment = self._moment
         messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
         seconds = seconds_text(time.perf_counter() - self._began)
-        elements = conversation(messages, moment.executions, self._drawings)
+        elements = conversation(messages, moment.executions, self._drawings, self._names)
         elements += [*self._custom_elements(), *state_fold(moment.state)]
         return [*elements, Line(f"running · {seconds} · {moment.events} events")]
 

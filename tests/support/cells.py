@@ -21,6 +21,13 @@ class Cell:
         self.moments.append(time.monotonic())
         return self
 
+    def wait_for(self, part: str) -> str:
+        """Wait until the latest drawing contains a text; return the drawing."""
+        deadline = time.monotonic() + 10
+        while part not in (shown := self.drawings[-1]["text/plain"]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return shown
+
 
 def shown_cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     """Make `show` believe that it draws in a notebook."""
