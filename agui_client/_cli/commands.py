@@ -16,6 +16,7 @@ from agui_client._cli.agent_settings import chat_arguments, read_agent_settings,
 from agui_client._cli.batches import batch
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
+from agui_client._cli.inspecting import inspect
 from agui_client._cli.loading import load_module
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client._cli.thread_commands import threads
@@ -110,6 +111,7 @@ def events(**given: Any) -> int:
 agui.add_command(threads)
 agui.add_command(batch)
 agui.add_command(doctor)
+agui.add_command(inspect)
 
 
 @agui.command(epilog=_EPILOG)

@@ -6,6 +6,7 @@ The format is in `agui_client.recording.format`: one JSON object a line. `Record
 from agui_client.recording.compaction import compact
 from agui_client.recording.comparison import Comparison, Difference, Pace, compare
 from agui_client.recording.failures import ReplayedError
+from agui_client.recording.inspector import inspector_page
 from agui_client.recording.matching import UnrecordedRequestError
 from agui_client.recording.reading import Exchange, Recording, RecordingError
 from agui_client.recording.recorder import Recorder, record
@@ -24,5 +25,6 @@ __all__ = [
     "UnrecordedRequestError",
     "compact",
     "compare",
+    "inspector_page",
     "record",
 ]

@@ -1,0 +1,225 @@
+"""The answer to one recorded request, taken through the pipeline event by event: changes, warnings and errors."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress, count
+from operator import is_not
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ag_ui import core
+
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.pipeline import Pipeline
+from agui_client._protocol.plain_json import write
+from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.warnings import WarningLog
+from agui_client.errors import ProtocolError, printable
+from agui_client.recording.json_changes import Operation, changes
+from agui_client.recording.reading import Exchange, RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ag_ui.core import Event, Message
+
+    from agui_client.recording.format import RequestLine
+
+_MOST_WARNINGS = 20
+"""The number of warnings that one event shows."""
+_Delta: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent | core.ToolCallArgsEvent
+_DELTAS = (core.TextMessageContentEvent, core.ReasoningMessageContentEvent, core.ToolCallArgsEvent)
+
+
+@dataclass
+class EventChanges:
+    """The effects of one event."""
+
+    operations: list[Operation] = field(default_factory=list[Operation])
+    """The changes of the conversation, an object with `messages` and `state`."""
+    warnings: list[list[str | None]] = field(default_factory=list["list[str | None]"])
+    """The deviations from the protocol: rule, sentence, and the place in the event."""
+    error: str | None = None
+    """The violation of the protocol that ends the run for a client; None if there is none."""
+
+
+class _Occurrences(WarningLog):
+    """Collects each single warning, and writes none to the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: list[list[str | None]] = []
+
+    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+        """Collect a warning."""
+        if len(self.latest) < _MOST_WARNINGS:
+            self.latest.append([rule, printable(message), path and printable(path)])
+
+
+class AnswerChanges:
+    """Follows the answer to a request.
+
+    Args:
+        request: The request.
+    """
+
+    def __init__(self, request: RequestLine) -> None:
+        self.error: str | None = None
+        """The reason why no event is reduced any more; None as long as there is none."""
+        messages, state = self._asked(request)
+        self._log = _Occurrences()
+        self._reducer = Reducer(messages, state, warnings=self._log)
+        self._conversation = _Conversation(self._reducer)
+        self._pipeline = Pipeline(self._reducer, self._log, null_fields="drop")
+        is_run = request.verb == "run"
+        thread_id, run_id = (str(request.input.get(name, "")) for name in ("threadId", "runId"))
+        self._pipeline.begin(thread_id, run_id if is_run else None, is_conforming=True)
+        self._decode = Decoder(self._log).feed
+
+    @property
+    def beginning(self) -> dict[str, Any]:
+        """The conversation before the first event."""
+        return {"messages": list(self._conversation.written), "state": self._conversation.state}
+
+    def feed(self, event: dict[str, Any]) -> EventChanges:
+        """Take in an event.
+
+        Args:
+            event: The event's JSON, as it was recorded.
+        """
+        effects = EventChanges()
+        if self.error is not None:
+            return effects
+        note = partial(self._conversation.note, effects.operations)
+        try:
+            for _ in self._pipeline.feed(self._decode(json.dumps(event)), note):
+                pass
+        except ProtocolError as error:
+            self.error = effects.error = printable(f"{type(error).__name__}: {error}")
+        effects.warnings, self._log.latest = self._log.latest, []
+        return effects
+
+    def _asked(self, request: RequestLine) -> tuple[Sequence[Message], Any]:
+        """Return the messages and the state that the answer begins with; a replay begins with none."""
+        if request.verb == "connect":
+            return [], {}
+        try:
+            asked = Exchange(request).input
+        except RecordingError as error:
+            self.error = printable(str(error))
+            return [], request.input.get("state")
+        return asked.messages, asked.state
+
+
+class _Conversation:
+    """The messages and the state as the page has them, to find what an event changed in them."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self._reducer = reducer
+        self._messages = reducer.messages
+        self.written = [_written(message) for message in self._messages]
+        """The messages as JSON, as they were at the latest look."""
+        self.state = reducer.state
+        """The state at the latest look."""
+        self._texts: dict[str, list[str | int]] = {}
+        self._arguments: dict[str, list[str | int]] = {}
+        self._sizes: dict[str, int] = {}
+        # The page has these deltas, by the path of their text; they are joined at the next look.
+        self._deltas: defaultdict[tuple[str | int, ...], list[str]] = defaultdict(list)
+        self._find_texts(range(len(self.written)))
+
+    def note(self, operations: list[Operation], event: Event, change: Change) -> None:
+        """Append the operations for an event that was reduced."""
+        if change & Change.STATE:
+            before, self.state = self.state, self._reducer.state
+            operations += changes(before, self.state, ["state"])
+        if change & Change.MESSAGES:
+            if isinstance(event, _DELTAS) and (path := self._appended_to(event)) is not None:
+                self._deltas[tuple(path)].append(event.delta)
+                operations.append([path, "+", event.delta])
+            else:
+                operations += self._look()
+
+    def _appended_to(self, event: _Delta) -> list[str | int] | None:
+        """Return the path of the text that a delta was appended to; None if more than that happened, or may have."""
+        if event.metadata:
+            return None
+        if not isinstance(event, core.ToolCallArgsEvent):
+            return self._texts.get(event.message_id)
+        # The arguments of a call that starts again are replaced.
+        size = self._sizes.get(event.tool_call_id, 0) + len(event.delta)
+        if self._reducer.arguments_size(event.tool_call_id) != size:
+            return None
+        self._sizes[event.tool_call_id] = size
+        return self._arguments.get(event.tool_call_id)
+
+    def _look(self) -> Iterator[Operation]:
+        """Compare the messages with those of the latest look."""
+        self._join_deltas()
+        before, after = self._messages, self._reducer.messages
+        changed = list(compress(count(), map(is_not, before, after)))
+        if len(after) < len(before) or any(before[at].id != after[at].id for at in changed):
+            yield self._replaced(before, after)
+            changed = list(compress(count(), map(is_not, self._messages, after)))
+            self._texts, self._arguments, self._sizes = {}, {}, {}
+            found = [*range(len(after))]
+        else:
+            new = [_written(message) for message in after[len(before) :]]
+            if new:
+                yield [["messages"], "/", len(before), 0, new]
+            self.written += new
+            found = [*changed, *range(len(before), len(after))]
+        for at in changed:
+            old, self.written[at] = self.written[at], _written(after[at])
+            yield from changes(old, self.written[at], ["messages", at])
+        self._messages = after
+        self._find_texts(found)
+
+    def _replaced(self, before: list[Message], after: list[Message]) -> Operation:
+        """Replace the messages between those that kept their places, seen from both ends."""
+        shorter = min(len(before), len(after))
+        start = next((at for at in range(shorter) if before[at].id != after[at].id), shorter)
+        rest = shorter - start
+        end = next((at for at in range(rest) if before[-1 - at].id != after[-1 - at].id), rest)
+        new, stop = after[start : len(after) - end], len(before) - end
+        self._messages = [*before[:start], *new, *before[stop:]]
+        written = [_written(message) for message in new]
+        self.written[start:stop] = written
+        return [["messages"], "/", start, stop - start, written]
+
+    def _join_deltas(self) -> None:
+        for (_, at, *rest), pieces in self._deltas.items():
+            self.written[int(at)] = _appended(self.written[int(at)], rest, "".join(pieces))
+        self._deltas.clear()
+
+    def _find_texts(self, places: Iterable[int]) -> None:
+        """Find the paths of the texts that deltas append to; of several messages with one id, the first."""
+        for at in places:
+            message = self.written[at]
+            if self._texts.get(message["id"], (None, at))[1] == at:
+                self._texts.pop(message["id"], None)
+                if isinstance(message.get("content"), str):
+                    self._texts[message["id"]] = ["messages", at, "content"]
+            for number, call in enumerate(message.get("toolCalls", ())):
+                path = self._arguments.setdefault(
+                    call["id"], ["messages", at, "toolCalls", number, "function", "arguments"]
+                )
+                if path[1] == at and path[3] == number:
+                    self._sizes[call["id"]] = len(call["function"]["arguments"])
+
+
+def _appended(value: Any, path: Sequence[str | int], text: str) -> Any:
+    """Return a JSON value with a text appended to one of its texts; rows share the value itself."""
+    if not path:
+        return value + text
+    copy = value.copy()
+    copy[path[0]] = _appended(value[path[0]], path[1:], text)
+    return copy
+
+
+def _written(message: Message) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads(write(message))
+    return written

@@ -1,0 +1,164 @@
+"""The rows of the inspector's page: one for each line of a recording, with everything that the page needs of it.
+
+The page knows no rules of the protocol. It shows what stands here, and applies the operations of the rows to come to
+the conversation at any moment. Rows are made one by one, so that a page can follow a recording while it is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agui_client.recording.answer_changes import AnswerChanges
+from agui_client.recording.format import (
+    AgentRecord,
+    EndLine,
+    EventLine,
+    HeaderLine,
+    Line,
+    OutcomeLine,
+    RequestLine,
+    ToolLine,
+)
+
+_SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
+
+
+@dataclass
+class _Lane:
+    """A line of the timeline: an agent, or a subagent, which is busy with at most one thing at a time."""
+
+    number: int
+    is_busy: bool = False
+
+
+@dataclass
+class _Answer:
+    """A request whose answer is followed."""
+
+    number: int
+    changes: AnswerChanges
+    lane: _Lane
+    subagents: dict[str, _Lane] = field(default_factory=dict[str, _Lane])
+    """The lanes of its subagents, by the ids of their invocations."""
+
+
+class Inspection:
+    """Makes rows of the lines of a recording, in their order."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._offsets: dict[str, float] = {}
+        self._latest = 0.0
+        self._answers: dict[str, _Answer] = {}
+        self._lanes: dict[tuple[int | None, str], list[_Lane]] = {}
+        self._lane_count = 0
+        self._new_lanes: list[dict[str, Any]] = []
+        self._lanes_of_calls: dict[str, _Lane] = {}
+
+    def row(self, line: Line) -> dict[str, Any]:
+        """Return the row of a line.
+
+        Args:
+            line: The line.
+
+        Returns:
+            JSON, with these members: `t`, the seconds since the recording began; `k`, the kind of the line; `d`, its
+            content, of an event the event; and those of these that there is something for: `r` and `l`, the numbers of
+            its request and its lane; `lanes`, lanes that begin; `c`, the conversation that a request begins with, if
+            that is not in its input; `o`, operations that change it; `w`, warnings; `e`, the reason why a client stops.
+        """
+        row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
+        match line:
+            case EventLine():
+                row["d"] = line.event
+                self._add_event(row, line)
+            case RequestLine():
+                row["d"] = line.model_dump(mode="json", exclude_none=True)
+                self._add_request(row, line)
+            case _:
+                row["d"] = line.model_dump(mode="json", exclude_none=True)
+                self._place(row, line)
+        if self._new_lanes:
+            row["lanes"], self._new_lanes = self._new_lanes, []
+        return row
+
+    def _time(self, line: Line) -> float:
+        """Return the seconds since the recording began; of several sessions, the first."""
+        if isinstance(line, HeaderLine):
+            time = line.time.timestamp()
+            self._began = time if self._began is None else self._began
+            at = self._offsets[line.session] = time - self._began
+        else:
+            key = line.call if isinstance(line, ToolLine | OutcomeLine) else line.request
+            at = line.at + self._offsets.get(key.rpartition("-")[0], 0.0)
+        # Threads that write at the same moment may swap two lines.
+        self._latest = max(self._latest, at)
+        return round(self._latest, 6)
+
+    def _add_request(self, row: dict[str, Any], line: RequestLine) -> None:
+        parent = self._lanes_of_calls.get(line.parent or "")
+        lane = self._free_lane(parent, _name(line.agent), "agent")
+        answer = _Answer(len(self._answers), AnswerChanges(line), lane)
+        self._answers[line.request] = answer
+        self._lanes_of_calls.setdefault(line.call, lane)
+        row.update(r=answer.number, l=lane.number)
+        beginning = answer.changes.beginning
+        if beginning != {name: line.input.get(name) for name in ("messages", "state")}:
+            row["c"] = beginning
+        if answer.changes.error is not None:
+            row["e"] = answer.changes.error
+
+    def _add_event(self, row: dict[str, Any], line: EventLine) -> None:
+        answer = self._answers.get(line.request)
+        if answer is None:
+            return
+        row.update(r=answer.number, l=self._lane_of_event(answer, line.event).number)
+        effects = answer.changes.feed(line.event)
+        members = {"o": effects.operations, "w": effects.warnings, "e": effects.error}
+        row.update({name: value for name, value in members.items() if value})
+
+    def _place(self, row: dict[str, Any], line: Line) -> None:
+        """Find the request and the lane of a line that is neither a request nor an event."""
+        if isinstance(line, OutcomeLine) and line.warnings:
+            row["w"] = [[each.rule, each.message, each.path] for each in line.warnings]
+        answer = self._answers.get(getattr(line, "request", None) or "")
+        if answer is None:
+            lane = self._lanes_of_calls.get(line.call) if isinstance(line, ToolLine | OutcomeLine) else None
+            if lane is not None:
+                row["l"] = lane.number
+            return
+        row.update(r=answer.number, l=answer.lane.number)
+        if isinstance(line, EndLine):
+            for lane in (answer.lane, *answer.subagents.values()):
+                lane.is_busy = False
+
+    def _lane_of_event(self, answer: _Answer, event: dict[str, Any]) -> _Lane:
+        subagent = event.get("subagentRunId")
+        if not isinstance(subagent, str):
+            return answer.lane
+        if subagent not in answer.subagents:
+            parent = answer.subagents.get(str(event.get("parentSubagentRunId")), answer.lane)
+            name = event.get("name") if event.get("type") == "SUBAGENT_STARTED" else None
+            answer.subagents[subagent] = self._free_lane(parent, str(name or subagent), "subagent")
+        lane = answer.subagents[subagent]
+        if event.get("type") in _SUBAGENT_ENDS:
+            lane.is_busy = False
+        return lane
+
+    def _free_lane(self, parent: _Lane | None, name: str, kind: str) -> _Lane:
+        """Return a lane that is not busy, so that there are no more than things that happened side by side."""
+        lanes = self._lanes.setdefault((None if parent is None else parent.number, name), [])
+        lane = next((each for each in lanes if not each.is_busy), None)
+        if lane is None:
+            lane = _Lane(self._lane_count)
+            lanes.append(lane)
+            self._lane_count += 1
+            above = None if parent is None else parent.number
+            self._new_lanes.append({"id": lane.number, "parent": above, "name": name, "kind": kind})
+        lane.is_busy = True
+        return lane
+
+
+def _name(agent: AgentRecord) -> str:
+    return agent.name or agent.url or agent.agent_id

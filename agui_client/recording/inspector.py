@@ -1,0 +1,76 @@
+"""The inspector: a recording as one HTML page that needs no network, to look at everything that happened and when."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from agui_client.recording.inspection import Inspection
+
+if TYPE_CHECKING:
+    from agui_client.recording.reading import Recording
+
+_FOLDER = files("agui_client.recording") / "inspector_page"
+_SCRIPTS = ("elements.js", "recording.js", "search.js", "timeline.js", "panels.js", "page.js")
+_ESCAPES = {character.encode(): f"\\u{ord(character):04x}".encode() for character in "<>&\u2028\u2029"}
+_CUT = "The recording is cut off in the middle of a line."
+_EMPTY = "The recording has no requests."
+
+
+def inspector_page(recording: Recording) -> bytes:
+    """Return a recording as an HTML page, in UTF-8.
+
+    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings and
+    requests. All that the recording has is in it; it loads nothing, and runs no script but its own.
+
+    Args:
+        recording: The recording.
+    """
+    inspection = Inspection()
+    rows = [escaped_json(inspection.row(line)) for line in recording.lines]
+    notes = [_CUT] if recording.is_cut else []
+    return page_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY])
+
+
+def page_of(rows: Iterable[bytes], title: str, notes: Sequence[str] = (), *, is_live: bool = False) -> bytes:
+    """Return the page with some rows.
+
+    Args:
+        rows: The rows of an `Inspection`, each as `escaped_json`.
+        title: The name of the recording.
+        notes: Sentences about it.
+        is_live: Whether the page asks its server for further rows.
+    """
+    style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
+    policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; base-uri 'none'"
+    policy += "; form-action 'none'" + ("; connect-src 'self'" if is_live else "")
+    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes)})
+    data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
+    page = _file("page.html")
+    for name, part in ((b"policy", policy.encode()), (b"style", style), (b"data", data), (b"script", script)):
+        before, _, after = page.partition(b"{{" + name + b"}}")
+        page = before + part + after
+    return page
+
+
+def escaped_json(value: Any) -> bytes:
+    """Return JSON that can stand inside a script element: no character in it means anything to HTML."""
+    text = to_json(value, inf_nan_mode="null")
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return text
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (_FOLDER / name).read_bytes()
+
+
+def _source(code: bytes) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code).digest()).decode()}'"

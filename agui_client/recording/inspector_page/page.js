@@ -1,0 +1,298 @@
+/* The page: one moment is chosen, and everything shows it. */
+
+const ROW_HEIGHT = 24;
+const FILTERS = {
+  all: () => true,
+  "without deltas": (row) => typeof row.d?.delta !== "string",
+  text: (row) => row.family === "text" || row.family === "reasoning",
+  state: (row) => (row.o ?? []).some(([path]) => path[0] === "state"),
+  tools: (row) => row.family === "tool",
+  subagents: (row) => row.family === "subagent",
+  "warnings and errors": (row) => row.isBad || Boolean(row.w),
+};
+
+class Page {
+  constructor(data) {
+    this.recording = new Recording();
+    data.rows.forEach((row) => this.recording.add(row));
+    this.search = new Search(this.recording);
+    this.found = [];
+    this.at = 0;
+    this.marked = null;
+    this.filter = FILTERS.all;
+    this.tab = "messages";
+    document.title = `${visible(data.title)}: AG-UI inspector`;
+    byId("title").textContent = visible(data.title);
+    byId("notes").append(...data.notes.map((each) => h("p", {}, each)));
+    const choose = (row) => this.choose(row);
+    this.timeline = new Timeline(this.recording, byId("timeline"), byId("lanes"), choose, (lane) => this.fold(lane));
+    this.messages = new MessagesPanel(byId("messages"), (request, subagent) => this.isFoldedAway(request, subagent));
+    this.state = new StatePanel(byId("state"));
+    this.listen();
+    this.refresh();
+    this.choose(this.shown[0] ?? 0);
+    if (data.live) this.follow();
+  }
+
+  listen() {
+    const on = (id, event, act) => byId(id).addEventListener(event, act);
+    on("scrubber", "input", () => this.choose(Number(byId("scrubber").value), { isScrubbing: true }));
+    on("previous", "click", () => this.step(-1));
+    on("next", "click", () => this.step(1));
+    on("mark", "click", () => this.markMoment());
+    on("search", "input", () => this.searchSoon());
+    on("search", "keydown", (event) => event.key === "Enter" && this.nextFound(event.shiftKey ? -1 : 1));
+    on("next-found", "click", () => this.nextFound(1));
+    on("previous-found", "click", () => this.nextFound(-1));
+    on("rows", "scroll", () => this.drawRows());
+    byId("filter").append(...Object.keys(FILTERS).map((name) => h("option", {}, name)));
+    on("filter", "change", () => {
+      this.filter = FILTERS[byId("filter").value];
+      this.refresh();
+      this.showMoment();
+    });
+    for (const tab of document.querySelectorAll("[data-tab]")) {
+      tab.addEventListener("click", () => this.open(tab.dataset.tab));
+    }
+    window.addEventListener("resize", () => this.refresh());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.timeline.draw());
+    window.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  press(event) {
+    if (["INPUT", "SELECT"].includes(event.target.tagName) && event.target.type !== "range") return;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const acts = {
+      ArrowRight: () => this.step(1),
+      ArrowDown: () => this.step(1),
+      ArrowLeft: () => this.step(-1),
+      ArrowUp: () => this.step(-1),
+      Home: () => this.choose(this.shown[0]),
+      End: () => this.choose(this.shown[this.shown.length - 1]),
+      "/": () => byId("search").focus(),
+      m: () => this.markMoment(),
+    };
+    if (acts[event.key]) {
+      event.preventDefault();
+      acts[event.key]();
+    }
+  }
+
+  /** Find the rows to show anew: after a fold, a filter, or new rows. */
+  refresh() {
+    const { recording } = this;
+    const isShown = (row) => this.filter(row) && this.timeline.homeOf(row) === recording.lanes[row.l];
+    this.shown = recording.rows.filter(isShown).map((row) => row.i);
+    byId("scrubber").max = Math.max(0, recording.rows.length - 1);
+    byId("space").style.height = `${this.shown.length * ROW_HEIGHT}px`;
+    byId("facts").textContent = this.facts();
+    this.timeline.draw();
+    this.drawRows();
+  }
+
+  facts() {
+    const { rows, requests, events, warnings, errors } = this.recording;
+    const seconds = rows.length ? rows[rows.length - 1].t : 0;
+    const parts = [`${requests.length} request(s)`, `${events} events`, duration(seconds)];
+    if (warnings.length) parts.push(`${warnings.length} warning(s)`);
+    if (errors.length) parts.push(`${errors.length} error(s)`);
+    return parts.join(" · ");
+  }
+
+  choose(row, { isScrubbing = false } = {}) {
+    if (row === undefined || !this.recording.rows[row]) return;
+    this.at = row;
+    if (!isScrubbing) byId("scrubber").value = row;
+    if (this.drawing) return;
+    this.drawing = requestAnimationFrame(() => {
+      this.drawing = null;
+      this.showMoment();
+    });
+  }
+
+  step(by) {
+    const place = firstAtLeast(this.shown, this.at);
+    const isThere = this.shown[place] === this.at;
+    this.choose(this.shown[by > 0 && !isThere ? place : place + by]);
+  }
+
+  showMoment() {
+    const row = this.recording.rows[this.at];
+    if (!row) return;
+    byId("moment").textContent = `${row.t.toFixed(3)} s · row ${this.at + 1} of ${this.recording.rows.length}`;
+    this.timeline.moveCursor(this.at, this.marked);
+    this.scrollToRow();
+    this.drawRows();
+    this.showTab(row);
+  }
+
+  showTab(row) {
+    const { recording } = this;
+    const choose = (each) => this.choose(each);
+    const previous = recording.before(this.at);
+    const comparedWith = this.marked ?? previous;
+    // The earlier one first: the later one shares what did not change since.
+    const [early, late] = [comparedWith ?? this.at, this.at].sort((one, other) => one - other).map((each) => recording.conversationAt(each));
+    const [before, conversation] = comparedWith > this.at ? [late, early] : [early, late];
+    switch (this.tab) {
+      case "messages":
+        this.messages.show(conversation.messages ?? [], previous === undefined ? conversation.messages : before.messages, row.r);
+        break;
+      case "state": {
+        const since = this.marked === null ? "the moment before" : `the marked moment, row ${this.marked + 1}`;
+        this.state.show(conversation.state, previous === undefined && this.marked === null ? conversation.state : before.state, since);
+        break;
+      }
+      case "event":
+        this.fill("event", this.at, () => rowDetails(recording, row));
+        break;
+      case "tools":
+        this.fill("tools", recording.rows.length, () => toolTable(recording, choose));
+        break;
+      case "warnings":
+        this.fill("warnings", recording.rows.length, () => warningTable(recording, choose));
+        break;
+      default:
+        this.fill("request", `${row.r} ${recording.requests[row.r]?.rows.length}`, () => requestDetails(recording, row));
+    }
+  }
+
+  /** Draw a panel, unless it shows the same already. */
+  fill(id, key, draw) {
+    const panel = byId(id);
+    if (panel.dataset.shown === String(key)) return;
+    panel.dataset.shown = key;
+    panel.replaceChildren();
+    append(panel, draw());
+  }
+
+  open(tab) {
+    this.tab = tab;
+    for (const each of document.querySelectorAll("[data-tab]")) {
+      each.setAttribute("aria-selected", String(each.dataset.tab === tab));
+      byId(each.dataset.tab).hidden = each.dataset.tab !== tab;
+    }
+    this.showMoment();
+  }
+
+  markMoment() {
+    this.marked = this.marked === this.at ? null : this.at;
+    byId("mark").textContent = this.marked === null ? "Mark" : `Marked: row ${this.marked + 1}`;
+    this.showMoment();
+  }
+
+  /** Fold or unfold what is below a lane: its lanes, rows and messages. */
+  fold(lane) {
+    lane.isFolded = !lane.isFolded;
+    this.refresh();
+    this.showMoment();
+  }
+
+  isFoldedAway(request, subagent) {
+    const row = typeof subagent === "string" ? this.rowOfSubagent(request, subagent) : undefined;
+    return row !== undefined && this.timeline.homeOf(row) !== this.recording.lanes[row.l];
+  }
+
+  rowOfSubagent(request, subagent) {
+    const { rows, requests } = this.recording;
+    const known = (this.subagentRows ??= new Map());
+    const key = `${request} ${subagent}`;
+    if (!known.has(key)) {
+      const at = (requests[request]?.rows ?? []).find((each) => rows[each].d?.subagentRunId === subagent);
+      if (at !== undefined) known.set(key, rows[at]);
+    }
+    return known.get(key);
+  }
+
+  searchSoon() {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => {
+      this.found = this.search.find(byId("search").value);
+      this.isFound = new Set(this.found);
+      const next = this.found[firstAtLeast(this.found, this.at)] ?? this.found[0];
+      if (next !== undefined) this.choose(next);
+      this.showFound();
+      this.drawRows();
+    }, 120);
+  }
+
+  nextFound(by) {
+    const place = firstAtLeast(this.found, this.at);
+    const isThere = this.found[place] === this.at;
+    const next = place + (by > 0 && !isThere ? 0 : by);
+    this.choose(this.found[(next + this.found.length) % this.found.length]);
+    this.showFound();
+  }
+
+  showFound() {
+    const place = firstAtLeast(this.found, this.at);
+    const text = byId("search").value && (this.found.length ? `${Math.min(place + 1, this.found.length)} of ${this.found.length}` : "nothing found");
+    byId("found").textContent = text;
+  }
+
+  scrollToRow() {
+    const list = byId("rows");
+    const top = firstAtLeast(this.shown, this.at) * ROW_HEIGHT;
+    if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - ROW_HEIGHT) {
+      list.scrollTop = top - list.clientHeight / 2;
+    }
+  }
+
+  /** Draw those rows of the list that can be seen. */
+  drawRows() {
+    const list = byId("rows");
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW_HEIGHT) - 5);
+    const last = Math.ceil((list.scrollTop + list.clientHeight) / ROW_HEIGHT) + 5;
+    byId("space").replaceChildren(...this.shown.slice(first, last).map((row, at) => this.drawnRow(row, first + at)));
+  }
+
+  drawnRow(index, place) {
+    const row = this.recording.rows[index];
+    const earlier = this.recording.rows[this.shown[place - 1]];
+    const gap = earlier ? row.t - earlier.t : 0;
+    const isMarked = index === this.marked;
+    const classes = [row.isBad && "bad", row.w && "warned", this.isFound?.has(index) && "found", isMarked && "marked"].filter(Boolean);
+    const element = h(
+      ["div", "row", `f-${row.family}`, ...classes].join("."),
+      { role: "option", "aria-selected": String(index === this.at), onclick: () => this.choose(index) },
+      h("span.time", {}, row.t.toFixed(3)),
+      h(`span.gap${gap > 0.5 ? ".long" : ""}`, {}, gap >= 0.001 ? `+${duration(gap)}` : ""),
+      h("span.name", {}, row.name),
+      h("span.summary", {}, summaryOf(row))
+    );
+    element.style.top = `${place * ROW_HEIGHT}px`;
+    return element;
+  }
+
+  /** Take in the rows that the server sends while the recording goes on. */
+  follow() {
+    document.body.classList.add("live");
+    const source = new EventSource(`rows?after=${this.recording.rows.length}`);
+    source.onmessage = (event) => {
+      const { after, rows } = JSON.parse(event.data);
+      const wasLast = this.at >= this.recording.rows.length - 1;
+      rows.slice(Math.max(0, this.recording.rows.length - after)).forEach((row) => this.recording.add(row));
+      this.refresh();
+      if (wasLast && byId("follow").checked) this.choose(this.recording.rows.length - 1);
+      else this.timeline.moveCursor(this.at, this.marked);
+    };
+    source.onopen = () => (byId("connection").textContent = "live");
+    source.onerror = () => (byId("connection").textContent = "not connected");
+  }
+}
+
+/** Describe a row in a line. */
+function summaryOf(row) {
+  const data = row.d ?? {};
+  if (row.k === "request") return `${data.verb} · ${(data.input?.messages ?? []).length} message(s)`;
+  if (row.k === "header") return `${data.time} · agui_client ${data.package}`;
+  if (row.k === "response") return `${data.status ?? ""} ${data.error ?? ""} ${data.address}`;
+  if (row.k === "end") return `${data.reason} ${data.error?.type ?? ""}`;
+  if (row.k === "outcome") return data.ending ?? data.error?.type ?? "";
+  if (row.k === "tool") return `${data.name} ${data.status} ${oneLine(data.result, 80)}`;
+  const { type, ...rest } = data;
+  const named = data.delta ?? data.toolCallName ?? data.stepName ?? data.message ?? data.content ?? data.name ?? data.snapshot;
+  return oneLine(named ?? rest, 160).replaceAll("\n", "↵");
+}
+
+window.page = new Page(JSON.parse(byId("data").textContent));

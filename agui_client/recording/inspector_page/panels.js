@@ -1,0 +1,246 @@
+/* The panels: messages and state at a moment, the event, tool calls, warnings, and requests. */
+
+const MOST_MESSAGES = 40;
+const LONGEST_TEXT = 20000;
+const MOST_MEMBERS = 100;
+const MOST_CALLS = 1000;
+
+/** Return an element with a text; of a long one its end, and a button for the rest. */
+function textBlock(text, name = "div.text") {
+  if (text.length <= LONGEST_TEXT) return h(name, {}, text);
+  const block = h(name);
+  const more = h("button.more", { onclick: () => block.replaceChildren(visible(text)) }, `show all ${text.length} characters`);
+  block.append(more, "… " + visible(text.slice(-LONGEST_TEXT)));
+  return block;
+}
+
+class MessagesPanel {
+  constructor(place, isFoldedAway) {
+    this.place = place;
+    this.isFoldedAway = isFoldedAway;
+    this.nodes = new WeakMap();
+    this.most = MOST_MESSAGES;
+    this.opened = new Set();
+  }
+
+  show(messages, before, request) {
+    const known = new Set(before);
+    const earlier = Math.max(0, messages.length - this.most);
+    const nodes = [];
+    if (earlier) nodes.push(this.moreButton(earlier, () => this.show(messages, before, request)));
+    let folded = [];
+    let changedNode = null;
+    const close = () => {
+      if (folded.length) nodes.push(h("div.folded", {}, `${folded.length} message(s) of a folded subagent`));
+      folded = [];
+    };
+    for (const message of messages.slice(earlier)) {
+      if (this.isFoldedAway(request, message.subagentRunId)) {
+        folded.push(message);
+        continue;
+      }
+      close();
+      const node = this.nodeOf(message);
+      const isNew = !known.has(message);
+      node.classList.toggle("changed", isNew);
+      changedNode = isNew ? node : changedNode;
+      nodes.push(node);
+    }
+    close();
+    if (!nodes.length) nodes.push(h("p.empty", {}, "There are no messages at this moment."));
+    setChildren(this.place, nodes);
+    (changedNode ?? this.place.lastElementChild)?.scrollIntoView({ block: "nearest" });
+  }
+
+  moreButton(earlier, again) {
+    const more = () => {
+      this.most += 200;
+      again();
+    };
+    return h("button.more", { onclick: more }, `show ${earlier} earlier message(s)`);
+  }
+
+  nodeOf(message) {
+    let node = this.nodes.get(message);
+    if (!node) {
+      node = this.drawn(message);
+      this.nodes.set(message, node);
+    }
+    return node;
+  }
+
+  /** Make an element that stays open or closed while the message goes on. */
+  folding(key, summary, ...content) {
+    const ontoggle = (event) => (event.target.open ? this.opened.add(key) : this.opened.delete(key));
+    return h("details", { open: this.opened.has(key), ontoggle }, h("summary", {}, summary), content);
+  }
+
+  drawn(message) {
+    const role = String(message.role ?? "?");
+    const owner = message.subagentRunId ? h("span.owner", {}, `subagent ${message.subagentRunId}`) : null;
+    const head = h("header", {}, h("b", {}, message.name ? `${role} ${message.name}` : role), owner, h("code", {}, message.id ?? ""));
+    const node = h(`article.message.${/^[a-z]+$/.test(role) ? role : "other"}`, {}, head);
+    const content = this.content(message);
+    node.append(...(role === "reasoning" ? [this.folding(`r${message.id}`, oneLine(message.content ?? "", 80), content)] : content));
+    node.append(...(message.toolCalls ?? []).map((call) => this.call(call)));
+    if (message.error) node.append(h("div.text.failed", {}, message.error));
+    return node;
+  }
+
+  content(message) {
+    const { content } = message;
+    if (content === undefined || content === null || content === "") return [];
+    if (message.role === "tool") return [textBlock(prettyIfJson(String(content)), "pre.text")];
+    if (typeof content === "string") return [textBlock(content)];
+    if (!Array.isArray(content)) return [h("b", {}, message.activityType ?? ""), textBlock(JSON.stringify(content, null, 2), "pre.text")];
+    return content.map((part) =>
+      part?.type === "text" ? textBlock(String(part.text)) : h("div.part", {}, `${part?.type}: ${oneLine(part, 120)}`)
+    );
+  }
+
+  call(call) {
+    const name = call.function?.name ?? "?";
+    const given = String(call.function?.arguments ?? "");
+    return this.folding(`c${call.id}`, [h("b", {}, `calls ${name} `), oneLine(given, 100)], textBlock(prettyIfJson(given), "pre.text"));
+  }
+}
+
+class StatePanel {
+  constructor(place) {
+    this.place = place;
+    this.tree = h("div.tree");
+    this.heading = h("h3");
+    this.changes = h("table.changes");
+    place.append(this.heading, this.changes, h("h3", {}, "State"), this.tree);
+    this.toggled = new Map();
+    this.shown = {};
+  }
+
+  /** Show a state, and what is different from another one. */
+  show(state, before, comparison) {
+    const found = state === undefined || before === undefined ? [] : differences(before, state);
+    this.heading.textContent = `${found.length} change(s) since ${comparison}`;
+    const rows = found.slice(0, MOST_MEMBERS).map((each) =>
+      h("tr", {}, h("td.path", {}, pointer(each.path)), h("td.before", {}, oneLine(each.before)), h("td.after", {}, oneLine(each.after)))
+    );
+    const more = found.length > MOST_MEMBERS ? [h("tr", {}, h("td", {}, `and ${found.length - MOST_MEMBERS} more`))] : [];
+    this.changes.replaceChildren(...rows, ...more);
+    const marked = new Set();
+    for (const { path } of found) {
+      path.forEach((_, at) => marked.add(pointer(path.slice(0, at + 1))));
+    }
+    const key = [...marked].join();
+    if (this.shown.state === state && this.shown.key === key) return;
+    this.shown = { state, key };
+    this.tree.replaceChildren(state === undefined ? h("p.empty", {}, "There is no state at this moment.") : this.node("state", state, [], marked));
+  }
+
+  node(name, value, path, marked) {
+    const place = path.length ? pointer(path) : "";
+    const classes = marked.has(place) ? ".changed" : "";
+    if (typeof value !== "object" || value === null) {
+      const kind = value === null ? "null" : typeof value;
+      return h(`div.leaf${classes}`, {}, h("span.key", {}, name), h(`span.${kind}`, {}, shortened(JSON.stringify(value), 2000)));
+    }
+    const members = Object.entries(value);
+    const count = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
+    const isOpen = this.toggled.get(place) ?? (marked.has(place) || (path.length < 2 && members.length <= 30));
+    const details = h(`details${classes}`, { open: isOpen }, h("summary", {}, h("span.key", {}, name), h("span.count", {}, count)));
+    const fill = () => details.append(...this.members(members, path, marked));
+    if (isOpen) fill();
+    details.addEventListener("toggle", () => {
+      if (details.open === (this.toggled.get(place) ?? isOpen)) return;
+      this.toggled.set(place, details.open);
+      if (details.open && details.children.length === 1) fill();
+    });
+    return details;
+  }
+
+  members(members, path, marked) {
+    const shown = members.slice(0, MOST_MEMBERS).map(([name, each]) => this.node(name, each, [...path, name], marked));
+    if (members.length > MOST_MEMBERS) shown.push(h("p.empty", {}, `and ${members.length - MOST_MEMBERS} more`));
+    return shown;
+  }
+}
+
+/** Draw one row: what it is, warnings, and its content as JSON. */
+function rowDetails(recording, row) {
+  const lane = recording.lanes[row.l];
+  const facts = [`row ${row.i + 1}`, `${row.t.toFixed(6)} s`, lane?.name, row.r === undefined ? null : `request ${row.r + 1}`];
+  const warnings = (row.w ?? []).map(([rule, message, path]) => h("p.warning", {}, h("b", {}, rule), ` ${message} `, path && h("code", {}, path)));
+  return [
+    h("h3", {}, row.name),
+    h("p.facts", {}, facts.filter(Boolean).join(" · ")),
+    row.e ? h("p.failed", {}, `A client stops here: ${row.e}`) : null,
+    warnings,
+    textBlock(JSON.stringify(row.d, null, 2), "pre.text"),
+  ];
+}
+
+/** Draw the request that a row belongs to, with its attempts and its end. */
+function requestDetails(recording, row) {
+  const request = recording.requests[row.r];
+  if (!request) return [h("p.empty", {}, "This row belongs to no request.")];
+  const { agent, input, verb, call, parent } = request.line;
+  const ofKind = (kind) => request.rows.map((each) => recording.rows[each]).filter((each) => each.k === kind);
+  const title = `${verb} ${agent.url ?? agent.agent_id}`;
+  const attempts = ofKind("response").map(({ d }) =>
+    h("p", {}, `${d.status ?? "no response"} from ${d.address} after ${duration(d.seconds)}${d.error ? `: ${d.error}` : ""}`)
+  );
+  const ends = [...ofKind("end"), ...ofKind("outcome")].map(({ k, d }) => {
+    const usage = (d.usage ?? []).map((each) => `${each.totalTokens ?? "?"} tokens (${each.model ?? each.provider ?? "?"})`);
+    const error = d.error ? `${d.error.type}: ${d.error.message ?? ""}` : null;
+    return h("p", {}, [`${k}: ${d.reason ?? d.ending ?? "failed"}`, error, ...usage].filter(Boolean).join(" · "));
+  });
+  const parts = ["messages", "state", "tools", "context", "forwardedProps", "resume"].filter((name) => input[name] !== undefined);
+  return [
+    h("h3", {}, title),
+    h("p.facts", {}, `call ${call}${parent ? `, inside call ${parent}` : ""} · thread ${input.threadId} · run ${input.runId}`),
+    attempts,
+    ends,
+    parts.map((name) =>
+      h("details", { open: name !== "messages" }, h("summary", {}, name), textBlock(JSON.stringify(input[name], null, 2), "pre.text"))
+    ),
+  ];
+}
+
+function toolTable(recording, choose) {
+  const { rows } = recording;
+  const lines = [...recording.calls.values()].slice(-MOST_CALLS).map((call) => {
+    const seconds = call.seconds ?? rows[call.last].t - rows[call.first].t;
+    return h(
+      "tr",
+      { onclick: () => choose(call.last), tabindex: 0, onkeydown: (event) => event.key === "Enter" && choose(call.last) },
+      h("td", {}, h("b", {}, call.name || "?"), h("br"), h("small", {}, recording.lanes[call.lane]?.name ?? "")),
+      h("td", {}, shortened(call.pieces.join(""), 300)),
+      h("td", {}, oneLine(call.result, 300)),
+      h("td", {}, call.status, h("br"), h("small", {}, duration(seconds), call.isHere ? " here" : ""))
+    );
+  });
+  if (!lines.length) return [h("p.empty", {}, "No tool was called.")];
+  const head = h("tr", {}, ["tool", "arguments", "result", "status"].map((each) => h("th", {}, each)));
+  return [h("table.calls", {}, head, lines)];
+}
+
+function warningTable(recording, choose) {
+  const lines = [
+    ...recording.errors.map((each) => ({ ...each, rule: "error" })),
+    ...recording.warnings,
+  ].sort((one, other) => one.row - other.row);
+  if (!lines.length) return [h("p.empty", {}, "There are no warnings and no errors.")];
+  return [
+    h(
+      "table.warnings",
+      {},
+      lines.slice(0, 1000).map((each) =>
+        h(
+          `tr${each.rule === "error" ? ".failed" : ""}`,
+          { onclick: () => choose(each.row) },
+          h("td", {}, h("b", {}, each.rule)),
+          h("td", {}, each.message, each.path ? h("code", {}, ` ${each.path}`) : null),
+          h("td", {}, `row ${each.row + 1}`)
+        )
+      )
+    ),
+  ];
+}

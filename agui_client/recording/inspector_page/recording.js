@@ -1,0 +1,185 @@
+/* The recording: its rows, requests, lanes and tool calls, and the conversation at any row. */
+
+const KEYFRAME_ROWS = 200;
+const NOTHING = Object.freeze({ messages: Object.freeze([]), state: undefined });
+
+/** The family of a row, which decides its colour and the filters that show it. */
+function familyOf(row) {
+  if (row.k !== "event") {
+    return row.k === "tool" ? "tool" : "frame";
+  }
+  const type = String(row.d.type ?? "");
+  if (type.startsWith("TEXT_")) return "text";
+  if (type.startsWith("REASONING_") || type.startsWith("THINKING_")) return "reasoning";
+  if (type.startsWith("TOOL_")) return "tool";
+  if (type.startsWith("STATE_") || type.startsWith("MESSAGES_") || type.startsWith("ACTIVITY_")) return "state";
+  if (type.startsWith("SUBAGENT_")) return "subagent";
+  return type.startsWith("RUN_") || type.startsWith("STEP_") ? "run" : "other";
+}
+
+class Recording {
+  constructor() {
+    this.rows = [];
+    this.requests = [];
+    this.lanes = [];
+    this.calls = new Map();
+    this.warnings = [];
+    this.errors = [];
+    this.events = 0;
+  }
+
+  /** Add a row. */
+  add(row) {
+    row.i = this.rows.length;
+    row.name = row.k === "event" ? String(row.d.type ?? "(no type)") : row.k;
+    row.family = familyOf(row);
+    this.rows.push(row);
+    this.lanes.push(...(row.lanes ?? []).map((lane) => ({ ...lane, spans: [], depth: 0, isFolded: false })));
+    if (row.k === "event") this.events++;
+    if (row.k === "request") this.begin(row);
+    const request = this.requests[row.r];
+    if (request) {
+      row.p = request.rows.length;
+      request.rows.push(row.i);
+    }
+    this.extendSpan(row);
+    this.noteCall(row, request);
+    for (const [rule, message, path] of row.w ?? []) this.warnings.push({ row: row.i, rule, message, path });
+    const failure = row.e ?? failureOf(row);
+    if (failure) this.errors.push({ row: row.i, message: failure });
+    row.isBad = Boolean(failure);
+  }
+
+  begin(row) {
+    const input = row.d.input ?? {};
+    const conversation = row.c ?? { messages: input.messages ?? [], state: input.state };
+    this.requests.push({ number: this.requests.length, row: row.i, line: row.d, rows: [], frames: [conversation] });
+  }
+
+  /** Note the time in which a lane is busy. */
+  extendSpan(row) {
+    const lane = this.lanes[row.l];
+    if (!lane) return;
+    const last = lane.spans[lane.spans.length - 1];
+    if (last && last.request === row.r) {
+      last.end = row.t;
+    } else {
+      lane.spans.push({ request: row.r, start: row.t, end: row.t });
+    }
+  }
+
+  noteCall(row, request) {
+    const id = row.k === "tool" ? row.d.tool_call_id : row.d.toolCallId;
+    if (typeof id !== "string") return;
+    // A tool that is executed here answers between two requests of a call.
+    const key = `${row.d.call ?? request?.line.call} ${id}`;
+    let call = this.calls.get(key);
+    if (!call) {
+      call = { id, name: "", pieces: [], first: row.i, last: row.i, lane: row.l, status: "arriving" };
+      this.calls.set(key, call);
+    }
+    call.last = row.i;
+    noteStep(call, row);
+  }
+
+  /** Return the messages and the state right after a row; they are never changed afterwards. */
+  conversationAt(index) {
+    const row = this.rows[index];
+    const request = row && this.requests[row.r];
+    if (!request) return NOTHING;
+    const frame = Math.min(Math.floor(row.p / KEYFRAME_ROWS), request.frames.length - 1);
+    let at = frame * KEYFRAME_ROWS;
+    let conversation = request.frames[frame];
+    if (request.latest && request.latest.at > at && request.latest.at <= row.p) {
+      ({ at, conversation } = request.latest);
+    }
+    let own = new Set();
+    while (at < row.p) {
+      at++;
+      for (const operation of this.rows[request.rows[at]].o ?? []) {
+        conversation = changed(conversation, operation, 0, own);
+      }
+      if (at === request.frames.length * KEYFRAME_ROWS) {
+        request.frames.push(conversation);
+        own = new Set();
+      }
+    }
+    request.latest = { at, conversation };
+    return conversation;
+  }
+
+  /** Return the row before this one in the same request; undefined for its first. */
+  before(index) {
+    const row = this.rows[index];
+    return row && row.p > 0 ? this.requests[row.r].rows[row.p - 1] : undefined;
+  }
+}
+
+function failureOf(row) {
+  const error = row.d?.error;
+  if (row.k === "event" && (row.name === "RUN_ERROR" || row.name === "SUBAGENT_ERROR")) {
+    return `${row.name}: ${row.d.message ?? ""}`;
+  }
+  if ((row.k === "end" || row.k === "outcome") && error) {
+    return `${error.type}: ${error.message ?? ""}`;
+  }
+  return (row.k === "tool" || row.k === "response") && error ? String(error) : null;
+}
+
+function noteStep(call, row) {
+  const data = row.d;
+  call.name = data.toolCallName ?? (row.k === "tool" ? data.name : undefined) ?? call.name;
+  if (row.k === "tool") {
+    Object.assign(call, { status: data.status, result: data.result ?? call.result, seconds: data.seconds, isHere: true });
+    if (call.pieces.length === 0) call.pieces.push(JSON.stringify(data.arguments ?? {}));
+  } else if (row.name === "TOOL_CALL_START") {
+    call.pieces = [];
+  } else if (row.name === "TOOL_CALL_END") {
+    call.status = "called";
+  } else if (row.name === "TOOL_CALL_RESULT") {
+    Object.assign(call, { status: "answered", result: data.content });
+  }
+  if (typeof data.delta === "string") call.pieces.push(data.delta);
+}
+
+/** Return a value with an operation applied; containers that are not `own` are copied. See json_changes.py. */
+function changed(value, [path, kind, ...operands], depth, own) {
+  if (depth === path.length) {
+    if (kind === "=") return operands[0];
+    if (kind === "+") return value + operands[0];
+    const [start, count, values] = operands;
+    const list = [...value.slice(0, start), ...values, ...value.slice(start + count)];
+    own.add(list);
+    return list;
+  }
+  const copy = own.has(value) ? value : Array.isArray(value) ? value.slice() : { ...value };
+  own.add(copy);
+  const key = path[depth];
+  if (kind === "-" && depth === path.length - 1) {
+    delete copy[key];
+  } else {
+    const member = changed(copy[key], [path, kind, ...operands], depth + 1, own);
+    // A plain assignment to this name would change what the object inherits from.
+    Object.defineProperty(copy, key, { value: member, writable: true, enumerable: true, configurable: true });
+  }
+  return copy;
+}
+
+/** Return the differences between two JSON values: path, before and after; undefined for what is not there. */
+function differences(before, after, path = [], found = []) {
+  if (before === after) return found;
+  const isObject = (value) => typeof value === "object" && value !== null;
+  if (!isObject(before) || !isObject(after) || Array.isArray(before) !== Array.isArray(after)) {
+    found.push({ path, before, after });
+    return found;
+  }
+  const own = (value, name) => (Object.hasOwn(value, name) ? value[name] : undefined);
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    differences(own(before, name), own(after, name), [...path, name], found);
+  }
+  return found;
+}
+
+function pointer(path) {
+  return path.length === 0 ? "(all)" : "/" + path.map((each) => String(each)).join("/");
+}

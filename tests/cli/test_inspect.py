@@ -1,0 +1,65 @@
+"""`agui inspect`: the page of a recording."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agui_client.recording import record
+from agui_client.testing import ScriptedAgent, text, turn
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "run.jsonl"
+    agent = ScriptedAgent(turn(text("18 degrees.")), turn(text("And rain.")))
+    agent.use(record(path))
+    for prompt in ("Weather?", "And tomorrow?"):
+        agent.run_agent_sync(prompt)
+    return path
+
+
+def test_the_page_lies_beside_the_recording_and_is_its_owners_alone(agui: Agui, recording: Path) -> None:
+    done = agui("inspect", str(recording))
+    page = recording.with_name("run.inspect.html")
+    assert (done.returncode, done.stdout) == (0, f"{page} shows a recording of requests: 2, events: 12\n")
+    assert b"And tomorrow?" in page.read_bytes()
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_the_page_goes_where_it_is_wanted_and_is_opened(
+    agui: Agui, recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page = tmp_path / "look.html"
+    assert agui("inspect", str(recording), "--out", str(page), "--open").returncode == 0
+    assert opened == [page.as_uri()]
+    assert page.read_bytes().startswith(b"<!doctype html>")
+
+
+def test_a_recording_that_was_cut_or_is_empty_has_a_page_that_says_so(agui: Agui, recording: Path) -> None:
+    page = recording.with_name("run.inspect.html")
+    content = recording.read_bytes()
+    recording.write_bytes(content[: content.index(b"TEXT_MESSAGE_END")])
+    assert agui("inspect", str(recording)).stdout.endswith("requests: 1, events: 4\n")
+    assert b"cut off in the middle of a line" in page.read_bytes()
+    recording.write_bytes(content[: content.index(b"\n") + 1])
+    assert agui("inspect", str(recording)).returncode == 0
+    assert b"has no requests" in page.read_bytes()
+
+
+def test_what_is_no_recording_is_refused(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Hello\nyou\n", "utf-8")
+    done = agui("inspect", str(path))
+    assert (done.returncode, "it is not JSON" in done.stderr) == (2, True)
+    missing = agui("inspect", str(tmp_path / "nothing.jsonl"))
+    assert (missing.returncode, "No such file" in missing.stderr) == (2, True)
+    assert [*tmp_path.iterdir()] == [path]

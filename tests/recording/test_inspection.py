@@ -1,0 +1,200 @@
+"""What the inspector's page is made of: a row for each line, and operations that come to what the reducer comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agui_client import tool
+from agui_client._protocol.plain_json import write
+from agui_client._protocol.schema import is_object
+from agui_client.recording import Recording, inspector_page, record
+from agui_client.recording.format import EventLine, HeaderLine, Line, RequestLine
+from agui_client.recording.inspection import Inspection
+from agui_client.recording.json_changes import changes
+from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
+from conformance_fixtures import Fixture, fixtures
+from weaves import weave
+
+Json = dict[str, Any]
+HEADER = HeaderLine(protocol="1.0", package="0", session="s", time="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+
+
+def applied(value: Any, operation: list[Any], path: list[Any]) -> Any:
+    """Apply an operation as the page does."""
+    _, kind, *operands = operation
+    if not path:
+        if kind == "=":
+            return operands[0]
+        if kind == "+":
+            return value + operands[0]
+        start, count, values = operands
+        items: list[Any] = [*value[:start], *values, *value[start + count :]]
+        return items
+    copy = value.copy()
+    if kind == "-" and len(path) == 1:
+        del copy[path[0]]
+    else:
+        known = isinstance(path[0], int) or path[0] in copy
+        copy[path[0]] = applied(copy[path[0]] if known else None, operation, path[1:])
+    return copy
+
+
+def rows_of(events: Iterable[Json], **asked: Any) -> list[Json]:
+    """The rows of a recording of one request."""
+    input: Json = {"threadId": "thread-1", "runId": "run-1", "messages": [], "state": {}, **asked}
+    request = RequestLine(request="s-1.2", call="s-1", at=0, agent={"agent_id": "a"}, input=input)  # type: ignore[arg-type]
+    lines: list[Line] = [EventLine(request="s-1.2", at=at, event=event) for at, event in enumerate(events)]
+    inspection = Inspection()
+    # Written at once, and as text: a row is not to change afterwards.
+    return [json.loads(json.dumps(inspection.row(line))) for line in (HEADER, request, *lines)]
+
+
+def conversations(rows: list[Json]) -> list[Json]:
+    """The conversation after each row of one request, from its row on."""
+    asked = rows[1]["d"]["input"]
+    found = [rows[1].get("c", {"messages": asked["messages"], "state": asked.get("state")})]
+    for row in rows[2:]:
+        conversation = found[-1]
+        for operation in row.get("o", ()):
+            conversation = applied(conversation, operation, operation[0])
+        found.append(conversation)
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool(json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True))
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_the_operations_of_a_random_stream_come_to_what_it_means(random: Random) -> None:
+    woven = weave(random)
+    last = conversations(rows_of(woven.events))[-1]
+    assert same(last["state"], woven.state)
+    shown = [json.loads(write(each)) for each in _messages(woven.messages)]
+    assert same(last["messages"], shown)
+
+
+def _messages(plain: list[Json]) -> list[Any]:
+    from ag_ui.core import RunAgentInput
+
+    given: Json = {"threadId": "t", "runId": "r", "messages": plain, "state": {}, "tools": [], "context": []}
+    return RunAgentInput.model_validate({**given, "forwardedProps": {}}, by_alias=True).messages
+
+
+@pytest.mark.parametrize("fixture", [pytest.param(each, id=each.name) for each in fixtures()])
+def test_every_stream_of_the_corpus_has_rows(fixture: Fixture) -> None:
+    frames = [line.removeprefix("data:") for line in fixture.body.decode("utf-8", "replace").splitlines()]
+    events: list[Json] = []
+    for frame in frames:
+        try:
+            value = json.loads(frame)
+        except ValueError:
+            continue
+        if is_object(value):
+            events.append(value)
+    rows = rows_of(events)
+    assert len(rows) == len(events) + 2
+    conversations(rows)
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_changes_lead_from_one_value_to_the_other(random: Random) -> None:
+    from weaves.material import value
+
+    before, after = value(random, 4), value(random, 4)
+    made = {"v": before}
+    for operation in changes(before, after, ["v"]):
+        made = applied(made, operation, operation[0])
+    assert same(made["v"], after)
+
+
+def test_a_delta_is_one_small_operation_however_long_the_text_is() -> None:
+    ends = {"threadId": "thread-1", "runId": "run-1"}
+    deltas = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": f"{number} "} for number in range(100)]
+    start, end = ({"type": f"TEXT_MESSAGE_{part}", "messageId": "m"} for part in ("START", "END"))
+    rows = rows_of([{"type": "RUN_STARTED", **ends}, start, *deltas, end, {"type": "RUN_FINISHED", **ends}])
+    assert rows[50]["o"] == [[["messages", 0, "content"], "+", "46 "]]
+    assert "o" not in rows[-2]
+
+
+def test_a_violation_stops_the_reduction_and_keeps_the_events() -> None:
+    rows = rows_of(
+        [
+            {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
+            {"type": "TEXT_MESSAGE_CONTENT", "messageId": "nobody's", "delta": "?"},
+            {"type": "STATE_SNAPSHOT", "snapshot": {"a": 1}},
+        ]
+    )
+    assert "EventOrderError" in rows[3]["e"]
+    assert rows[4]["d"]["type"] == "STATE_SNAPSHOT"
+    assert "o" not in rows[4]
+
+
+def test_warnings_stand_at_their_events_with_their_rules() -> None:
+    rows = rows_of(
+        [
+            {"type": "RUN_STARTED", "threadId": "another", "runId": "run-1"},
+            {"type": "NEVER_SEEN", "a": 1},
+            {"type": "STATE_DELTA", "delta": [{"op": "remove", "path": "/nothing"}]},
+        ]
+    )
+    assert [[rule for rule, *_ in row.get("w", ())] for row in rows[2:]] == [["LIFE-12"], ["PROC-7"], ["SNAP-5"]]
+
+
+def test_an_input_that_cannot_be_read_is_shown_with_the_reason() -> None:
+    rows = rows_of([{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}], messages=[{"role": "alien"}])
+    assert "the input of request s-1.2 cannot be read" in rows[1]["e"]
+    assert rows[1]["c"]["messages"] == []
+
+
+def test_subagents_have_lanes_below_their_agent_and_reuse_those_that_are_free() -> None:
+    def began(subagent: str, name: str, **parent: str) -> Json:
+        return {"type": "SUBAGENT_STARTED", "subagentRunId": subagent, "name": name, **parent}
+
+    rows = rows_of(
+        [
+            {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
+            began("1", "reader"),
+            began("2", "reader"),
+            began("3", "writer", parentSubagentRunId="1"),
+            {"type": "SUBAGENT_FINISHED", "subagentRunId": "2"},
+            began("4", "reader"),
+        ]
+    )
+    lanes = [(lane["name"], lane["parent"]) for row in rows for lane in row.get("lanes", ())]
+    assert lanes == [("a", None), ("reader", 0), ("reader", 0), ("writer", 1)]
+    assert [row.get("l") for row in rows] == [None, 0, 0, 1, 2, 3, 2, 2]
+
+
+STORY: tuple[Turn, ...] = (
+    turn(reasoning("Hm."), state({"city": "Oslo"}), tool_call("look", {"place": "Oslo"})),
+    turn(text("Quiet."), patch({"op": "add", "path": "/seen", "value": True})),
+)
+
+
+@tool
+def look(place: str) -> str:
+    """Looks."""
+    return f"{place} is quiet"
+
+
+def test_the_page_has_every_line_and_loads_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    agent = ScriptedAgent(*STORY, tools=[look], thread_id="t")
+    agent.use(record(path)).run_agent_sync("How is <Oslo> & co.\u2028?")
+    recording = Recording.read(path)
+    page = inspector_page(recording).decode()
+    data = page.partition('<script id="data" type="application/json">')[2].partition("</script>")[0]
+    assert len(json.loads(data)["rows"]) == len(recording.lines)
+    assert not {"<", ">", "&", "\u2028"} & {*data}
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page.partition("</head>")[0].partition("<style>")[0]
+    assert "http://" not in page.replace(data, "")

@@ -1,0 +1,268 @@
+"""The inspector's page in a browser: what it shows, and that an agent cannot make it do anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from agui_client.recording import Recording, inspector_page
+from support.browser import FRAME, Chromium, chromium
+from weaves import weave
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Json = dict[str, Any]
+HOSTILE = (
+    '</script><script>document.title="taken"</script><!--<img src=x onerror="document.title=\'taken\'">\u2028\u202e'
+)
+ENDS = {"threadId": "t", "runId": "r"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Chromium]:
+    with chromium() as found:
+        yield found
+
+
+def written(folder: Path, *events: Json, messages: list[Json] | None = None) -> Path:
+    """The page of a recording with one request; an event comes every tenth of a second, the last one after a minute."""
+    return written_answers(folder, events, messages=messages)
+
+
+def written_answers(folder: Path, *answers: Sequence[Json], messages: list[Json] | None = None) -> Path:
+    """The page of a recording with a request for each answer."""
+    input: Json = {**ENDS, "messages": messages or [], "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    lines: list[Json] = [
+        {"kind": "header", "protocol": "1.0", "package": "0", "session": "s", "time": "2026-01-01T00:00:00Z"}
+    ]
+    for request, events in enumerate(answers):
+        key = f"s-{request}.1"
+        agent = {"agent_id": "planner"}
+        lines.append(
+            {"kind": "request", "request": key, "call": f"s-{request}", "at": 0, "agent": agent, "input": input}
+        )
+        for number, event in enumerate(events, 1):
+            at = number / 10 + (60 if number == len(events) else 0)
+            lines.append({"kind": "event", "request": key, "at": at, "event": event})
+    recording, page = folder / "run.jsonl", folder / "page.html"
+    recording.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    page.write_bytes(inspector_page(Recording.read(recording)))
+    return page
+
+
+STORY: list[Json] = [
+    {"type": "RUN_STARTED", **ENDS},
+    {"type": "STATE_SNAPSHOT", "snapshot": {"city": "Oslo", "plan": ["opera"]}},
+    {"type": "TEXT_MESSAGE_START", "messageId": "m"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "The fer"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "ry leaves"},
+    {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+    {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/plan/-", "value": "ferry"}]},
+    {"type": "SUBAGENT_STARTED", "subagentRunId": "sub", "name": "reader"},
+    {"type": "TEXT_MESSAGE_START", "messageId": "n", "subagentRunId": "sub"},
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "n", "delta": "I read.", "subagentRunId": "sub"},
+    {"type": "TEXT_MESSAGE_END", "messageId": "n", "subagentRunId": "sub"},
+    {"type": "SUBAGENT_FINISHED", "subagentRunId": "sub"},
+    {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "book"},
+    {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": '{"seats": 2}'},
+    {"type": "TOOL_CALL_END", "toolCallId": "c"},
+    {"type": "TOOL_CALL_RESULT", "toolCallId": "c", "messageId": "o", "content": "booked"},
+    {"type": "NOVELTY", "colour": "red"},
+    {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/city", "value": "Bergen"}]},
+    {"type": "RUN_FINISHED", **ENDS},
+]
+BEFORE = 2
+"""The rows before the first event."""
+
+
+def scrub(page: Page, row: int) -> None:
+    page.locator("#scrubber").fill(str(row))
+    page.evaluate(FRAME)
+
+
+def test_scrubbing_shows_messages_and_state_at_any_moment(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> list[str]:
+        seen: list[str] = []
+        for at in (BEFORE + 3, BEFORE + 4, BEFORE + 3):
+            scrub(page, at)
+            seen.append(page.locator("#messages .message.assistant .text").inner_text())
+        page.get_by_role("tab", name="State").click()
+        for at in (BEFORE + 6, BEFORE + 1):
+            scrub(page, at)
+            seen.append(page.locator("#state .changes").inner_text())
+        return seen
+
+    seen, complaints = browser.visit(written(tmp_path, *STORY), look)
+    assert seen == ["The fer", "The ferry leaves", "The fer", "/plan/1\t\tferry", '/city\t\tOslo\n/plan\t\t["opera"]']
+    assert complaints == []
+
+
+def test_a_state_is_compared_with_a_marked_moment(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> tuple[str, str]:
+        page.get_by_role("tab", name="State").click()
+        scrub(page, BEFORE + 1)
+        page.get_by_role("button", name="Mark").click()
+        scrub(page, BEFORE + len(STORY) - 1)
+        return page.locator("#state h3").first.inner_text(), page.locator("#state .changes").inner_text()
+
+    (heading, table), _ = browser.visit(written(tmp_path, *STORY), look)
+    assert heading == "2 change(s) since the marked moment, row 4"
+    assert table == "/city\tOslo\tBergen\n/plan/1\t\tferry"
+
+
+def test_search_finds_a_word_that_was_streamed_in_pieces(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> tuple[str, str, str]:
+        page.get_by_label("Search").fill("ferry leaves")
+        page.locator(".row.found").wait_for()
+        page.evaluate(FRAME)
+        found = page.locator("#found").inner_text(), page.locator("#moment").inner_text()
+        page.get_by_label("Search").fill("nowhere")
+        page.get_by_text("nothing found").wait_for()
+        return *found, page.locator("#found").inner_text()
+
+    (found, moment, nothing), _ = browser.visit(written(tmp_path, *STORY), look)
+    assert (found, nothing) == ("1 of 1", "nothing found")
+    assert moment == f"0.500 s · row {BEFORE + 5} of {BEFORE + len(STORY)}"
+
+
+def test_a_folded_agent_hides_its_subagents(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> list[str]:
+        scrub(page, BEFORE + len(STORY) - 1)
+        seen = [page.locator("#lanes").inner_text(), str(page.locator("#messages .message").count())]
+        page.get_by_role("button", expanded=True).click()
+        seen += [page.locator("#lanes").inner_text(), str(page.locator("#messages .message").count())]
+        seen.append(page.locator("#messages .folded").inner_text())
+        page.locator("#rows").evaluate("(rows) => rows.scrollTop = 0")
+        return [*seen, str(page.get_by_text("SUBAGENT_STARTED").count())]
+
+    seen, _ = browser.visit(written(tmp_path, *STORY), look)
+    lanes, messages, folded_lanes, folded_messages, folded, rows = seen
+    assert (lanes.split(), folded_lanes.split()) == (["▾planner", "reader"], ["▸planner"])
+    assert (int(messages), int(folded_messages), rows) == (4, 3, "0")
+    assert folded == "1 message(s) of a folded subagent"
+
+
+def test_pauses_tools_warnings_and_the_request_are_shown(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> list[str]:
+        scrub(page, BEFORE + len(STORY) - 1)
+        seen = [page.locator(".gap.long").last.inner_text(), str(page.evaluate("page.timeline.pauses.length"))]
+        for tab in ("Tools", "Warnings", "Request", "Event"):
+            page.get_by_role("tab", name=tab).click()
+            page.evaluate(FRAME)
+            seen.append(page.locator(f"#{tab.lower()}").inner_text())
+        page.get_by_role("tab", name="Warnings").click()
+        page.locator("#warnings tr").click()
+        page.evaluate(FRAME)
+        return [*seen, page.locator("#moment").inner_text()]
+
+    seen, _ = browser.visit(written(tmp_path, *STORY, messages=[{"id": "u", "role": "user", "content": "Hi"}]), look)
+    gap, pauses, tools, warnings, request, event, moment = seen
+    assert (gap, pauses) == ("+1 min 0 s", "1")
+    assert [part in tools for part in ("book", '{"seats": 2}', "booked", "answered")] == [True] * 4
+    assert "PROC-7" in warnings
+    assert '"content": "Hi"' not in request.partition("messages")[0]
+    assert "thread t · run r" in request
+    assert '"type": "RUN_FINISHED"' in event
+    assert "row 19" in moment
+
+
+def test_what_a_hostile_agent_wrote_is_text(browser: Chromium, tmp_path: Path) -> None:
+    polluting = json.loads('{"__proto__": {"polluted": true}, "constructor": 1}')
+    events: list[Json] = [
+        {"type": "RUN_STARTED", **ENDS},
+        {"type": "TEXT_MESSAGE_START", "messageId": HOSTILE},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": HOSTILE, "delta": HOSTILE},
+        {"type": "TEXT_MESSAGE_END", "messageId": HOSTILE},
+        {"type": "STATE_SNAPSHOT", "snapshot": {HOSTILE: HOSTILE}},
+        {"type": "STATE_SNAPSHOT", "snapshot": polluting},
+        {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/__proto__/more", "value": 1}]},
+        {"type": "SUBAGENT_STARTED", "subagentRunId": "s", "name": HOSTILE},
+        {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": HOSTILE},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": HOSTILE},
+        {"type": HOSTILE, "name": HOSTILE},
+        {"type": "RUN_ERROR", "message": HOSTILE},
+    ]
+
+    def look(page: Page) -> tuple[str, str, Any]:
+        for tab in ("State", "Event", "Tools", "Warnings", "Request", "Messages"):
+            page.get_by_role("tab", name=tab).click()
+            page.evaluate("page.recording.rows.forEach((row) => { page.at = row.i; page.showMoment(); })")
+        states = [page.evaluate(f"JSON.stringify(page.recording.conversationAt({at}).state)") for at in (7, 8)]
+        elements = page.evaluate(
+            "[document.images.length, document.scripts.length, ({}).polluted ?? null, document.title]"
+        )
+        return page.locator("#messages .text").first.inner_text(), "\n".join(states), elements
+
+    (text, states, elements), complaints = browser.visit(written(tmp_path, *events), look)
+    assert text == HOSTILE.replace("\u2028", "\\u2028").replace("\u202e", "\\u202e")
+    assert states.splitlines() == [
+        '{"__proto__":{"polluted":true},"constructor":1}',
+        '{"__proto__":{"polluted":true,"more":1},"constructor":1}',
+    ]
+    assert elements == [0, 2, None, "run.jsonl: AG-UI inspector"]
+    assert complaints == []
+
+
+def test_a_script_that_came_into_the_page_would_not_run(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> str:
+        page.evaluate(
+            """() => {
+                const script = document.createElement("script");
+                script.textContent = "document.title = 'taken'";
+                document.body.append(script);
+                const image = "<img src='https://agent.test/x' onerror='document.title=1'>";
+                document.body.insertAdjacentHTML("beforeend", image);
+            }"""
+        )
+        page.evaluate(FRAME)
+        return page.title()
+
+    title, complaints = browser.visit(written(tmp_path, *STORY), look)
+    assert title == "run.jsonl: AG-UI inspector"
+    assert any("Content Security Policy" in each for each in complaints)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 600), ("dark", 1280)])
+def test_nothing_overflows_and_the_colours_follow_the_system(
+    browser: Chromium, tmp_path: Path, scheme: Literal["light", "dark"], width: int
+) -> None:
+    def look(page: Page) -> tuple[int, str]:
+        scrub(page, BEFORE + len(STORY) - 1)
+        return (
+            page.evaluate("document.documentElement.scrollWidth"),
+            page.evaluate("getComputedStyle(document.body).backgroundColor"),
+        )
+
+    long = {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "x" * 500}
+    path = written(tmp_path, *STORY[:3], long, *STORY[5:])
+    (reach, paper), _ = browser.visit(path, look, scheme=scheme, width=width)
+    assert reach <= width
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
+
+
+def test_the_page_comes_to_the_conversation_that_the_client_has(browser: Chromium, tmp_path: Path) -> None:
+    """Whatever is streamed, and however one comes to the moment."""
+    weaves = [weave(Random(seed)) for seed in range(20)]
+
+    def look(page: Page) -> Any:
+        return page.evaluate(
+            """() => {
+                const { recording } = page;
+                for (let at = 0; at < recording.rows.length; at += 3) recording.conversationAt(at);
+                const lasts = recording.requests.map((request) => request.rows[request.rows.length - 1]);
+                return JSON.stringify(lasts.reverse().map((last) => recording.conversationAt(last)).reverse());
+            }"""
+        )
+
+    found, complaints = browser.visit(written_answers(tmp_path, *(woven.events for woven in weaves)), look)
+    for woven, conversation in zip(weaves, json.loads(found), strict=True):
+        assert conversation["state"] == woven.state
+        for name in ("id", "content", "toolCalls"):
+            assert [each.get(name) for each in conversation["messages"]] == [each.get(name) for each in woven.messages]
+    assert complaints == []
