@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from http.cookiejar import CookieJar
@@ -54,6 +54,10 @@ class Clients:
         self._idle: list[httpx.AsyncClient] = []
         self._fresh: set[httpx.AsyncClient] = set()
         self._loop, self._keepers = object(), 0
+
+    def __reduce__(self) -> tuple[Callable[..., Clients], tuple[object, ...]]:
+        # Another process makes clients of its own.
+        return partial(Clients, has_tls=self._has_tls), (self._given,)
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient]:

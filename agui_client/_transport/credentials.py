@@ -71,6 +71,10 @@ class Credentials:
         self._lock = Lock()
         self._waiting: deque[Callable[[], object]] = deque()
 
+    def __reduce__(self) -> tuple[Callable[..., Credentials], tuple[object, ...], dict[str, object]]:
+        # Another process renews them by itself: a lock cannot be carried there.
+        return Credentials, (self._headers, self._on_unauthorized), {"_renewed": self._renewed}
+
     async def headers(self, run_headers: Headers | None, clock: Clock) -> httpx.Headers:
         """Return the headers of one attempt.
 

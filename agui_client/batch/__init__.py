@@ -4,7 +4,8 @@
         print(done.key, done.text)
 
 The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,
-`pace` (rate, retries, budgets), `progress`, `batch`. Parquet needs the extra `batch`.
+`pace` (rate, retries, budgets), `progress`, `workers` (rows in another process), `clusters` (Dask's and Ray's),
+`places` (where rows run), `batch`. Parquet needs the extra `batch`.
 """
 
 from agui_client.batch.batch import Batch, run_many
@@ -12,16 +13,19 @@ from agui_client.batch.pace import Budget, RowRetry
 from agui_client.batch.progress import AgentSummary, Progress, Summary
 from agui_client.batch.results import RowError, RowResult
 from agui_client.batch.tables import table, write_table
+from agui_client.batch.workers import ClusterError, WorkerLostError
 
 __all__ = [
     "AgentSummary",
     "Batch",
     "Budget",
+    "ClusterError",
     "Progress",
     "RowError",
     "RowResult",
     "RowRetry",
     "Summary",
+    "WorkerLostError",
     "run_many",
     "table",
     "write_table",

@@ -1,21 +1,20 @@
 """A batch: agents run on rows, some at once, each row on a clone of its agent and a thread of its own.
 
-Workers take rows off one iterator. A row is in the journal before the caller sees it, with no moment between its end
-and its line at which a cancellation could come.
+Tasks take rows off one iterator, and have each run at a place (`places`). A row is in the journal before the caller
+sees it, with no moment between its end and its line at which a cancellation could come.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, nullcontext
+from contextlib import aclosing, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import anyio
 from pydantic import TypeAdapter
@@ -24,20 +23,22 @@ from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spaw
 from agui_client.agent import AbstractAgent
 from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
+from agui_client.batch.places import place_of
 from agui_client.batch.progress import Progress, Summary, Tally
 from agui_client.batch.results import RowResult, count_tokens, error_of, from_line, unfinished
 from agui_client.batch.rows import PromptOf, Row, RowSource, read_rows
+from agui_client.batch.workers import AgentSource, ClusterError
 from agui_client.errors import AGUIError, ParseError, UsageError
-from agui_client.http_agent import HttpAgent
 from agui_client.options import RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._run.result import RunResult
+    from agui_client.batch.places import Ask, Place
 
-Agents: TypeAlias = AbstractAgent[Any] | Mapping[str, AbstractAgent[Any]] | Sequence[AbstractAgent[Any]]
-"""An agent, or several with their names."""
+Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSource]
+"""An agent, or several with their names; or functions that make them."""
 
 _CLOSING_SECONDS = 5.0
 _OF_ONE_RUN = ("run_id", "resume", "tool_results")
@@ -57,6 +58,7 @@ def run_many(
     per_minute: float | None = None,
     retry: RowRetry | int | None = None,
     budget: Budget | None = None,
+    on: Any = None,
     **options: Unpack[RunOptions],
 ) -> Batch:
     """Run an agent on each row: `async for done in run_many(...)`, or `for done in run_many(...)` in a script.
@@ -66,7 +68,8 @@ def run_many(
     running.
 
     Args:
-        agent: The agent, whose conversation each row begins with; or several to compare, in a list or by name.
+        agent: The agent, whose conversation each row begins with, or a function that makes it; or several to compare,
+            in a list or by name.
         rows: A file (.csv, .tsv, .jsonl, .ndjson, .parquet), a DataFrame, or an iterable of mappings or texts.
         prompt: The column of the prompts, or a function that makes the prompt of a row.
         key: The column that names each row, by which the journal knows it; None numbers the rows from 1.
@@ -77,6 +80,8 @@ def run_many(
         per_minute: The most rows and repetitions to begin in a minute, evenly spread.
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
+        on: The cluster whose workers run the rows: a `distributed.Client`, or the module `ray` after `ray.init()`. The
+            agent is carried there, and its results come back; everything else stays here.
         options: See `RunOptions`, for every run.
 
     Returns:
@@ -84,7 +89,8 @@ def run_many(
 
     Raises:
         UsageError: The rows cannot be read, lack a column, or share a key; an option has a value that it does not
-            take. Iterating raises it if the journal is none, belongs to other rows, or to another program.
+            take; the agent cannot be carried to the workers. Iterating raises it if the journal is none, belongs to
+            other rows, or to another program, and a ClusterError if the cluster of `on=` is gone.
     """
     given = checked_options(options, RunOptions, "a batch")
     if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
@@ -96,14 +102,14 @@ def run_many(
         raise UsageError("rerun_failed= is about rows of an earlier start: give journal=, too")
     agents = _by_name(agent)
     return Batch(
-        jobs=[_Job(row, name, each) for row in read_rows(rows, prompt, key) for name, each in agents.items()],
+        jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
+        place=place_of(on, agents, given, at_once),
         at_once=at_once,
         journal=None if journal is None else partial(Journal, Path(journal), rerun_failed=rerun_failed),
         parse=parse,
         pace=Pace(per_minute),
         retry=RowRetry.of(retry),
         budget=budget or Budget(),
-        options=given,
     )
 
 
@@ -113,7 +119,6 @@ class _Job:
 
     row: Row
     name: str
-    agent: AbstractAgent[Any]
 
 
 @dataclass(slots=True)
@@ -131,16 +136,16 @@ class Batch:
         self,
         *,
         jobs: Sequence[_Job],
+        place: Place,
         at_once: int,
         journal: Callable[[], Journal] | None,
         parse: Any,
         pace: Pace,
         retry: RowRetry,
         budget: Budget,
-        options: RunOptions,
     ) -> None:
-        self._jobs, self._at_once, self._open_journal = jobs, at_once, journal
-        self._parse, self._pace, self._retry, self._budget, self._options = parse, pace, retry, budget, options
+        self._jobs, self._open_place, self._at_once, self._open_journal = jobs, place, at_once, journal
+        self._parse, self._pace, self._retry, self._budget = parse, pace, retry, budget
         self._adapter: TypeAdapter[Any] | None = None if parse is None else TypeAdapter(parse)
         self._journal: Journal | None = None
         self._tally = Tally(len(jobs))
@@ -207,12 +212,9 @@ class Batch:
             """Run the rows."""
             try:
                 with scope, send:
-                    async with AsyncExitStack() as blocks:
-                        for agent in {id(job.agent): job.agent for job in jobs}.values():
-                            if isinstance(agent, HttpAgent):
-                                await blocks.enter_async_context(agent)  # its clones share its connections
+                    async with self._open_place() as ask:
                         count = min(self._at_once, len(jobs))
-                        await side_by_side([partial(self._work, queue, send)] * count)
+                        await side_by_side([partial(self._work, queue, ask, send)] * count)
             except BaseException as error:
                 failures.append(error)
             finally:
@@ -231,7 +233,7 @@ class Batch:
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await is_over.wait()
 
-    async def _work(self, jobs: Iterator[_Job], send: MemoryObjectSendStream[RowResult]) -> None:
+    async def _work(self, jobs: Iterator[_Job], ask: Ask, send: MemoryObjectSendStream[RowResult]) -> None:
         """Run rows, one after the other, until none is left or the budget is spent."""
         for job in jobs:
             if self._is_spent():
@@ -239,7 +241,7 @@ class Batch:
             self._tally.begun += 1
             self._tally.running += 1
             try:
-                done = await self._run_row(job)
+                done = await self._run_row(job, ask)
             finally:
                 self._tally.running -= 1
             if done is None:
@@ -261,18 +263,20 @@ class Batch:
         tally.stopped_by = tally.stopped_by or next((name for name, is_spent in spent.items() if is_spent), None)
         return any(spent.values())
 
-    async def _run_row(self, job: _Job) -> RowResult | None:
+    async def _run_row(self, job: _Job, ask: Ask) -> RowResult | None:
         """Run a row until it is answered or has failed for good; None if the time is up before that."""
         attempts = _Attempts()
         while await self._pace.turn():
             attempts.count += 1
             start = time.perf_counter()
             try:
-                result = await job.agent.clone(thread_id=str(uuid4())).run_agent(job.row.prompt, **self._options)
+                result = await ask(job.name, job.row.prompt)
                 attempts.tokens = count_tokens(attempts.tokens, result.usage)
                 error = unfinished(result, is_parsed=self._parse is not None)
                 parsed = None if self._parse is None or error is not None else result.parse(self._parse)
                 return self._result(job, attempts, start, result, parsed=parsed, error=error)
+            except ClusterError:
+                raise
             except Exception as failure:
                 partial_result = failure.partial if isinstance(failure, AGUIError) else None
                 if partial_result is not None and not isinstance(failure, ParseError):  # whose tokens are counted
@@ -331,19 +335,23 @@ class Batch:
             loop.cancel_and_wait()
 
 
-def _by_name(agent: Agents) -> dict[str, AbstractAgent[Any]]:
+def _by_name(agent: Agents) -> dict[str, AgentSource]:
     """Return the agents by their names."""
-    if isinstance(agent, AbstractAgent):
+    if isinstance(agent, AbstractAgent) or callable(agent):
         return {"": agent}
     if isinstance(agent, Mapping):
-        agents = dict(agent)
+        agents: dict[str, AgentSource] = dict(agent)
     else:
-        names = [getattr(each, "name", None) or f"agent {number}" for number, each in enumerate(agent, start=1)]
+        names = [_name(each) or f"agent {number}" for number, each in enumerate(agent, start=1)]
         agents = dict(zip(names, agent, strict=True))
         if len(agents) < len(names):
             raise UsageError("two agents have one name; give a mapping of names to agents")
-    if not agents or not all(isinstance(cast("object", each), AbstractAgent) for each in agents.values()):
+    if not agents or not all(isinstance(each, AbstractAgent) or callable(each) for each in agents.values()):
         raise UsageError("a batch takes an agent, a list of agents, or a mapping of names to agents")
     if "" in agents:
         raise UsageError("the name of an agent is not empty")
     return agents
+
+
+def _name(agent: object) -> str | None:
+    return getattr(agent, "name", None) or getattr(agent, "__name__", None)
