@@ -35,6 +35,7 @@ _RULES: dict[str, tuple[Severity, str]] = {
     "DOC-6": ("note", "leave out deltas without text: they carry nothing, and clients before 1.0 refuse them"),
     "DOC-7": ("note", "refuse an input that is no RunAgentInput with 400 or 422, not with an error of the server"),
     "DOC-8": ("error", "send less: a short run that brings megabytes is given up"),
+    "DOC-9": ("note", "send timestamps as milliseconds since the epoch, as is the convention"),
     "INPUT-1": ("error", "serve every run with the messages of its input; a thread has any number of runs"),
     "INT-1": ("error", "look up `resume` of the input: each entry answers the interrupt that it names"),
     "INT-2": ("error", "give each interrupt of a run an id of its own: one answer would cover several questions"),
@@ -50,7 +51,7 @@ _RULES: dict[str, tuple[Severity, str]] = {
         "warning",
         "send only event types of the protocol; wrap others into a CUSTOM event with `name` and `value`",
     ),
-    "PROC-8": ("warning", "leave the property out, or put it into `metadata`; check its spelling (camelCase)"),
+    "PROC-8": ("note", "leave the property out, or put it into `metadata`; check its spelling (camelCase)"),
     "PROC-12": ("error", "put exactly one JSON object with a `type` into each frame, as UTF-8 without NaN or Infinity"),
     "PROC-17": (
         "error",
@@ -60,6 +61,10 @@ _RULES: dict[str, tuple[Severity, str]] = {
     "SSE-3": ("error", "answer the POST of a run with 200 and Content-Type: text/event-stream"),
     "SSE-7": ("error", r"end lines with \n: clients may split frames at \n\n only, as the TypeScript client does"),
     "SSE-8": ("error", "accept a conforming RunAgentInput; refuse with 4xx what you cannot serve, and say why in JSON"),
+    "SSE-11": (
+        "warning",
+        "let the response end behind the last event: an exception that is raised there breaks it off",
+    ),
     "SSE-12": ("warning", "end the last frame with a blank line, too: readers of SSE drop a frame that has none"),
     "STATE-1": ("warning", _MENDS["STATE"]),
     "TOOL-10": ("error", "go on with the results in the tool messages of the input, found by toolCallId"),

@@ -188,7 +188,7 @@ class Examination:
         )
         limits = ToolLimits(rounds=1, repeats=None)
         return ProbeAgent(
-            self._agent, self.tap, timeouts, changes or {}, tools=tools, initial_state=state, tool_limits=limits
+            self._agent, self.tap, timeouts, dict(changes or {}), tools=tools, initial_state=state, tool_limits=limits
         )
 
     async def ask(self, agent: ProbeAgent, prompt: Prompt, **options: Any) -> Seen:
@@ -250,7 +250,7 @@ class Examination:
         secrets = self.tap.secrets
         self._findings[key] = Finding(
             rule=symptom.rule,
-            severity=severity,
+            severity=symptom.severity or severity,
             problem=shown(symptom.problem, secrets, 600),
             mend=mend,
             probe=self._probe.name,

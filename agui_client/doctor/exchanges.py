@@ -236,14 +236,15 @@ class ProbeAgent(HttpAgent):
         agent: HttpAgent,
         tap: Tap,
         timeout: Timeouts,
-        changes: Mapping[str, Any],
+        changes: dict[str, Any],
         **options: Unpack[AgentOptions[Any]],
     ) -> None:
         options["null_fields"] = "drop"  # with a warning, to see what else there is
         super().__init__(agent.url, timeout=timeout, **options)
         self._transport = TappedTransport.around(agent._transport, tap)
         self._max_protocol_version = agent._max_protocol_version
-        self._changes = changes
+        self.changes = changes
+        """Members that are put into each input, whatever they are."""
 
     @property
     def address(self) -> str:
@@ -252,7 +253,7 @@ class ProbeAgent(HttpAgent):
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Post one run, with the changes in its input."""
-        return self._post(input.model_copy(update=dict(self._changes)))
+        return self._post(input.model_copy(update=self.changes))
 
     async def post(self, body: bytes) -> None:
         """Post any bytes, and read the answer to its end; the tap has it.

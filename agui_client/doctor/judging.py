@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agui_client.errors import (
@@ -27,6 +27,7 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.result import RunResult
+    from agui_client.doctor.diagnosis import Severity
     from agui_client.doctor.exchanges import Exchange
 
 _EVENT_NUMBER = re.compile(r"\bevent (\d+)\b")
@@ -90,7 +91,9 @@ class Symptom:
     """The position of the event that shows it."""
     detail: str | None = None
     """The part of the response that shows it, instead of events."""
-    kind: str = field(default="")
+    severity: Severity | None = None
+    """The severity, if it is not that of the rule."""
+    kind: str = ""
     """The kind of the fault: of several symptoms of one rule and kind, the first is shown."""
 
 
@@ -116,13 +119,19 @@ def symptoms(seen: Seen) -> Iterator[Symptom]:
     """
     if seen.error is not None and (symptom := _of_error(seen.error, seen)) is not None:
         yield symptom
-    for warning in seen.result.warnings if seen.result else ():
-        if (symptom := _of_warning(warning, seen)) is not None:
-            yield symptom
+    warnings = seen.result.warnings if seen.result else []
+    # A producer that says that it is newer may send what this client does not know.
+    is_newer = any(each.rule == "VER-2" and not _is_uninterpretable(each) for each in warnings)
+    ours = _OURS | {"PROC-7", "PROC-8", "PROC-9"} if is_newer else _OURS
+    for warning in warnings:
+        if warning.rule in ours or (warning.rule == "VER-2" and not _is_uninterpretable(warning)):
+            continue
+        yield _of_warning(warning, seen)
     for exchange in seen.exchanges:
         is_cut = seen.was_left or (exchange is seen.last and isinstance(seen.error, IncompleteRunError))
         yield from _of_bytes(exchange, is_cut=is_cut or exchange.is_cut)
         yield from _of_events(exchange)
+        yield from _of_timestamps(exchange)
 
 
 def is_burst(exchange: Exchange, slow: float) -> bool | None:
@@ -161,25 +170,30 @@ def _of_error(error: AGUIError, seen: Seen) -> Symptom | None:
             return None
 
 
-def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom | None:
-    if warning.rule in _OURS or (warning.rule == "VER-2" and "cannot interpret" not in warning.message):
-        return None
-    if warning.rule in ("PROC-7", "PROC-8") and _is_newer(warning):
-        return None
+def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
+    # What breaks off behind the end of a run cuts nothing.
+    rule = "SSE-11" if warning.rule == "TRUNC-1" else warning.rule
     at = warning.event_index
     candidates = [each for each in seen.exchanges if at is None or len(each.frames) > at]
     named = [each for each in candidates if at is not None and each.frames[at].event.get("type") == warning.event_type]
     exchange = next(iter(named or candidates), seen.last)
-    text = _CLIENT_ADVICE.sub("", warning.message)
     path = re.sub(r"/\d+(?=/|$)", "/*", warning.path or "")
-    kind = f"{warning.event_type} {path}"
-    # These two are kept or dropped here to see what else there is; other clients reject the run.
-    return Symptom(warning.rule, text, warning.rule in ("PROC-17", "LIFE-12"), exchange, at, kind=kind)
+    return Symptom(
+        rule,
+        _CLIENT_ADVICE.sub("", warning.message),
+        # These two are tolerated here to see what else there is; other clients reject the run.
+        is_fatal=rule in ("PROC-17", "LIFE-12"),
+        exchange=exchange,
+        event=at,
+        kind=f"{warning.event_type} {path}",
+        # An unknown member that is a known one in another spelling is missed.
+        severity="warning" if rule == "PROC-8" and "_" in path else None,
+    )
 
 
-def _is_newer(warning: ProtocolWarning) -> bool:
-    """Return whether a warning is about a member that a version after 1.0 knows (REASON-11)."""
-    return (warning.path or "").endswith("/encryptedValueType")
+def _is_uninterpretable(warning: ProtocolWarning) -> bool:
+    """Return whether a warning about a version says that it is none."""
+    return "cannot interpret" in warning.message
 
 
 def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
@@ -208,6 +222,17 @@ def _of_events(exchange: Exchange) -> Iterator[Symptom]:
             yield Symptom("DOC-6", f"{kind} comes with an empty delta", exchange=exchange, event=index, kind=str(kind))
 
 
+def _of_timestamps(exchange: Exchange) -> Iterator[Symptom]:
+    """Yield a fault for timestamps that are no milliseconds."""
+    for index, event in enumerate(exchange.events):
+        given = event.get("timestamp")
+        if isinstance(given, int) and 0 < given < _EARLIEST_TIMESTAMP:
+            yield Symptom("DOC-9", f"the timestamp {given} means a day in 1970", exchange=exchange, event=index)
+            return
+
+
+_EARLIEST_TIMESTAMP = 10**11
+"""The milliseconds of a day in 1973; seconds since the epoch are fewer for a long time."""
 _TEXT_DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT")
 
 

@@ -7,14 +7,13 @@ A probe notes what the server can do, and finds what it gets wrong. What any run
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import anyio
-from ag_ui.core import RunAgentInput
+from ag_ui.core import ResumeEntry
 
 from agui_client._interrupts.answers import Cancel
 from agui_client._protocol.schema import is_object
@@ -91,9 +90,7 @@ def get_weather(city: str) -> str:
 
 async def _hello(doctor: Examination) -> None:
     """Ask for a plain run."""
-    agent = doctor.agent()
-    seen = await doctor.ask(agent, doctor.prompt("hello"))
-    _note_events(doctor, seen)
+    seen = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
     exchange = seen.last
     if exchange is not None and exchange.frames:
         started = next((each for each in exchange.events if each.get("type") == "RUN_STARTED"), exchange.events[0])
@@ -116,6 +113,7 @@ async def _hello(doctor: Examination) -> None:
         first = "no text" if timings.first_text is None else f"text after {timings.first_text:.2f} s"
         doctor.note("plain runs", True, f"{first}, {timings.total or 0:.2f} s in all")
         doctor.note("token usage", bool(seen.result.usage), "in RUN_FINISHED" if seen.result.usage else "not reported")
+    _note_events(doctor, seen)
 
 
 async def _again(doctor: Examination) -> None:
@@ -196,24 +194,18 @@ async def _round_trip(doctor: Examination, name: str) -> int:
     """Offer a tool, and answer its calls; return the number of calls in the first run."""
     agent = doctor.agent(tools=[get_weather])
     seen = await doctor.ask(agent, doctor.prompt(name))
-    calls = [list(_calls(exchange)) for exchange in seen.exchanges]
-    offered = [call for call in (calls[0] if calls else ()) if call["toolCallName"] == "get_weather"]
+    calls = _calls(seen.exchanges[0]) if seen.exchanges else {}
+    offered = [call_id for call_id, called in calls.items() if called == get_weather.name]
     if not offered:
         if seen.is_refused and len(seen.exchanges) == 1:
             await _blame(doctor, "TOOL-8", "a run that offers a tool is not served, but one without is", seen)
         return 0
     first = seen.exchanges[0]
-    results = {event.get("toolCallId") for event in first.events if event.get("type") == "TOOL_CALL_RESULT"}
-    invented = [call for call in offered if call["toolCallId"] in results]
-    if invented:
-        problem = "the server answers a call of the client's tool itself"
-        at = next(
-            i
-            for i, e in enumerate(first.events)
-            if e.get("toolCallId") == invented[0]["toolCallId"] and "RESULT" in e["type"]
-        )
-        doctor.find(Symptom("TOOL-8", problem, exchange=first, event=at))
-        return len(offered)
+    for index, event in enumerate(first.events):
+        if event.get("type") == "TOOL_CALL_RESULT" and event.get("toolCallId") in offered:
+            problem = "the server answers a call of the client's tool itself"
+            doctor.find(Symptom("TOOL-8", problem, exchange=first, event=index))
+            return len(offered)
     detail = f"{len(offered)} called"
     if isinstance(seen.error, ToolRoundsExceededError):
         again = _arguments(seen.exchanges[-1])
@@ -229,7 +221,8 @@ async def _round_trip(doctor: Examination, name: str) -> int:
     elif seen.result is not None and seen.error is None:
         used = "is in the answer" if _WEATHER.partition(" ")[0] in seen.result.text else "is not in the answer"
         detail += f"; the result {used}"
-    doctor.note("tools of the client", True, detail)
+    if name == "tools":
+        doctor.note("tools of the client", True, detail)
     return len(offered)
 
 
@@ -278,14 +271,9 @@ async def _interrupt(doctor: Examination) -> None:
     doctor.note("answers to interrupts", not (resumed.is_refused or repeated), resumed.reason or "all were cancelled")
     if resumed.is_refused or agent.pending_interrupts:
         return
-    entries = json.loads(resumed.exchanges[0].sent)["resume"]
-    given = RunAgentInput(thread_id=agent.thread_id, run_id=str(uuid4()), messages=agent.messages, state=agent.state)
-    stray = await doctor.ask(doctor.agent(), given.model_copy(update={"resume": _entries(entries)}))
+    agent.changes["resume"] = [ResumeEntry(interrupt_id=name, status="cancelled") for name in names]
+    stray = await doctor.ask(agent, doctor.prompt("hello"))
     doctor.note("answers to nothing", not stray.is_refused, stray.reason or "ignored")
-
-
-def _entries(entries: Any) -> Any:
-    return RunAgentInput.model_validate({"threadId": "", "runId": "", "messages": [], "resume": entries}).resume
 
 
 async def _error(doctor: Examination) -> None:
@@ -380,14 +368,16 @@ def _started_ids(seen: Seen) -> set[str]:
     return {name for name in names if name is not None}
 
 
-def _calls(exchange: Exchange) -> Iterator[Mapping[str, Any]]:
-    """Yield the events that begin a tool call."""
+def _calls(exchange: Exchange) -> dict[str, str]:
+    """Return the names of the tools that were called in a response, by call id."""
+    calls: dict[str, str] = {}
     for event in exchange.events:
         match event:
-            case {"type": "TOOL_CALL_START" | "TOOL_CALL_CHUNK", "toolCallName": str(), "toolCallId": str()}:
-                yield event
+            case {"type": "TOOL_CALL_START" | "TOOL_CALL_CHUNK", "toolCallName": str(name), "toolCallId": str(call_id)}:
+                calls[call_id] = name
             case _:
                 pass
+    return calls
 
 
 def _arguments(exchange: Exchange) -> set[str]:

@@ -439,6 +439,20 @@ def timestamp_as_text(server: Server) -> None:
 
 
 @fault
+def timestamp_in_seconds(server: Server) -> None:
+    server.change = _put("TEXT_MESSAGE_START", timestamp=1_795_351_133)
+
+
+@fault
+def response_that_breaks_off(server: Server) -> None:
+    def write(events: Events) -> Iterator[bytes]:
+        yield from frames(events)
+        raise RuntimeError("an exception behind the last event")
+
+    server.write = write
+
+
+@fault
 def version_without_minor(server: Server) -> None:
     server.change = _put("RUN_STARTED", protocolVersion="v1")
 
@@ -583,3 +597,12 @@ def snapshots_messages(server: Server) -> None:
 @habit
 def keeps_only_its_own_state(server: Server) -> None:
     server.change = _put("STATE_SNAPSHOT", snapshot={"mood": "fine"})
+
+
+@habit
+def newer_server(server: Server) -> None:
+    def change(events: Events, request: Request) -> Events:
+        news = {"type": "NEWS", "of": "1.7"}
+        return [events[0] | {"protocolVersion": "1.7", "mood": "fine"}, news, *events[1:]]
+
+    server.change = change

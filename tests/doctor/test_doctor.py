@@ -62,6 +62,8 @@ RULES = {
     "unknown_property": "PROC-8",
     "crlf": "SSE-7",
     "timestamp_as_text": "PROC-6",
+    "timestamp_in_seconds": "DOC-9",
+    "response_that_breaks_off": "SSE-11",
     "version_without_minor": "VER-2",
     "malformed_input_breaks_it": "DOC-7",
     "chunk_without_id": "CHUNK-2",
