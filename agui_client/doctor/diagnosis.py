@@ -46,6 +46,8 @@ class Finding(_Part):
     """The bytes that show it."""
     count: int = 1
     """The number of times that it was seen, in all probes."""
+    places: list[str] = []
+    """Further places, such as "RUN_FINISHED /result"; at most twenty."""
 
 
 class Ability(_Part):
@@ -133,6 +135,7 @@ def finding_lines(finding: Finding) -> list[str]:
     """Write a finding for people, in indented lines."""
     times = f" ({finding.count} times)" if finding.count > 1 else ""
     lines = [f"{finding.severity.upper()} {finding.rule}: {finding.problem}{times}", f"  mend: {finding.mend}"]
+    lines += [f"  also: {', '.join(finding.places)}"] if finding.places else []
     lines += [f"  > {line}" for line in finding.evidence.sent.splitlines()]
     lines += [f"  < {line}" for line in finding.evidence.received.splitlines()]
     return [*lines, f"  probe: {finding.probe}"]

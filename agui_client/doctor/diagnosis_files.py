@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { overflow-wrap: anywhere; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 article { border-left: .3rem solid gray; margin: 1rem 0; padding: .1rem 1rem; }
 .error { border-color: #c62828; } .warning { border-color: #ef8f00; } .note { border-color: #1976d2; }
@@ -101,9 +101,10 @@ def _case(suite: ElementTree.Element, place: str, name: str, seconds: float) -> 
 
 def _article(finding: Finding) -> str:
     times = f" ({finding.count} times)" if finding.count > 1 else ""
+    places = f"<p>Also: {escape(', '.join(finding.places))}</p>" if finding.places else ""
     return (
         f'<article class="{finding.severity}"><h3>{escape(finding.rule)} · {finding.severity}</h3>'
-        f"<p>{escape(finding.problem)}{times}</p><p><strong>Mend:</strong> {escape(finding.mend)}</p>"
+        f"<p>{escape(finding.problem)}{times}</p>{places}<p><strong>Mend:</strong> {escape(finding.mend)}</p>"
         f"<details><summary>Sent and received (probe {escape(finding.probe)})</summary>"
         f"<pre>{escape(finding.evidence.sent)}</pre><pre>{escape(finding.evidence.received)}</pre></details></article>"
     )

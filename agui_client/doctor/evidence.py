@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.logs import without_secrets
-from agui_client._transport.response import SECRET_NAME, SECRET_VALUE
 from agui_client._widgets.escaping import exact
 from agui_client.doctor.diagnosis import Evidence
 
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE = 300
 _LONGEST_BODY = 700
+_MOST_LINES = 6
 _REDACTED = "[redacted]"
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{6,}")
+_USERINFO = re.compile("//[^/]*@")
 _SHOWN_HEADERS = ("content-type", "content-encoding", "content-length", "location", "retry-after")
 
 
 def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> str:
-    """Return a text that a server wrote: secrets removed, cut, and controls escaped.
+    """Return a text that a server wrote as one line: secrets removed, cut, and controls escaped.
 
     Args:
         text: The text.
@@ -35,7 +36,7 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
     text = text[: 4 * limit + max(map(len, secrets), default=0)]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REDACTED)
-    text = exact(_SCHEME.sub(rf"\1 {_REDACTED}", text))
+    text = exact(_SCHEME.sub(rf"\1 {_REDACTED}", text)).replace("\n", "\\n")
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -60,20 +61,22 @@ def evidence(
         return Evidence(sent="", received="")
     sent = f"POST {address}\n{shown(_request_text(exchange.sent), secrets, _LONGEST_BODY)}"
     head = f"{exchange.status} {exchange.http_version}" if exchange.status else "no response"
-    lines = [head]
-    for name in _SHOWN_HEADERS:
-        if (value := exchange.headers.get(name)) is not None:
-            is_secret = name != "location" and (SECRET_NAME.search(name) or SECRET_VALUE.search(value))
-            lines.append(f"{name}: {_REDACTED if is_secret else value.partition('?')[0]}")
+    headers = ((name, exchange.headers.get(name)) for name in _SHOWN_HEADERS)
+    lines = [head, *(f"{name}: {_without_userinfo(value)}" for name, value in headers if value is not None)]
     received = [shown(line, secrets) for line in lines]
     if detail is not None:
-        received += [shown(line, secrets) for line in detail.splitlines()[:6]]
+        received += [shown(line, secrets) for line in detail.splitlines()[:_MOST_LINES]]
     elif exchange.frames:
         received += [shown(line, secrets) for line in _frame_lines(exchange, event)]
     else:
         text = exchange.content[: 4 * _LONGEST_BODY].decode("utf-8", "backslashreplace")
-        received += [shown(text, secrets, _LONGEST_BODY)] if text else []
+        received += [shown(line, secrets) for line in text.splitlines()[:_MOST_LINES]]
     return Evidence(sent=sent, received="\n".join(received))
+
+
+def _without_userinfo(value: str) -> str:
+    """Return the value of a header; an address in it may hold a password and a token."""
+    return _USERINFO.sub("//", re.split("[?#]", value)[0])
 
 
 def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
@@ -90,7 +93,10 @@ def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
 def _frame_text(frame: Frame) -> str:
     """Return the data of a frame; the JSON is written anew only where something is left out of it."""
     if "crypted" in frame.data.lower() or "rawEvent" in frame.data or "raw_event" in frame.data:
-        return json.dumps(without_secrets(frame.event), ensure_ascii=False, separators=(",", ":"))
+        try:
+            return json.dumps(without_secrets(frame.event), ensure_ascii=False, separators=(",", ":"))
+        except RecursionError:
+            return _REDACTED
     return frame.data
 
 

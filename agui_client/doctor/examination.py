@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[ProbeResult | str], object]
 """Called with the name of a probe before it begins, and with its result."""
+_MOST_PLACES = 20
 _IS_EXAMINING: ContextVar[bool] = ContextVar("agui_client.doctor", default=False)
 
 
@@ -103,10 +104,12 @@ class Examination:
         self.tap = Tap()
         """The exchanges so far."""
         self._agent, self._progress = given, progress
+        self.address = self.agent().address
+        """The address without the parts that may be secret."""
         self._findings: dict[tuple[str, str], Finding] = {}
+        self._first_places: dict[tuple[str, str], str] = {}
         self._abilities: dict[str, Ability] = {}
         self._results: list[ProbeResult] = []
-        self._probe = PROBES[0]
         self._is_complete = False
         self._started_at = perf_counter()
         self._ended_at: float | None = None
@@ -150,11 +153,6 @@ class Examination:
             profile=list(self._abilities.values()),
             probes=list(self._results),
         )
-
-    @property
-    def address(self) -> str:
-        """The address without the parts that may be secret."""
-        return self.agent().address
 
     def prompt(self, name: str) -> str:
         """Return a prompt.
@@ -244,8 +242,9 @@ class Examination:
         """Note a finding; one that is there already is counted."""
         key = symptom.rule, symptom.kind
         if (known := self._findings.get(key)) is not None:
-            self._findings[key] = known.model_copy(update={"count": known.count + 1})
+            self._findings[key] = self._again(known, symptom)
             return
+        self._first_places[key] = shown(symptom.place, self.tap.secrets)
         severity, mend = advice(symptom.rule, is_fatal=symptom.is_fatal)
         secrets = self.tap.secrets
         self._findings[key] = Finding(
@@ -253,9 +252,16 @@ class Examination:
             severity=symptom.severity or severity,
             problem=shown(symptom.problem, secrets, 600),
             mend=mend,
-            probe=self._probe.name,
+            probe=symptom.exchange.probe if symptom.exchange is not None else self.tap.probe,
             evidence=evidence(self.address, symptom.exchange, secrets, event=symptom.event, detail=symptom.detail),
         )
+
+    def _again(self, known: Finding, symptom: Symptom) -> Finding:
+        """Return a finding with one more symptom of it."""
+        place = shown(symptom.place, self.tap.secrets)
+        is_new = place not in (*known.places, self._first_places[symptom.rule, symptom.kind])
+        places = [*known.places, place][:_MOST_PLACES] if place and is_new else known.places
+        return known.model_copy(update={"count": known.count + 1, "places": places})
 
     def has_found(self, rule: str) -> bool:
         """Return whether there is a finding of a rule."""
@@ -281,7 +287,7 @@ class Examination:
 
     async def _make(self, probe: Probe) -> None:
         """Make a probe, unless it makes no sense, and note its result."""
-        self._probe = probe
+        self.tap.probe = probe.name
         if self._progress:
             self._progress(probe.name)
         began, before, found = perf_counter(), len(self.tap.exchanges), self._count()
@@ -290,7 +296,7 @@ class Examination:
             try:
                 await probe.make(self)
             except SkippedError as skipped:
-                detail = str(skipped)
+                detail = shown(str(skipped), self.tap.secrets)
         has_found = self._count() > found
         result = ProbeResult(
             name=probe.name,
@@ -320,7 +326,7 @@ class Examination:
         if quiet:
             seconds = quiet[0].longest_silence
             problem = f"the stream was silent for {seconds:.1f} s, without a comment to keep it alive"
-            self.find(Symptom("DOC-3", problem, exchange=quiet[0]))
+            self.find(Symptom("DOC-3", problem, exchange=quiet[0], event=quiet[0].silent_before))
         if streams:
             seen = f"{comments} comments; the longest silence was {silence:.2f} s"
             self.note("keep-alive comments", True if comments else False if quiet else None, seen)

@@ -70,6 +70,8 @@ class Exchange:
 
     sent: bytes
     """The body of the request."""
+    probe: str = ""
+    """The probe that it belongs to."""
     started_at: float = field(default_factory=perf_counter)
     """`time.perf_counter()` when it was posted."""
     status: int | None = None
@@ -88,6 +90,8 @@ class Exchange:
     """Seconds from the request to each read of the body."""
     longest_silence: float = 0.0
     """The longest time without a byte, from the request on."""
+    silent_before: int = 0
+    """The position of the first event behind that silence."""
     comments: int = 0
     """The number of keep-alive comments."""
     is_whole: bool = False
@@ -143,7 +147,8 @@ class Exchange:
 
     def _note_silence(self) -> None:
         now = perf_counter() - self.started_at
-        self.longest_silence = max(self.longest_silence, now - self._latest)
+        if now - self._latest > self.longest_silence:
+            self.longest_silence, self.silent_before = now - self._latest, len(self.frames)
         self._latest = now
 
 
@@ -153,6 +158,8 @@ class Tap:
 
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     """The exchanges."""
+    probe: str = ""
+    """The probe that is made."""
     secrets: set[str] = field(default_factory=set[str], repr=False)
     """Parts of the request's headers and address that must not be shown."""
 
@@ -194,7 +201,7 @@ class TappedTransport(Transport):
         self, client: httpx.AsyncClient, url: httpx.URL, headers: httpx.Headers, request: Request
     ) -> httpx.Response:
         """Send the request, and note what comes back."""
-        exchange = Exchange(request.body)
+        exchange = Exchange(request.body, self.tap.probe)
         self.tap.exchanges.append(exchange)
         response = await super().send(client, url, headers, request)
         self.tap.note_secrets(response.request)

@@ -36,6 +36,9 @@ _CLIENT_ADVICE = re.compile(rf"; ({_FOR_CLIENTS}).*$")
 """Advice for those who use the client, not for those who wrote the server."""
 _OURS = frozenset({"INPUT-3", "SEC-3", "TOOL-10", "TOOL-11", "VER-8", "STATE-4", "more"})
 """Warnings about what this side did."""
+_OF_VALUES = ("LIFE-12", "PROC-7", "PROC-8", "PROC-17")
+"""Rules that a server breaks in many places by one fault of its own."""
+_REACTION = re.compile(r" (drop|strip)p?ped$")
 _FEW = 5
 """The number of frames from which on the times of a response say something."""
 
@@ -93,6 +96,8 @@ class Symptom:
     """The part of the response that shows it, instead of events."""
     severity: Severity | None = None
     """The severity, if it is not that of the rule."""
+    place: str = ""
+    """The type of the event, and the path in it; empty for another fault than a value."""
     kind: str = ""
     """The kind of the fault: of several symptoms of one rule and kind, the first is shown."""
 
@@ -178,17 +183,23 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
     named = [each for each in candidates if at is not None and each.frames[at].event.get("type") == warning.event_type]
     exchange = next(iter(named or candidates), seen.last)
     path = re.sub(r"/\d+(?=/|$)", "/*", warning.path or "")
+    # An unknown member that is a known one in another spelling is missed.
+    is_misspelt = rule == "PROC-8" and "_" in path
     return Symptom(
         rule,
-        _CLIENT_ADVICE.sub("", warning.message),
+        _REACTION.sub(_reaction(rule), _CLIENT_ADVICE.sub("", warning.message)),
         # These two are tolerated here to see what else there is; other clients reject the run.
         is_fatal=rule in ("PROC-17", "LIFE-12"),
         exchange=exchange,
         event=at,
-        kind=f"{warning.event_type} {path}",
-        # An unknown member that is a known one in another spelling is missed.
-        severity="warning" if rule == "PROC-8" and "_" in path else None,
+        place=f"{warning.event_type} {path}".rstrip(),
+        kind="misspelt" if is_misspelt else "" if rule in _OF_VALUES else str(warning.event_type),
+        severity="warning" if is_misspelt else None,
     )
+
+
+def _reaction(rule: str) -> str:
+    return "; clients reject the run" if rule == "PROC-17" else r"; clients \1 it"
 
 
 def _is_uninterpretable(warning: ProtocolWarning) -> bool:
@@ -226,7 +237,7 @@ def _of_timestamps(exchange: Exchange) -> Iterator[Symptom]:
     """Yield a fault for timestamps that are no milliseconds."""
     for index, event in enumerate(exchange.events):
         given = event.get("timestamp")
-        if isinstance(given, int) and 0 < given < _EARLIEST_TIMESTAMP:
+        if type(given) is int and 0 < given < _EARLIEST_TIMESTAMP:
             yield Symptom("DOC-9", f"the timestamp {given} means a day in 1970", exchange=exchange, event=index)
             return
 

@@ -133,7 +133,7 @@ async def _again(doctor: Examination) -> None:
     if second.is_refused:
         await _blame(doctor, "INPUT-1", "the second run of a thread is not served, but the first was", second)
     doctor.note("second run of a thread", not second.is_refused, second.reason)
-    for exchange in second.exchanges:
+    for exchange in second.exchanges if second.error is None else ():
         for index, event in enumerate(exchange.events):
             if (name := _started_id(event)) in ids:
                 problem = f"{event['type']} has an id that an earlier run of the thread used: {name}"
@@ -247,7 +247,8 @@ async def _leave(doctor: Examination) -> None:
             f"free within {doctor.setup.pause:g} s: before, {after.reason}",
         )
         return
-    doctor.note("thread after a run that was left", True, "goes on at once")
+    seconds = after.result.timings.total if after.result is not None else None
+    doctor.note("thread after a run that was left", True, f"the next run took {seconds or 0:.2f} s")
 
 
 async def _interrupt(doctor: Examination) -> None:
@@ -274,6 +275,12 @@ async def _interrupt(doctor: Examination) -> None:
     agent.changes["resume"] = [ResumeEntry(interrupt_id=name, status="cancelled") for name in names]
     stray = await doctor.ask(agent, doctor.prompt("hello"))
     doctor.note("answers to nothing", not stray.is_refused, stray.reason or "ignored")
+    left = doctor.agent()
+    await doctor.ask(left, doctor.prompt("interrupt"))
+    left.abandon_interrupts()
+    left.changes["resume"] = None
+    after = await doctor.ask(left, doctor.prompt("hello"))
+    doctor.note("thread without answers", not after.is_refused, after.reason or "goes on")
 
 
 async def _error(doctor: Examination) -> None:
@@ -304,7 +311,7 @@ PROBES = (
     Probe("tools", "Does it call a tool of the client, and use the result?", 2, 3, _tools),
     Probe("parallel", "Does it call tools in parallel?", 2, 3, _parallel),
     Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave),
-    Probe("interrupt", "Does it ask, and take the answers?", 3, 4, _interrupt, "interrupt"),
+    Probe("interrupt", "Does it ask, and take the answers?", 5, 6, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
 )

@@ -311,7 +311,7 @@ def server_error_page(server: Server) -> None:
 @fault
 def redirect_to_login(server: Server) -> None:
     server.status = 302
-    server.headers |= {"location": "http://server.example/login?next=secret-token"}
+    server.headers |= {"location": "http://user:pass-word@server.example/login?next=secret-token"}
 
 
 @fault

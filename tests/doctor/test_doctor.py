@@ -138,7 +138,7 @@ async def test_what_the_protocol_allows_is_no_finding(habit: str) -> None:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None:
     diagnosis = anyio.run(partial(examined, Server()), backend=backend)
-    assert (diagnosis.headline, diagnosis.requests) == ("no findings", 15)
+    assert (diagnosis.headline, diagnosis.requests) == ("no findings", 17)
     assert {probe.outcome for probe in diagnosis.probes} == {"passed"}
     assert {ability.name: ability.verdict for ability in diagnosis.profile} == {
         "plain runs": "yes",
@@ -155,6 +155,7 @@ def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None
         "interrupts": "yes",
         "answers to interrupts": "yes",
         "answers to nothing": "yes",
+        "thread without answers": "yes",
         "reports errors as RUN_ERROR": "yes",
         "refuses malformed inputs": "yes",
         "streams": "unknown",
@@ -187,6 +188,12 @@ async def test_nothing_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None
     for text in (str(diagnosis), diagnosis.model_dump_json(), as_html(diagnosis), as_junit(diagnosis), caplog.text):
         for secret in ("sesame", "pass-word", "key-in-query", "cipher"):
             assert secret not in text
+
+
+async def test_the_address_of_a_redirect_is_shown_without_what_may_be_secret() -> None:
+    diagnosis = await examined(Server("redirect_to_login"))
+    assert "\nlocation: http://server.example/login\n" in diagnosis.findings[0].evidence.received
+    assert "pass-word" not in diagnosis.model_dump_json()
 
 
 async def test_what_a_hostile_server_writes_is_only_text_in_every_report() -> None:
