@@ -40,7 +40,7 @@ def test_every_snippet_runs(
     page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("agui_client._widgets.tool_views._views", {})  # a page registers a view
+    monkeypatch.setattr("agui_client._widgets.views._views", {})  # a page registers a view
     Path("tower.png").write_bytes(GIVEN["png"])
     snippets = SNIPPETS.findall(page.read_text(encoding="utf-8"))
     with serve(demo_agent(pace=0)) as server:
