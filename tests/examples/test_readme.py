@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agui_client._widgets import views
 from agui_client.testing import demo_agent, serve
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def test_every_snippet_runs(
     page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("agui_client._widgets.views._views", {})  # a page registers a view
+    monkeypatch.setattr(views, "_views", {})  # a page registers a view
     Path("tower.png").write_bytes(GIVEN["png"])
     snippets = SNIPPETS.findall(page.read_text(encoding="utf-8"))
     with serve(demo_agent(pace=0)) as server:
