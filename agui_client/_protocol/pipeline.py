@@ -86,7 +86,7 @@ class Pipeline:
             # As `prepare` does, without two calls for an event that leaves as it came.
             self._warnings.event_index = self.count
             self.count += 1
-            prepared = self._expand(event) if type(event) in KIND_OF_CHUNK or self._lanes else (event,)
+            prepared = self._expand(event) if self._lanes or type(event) in KIND_OF_CHUNK else (event,)
         else:
             prepared = self.prepare(event)
         if len(prepared) != 1:
@@ -142,4 +142,4 @@ class Pipeline:
         valid = self._validate(event)
         if valid is None:
             return ()
-        return self._expand(valid) if type(valid) in KIND_OF_CHUNK or self._lanes else (valid,)
+        return self._expand(valid) if self._lanes or type(valid) in KIND_OF_CHUNK else (valid,)

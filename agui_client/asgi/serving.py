@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, check_keep_alive, frame_of
 from agui_client._served_run import served_run
@@ -37,6 +38,8 @@ _HEADERS = {
 }
 _MOST_DETAILS = 100
 """The number of faults of an input that are named to its caller."""
+_UNUSUAL = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
+"""The parts of numbers that may be none, or too large for a float; texts may have them, too."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
@@ -142,8 +145,7 @@ class AgentApp:
             if len(body) > self._max_body_bytes:
                 raise RequestRefusedError(413, f"the body has more than {self._max_body_bytes} bytes")
         try:
-            if b"NaN" in body or b"Infinity" in body:  # pydantic would accept these numbers, which no JSON has
-                from_json(body, allow_inf_nan=False)
+            _check_numbers(body)
             input = RunAgentInput.model_validate_json(bytes(body), by_alias=True, by_name=False)
         except ValidationError as invalid:
             if invalid.error_count() > _MOST_DETAILS:  # a small body can have a million faults
@@ -246,6 +248,22 @@ def agent_app(
         UsageError: The agent or a number is none.
     """
     return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+
+
+def _check_numbers(body: bytearray) -> None:
+    """Refuse numbers that pydantic would accept and that no agent can be sent: NaN, infinity, and what becomes it.
+
+    Raises:
+        RequestRefusedError: A number is too large.
+        ValueError: The body is no JSON.
+    """
+    if _UNUSUAL.search(body) is None:
+        return
+    values = to_json(from_json(body, allow_inf_nan=False), inf_nan_mode="constants")
+    try:
+        from_json(values, allow_inf_nan=False)
+    except ValueError:
+        raise RequestRefusedError(422, "a number of the input is out of range") from None
 
 
 def _check_chosen(chosen: object, *kinds: type[Any]) -> None:

@@ -464,6 +464,8 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
         ({"method": "POST", "content": b"{", "headers": {"content-type": "application/json"}}, 400),
         ({"method": "POST", "content": json.dumps({**INPUT, "state": float("nan")})}, 400),
         ({"method": "POST", "content": json.dumps({**INPUT, "forwardedProps": [float("-inf")]})}, 400),
+        ({"method": "POST", "content": json.dumps({**INPUT, "state": 7}).replace("7", "-1E+999")}, 422),
+        ({"method": "POST", "content": json.dumps({**INPUT, "state": [7]}).replace("7", f"{10**400}.0")}, 422),
         ({"method": "POST", "json": {"threadId": 1}}, 422),
         ({"method": "POST", "json": {**INPUT, "state": "x" * 2000}}, 413),
         (
@@ -485,8 +487,11 @@ async def test_an_input_with_thousands_of_faults_is_refused_in_few_words() -> No
     assert (response.status_code, response.json()) == (422, {"detail": "the input has 10000 faults"})
 
 
-async def test_the_word_for_no_number_may_stand_in_a_text() -> None:
-    assert (await _ask(ScriptedAgent(turn(text("Fine.")))).run_agent("NaN, -Infinity")).text == "Fine."
+@pytest.mark.parametrize("given", ["NaN, -Infinity, 1e999", 10**400, 1e300])
+async def test_an_unusual_number_and_the_word_for_no_number_may_be_sent(given: Any) -> None:
+    agent = _ask(ScriptedAgent(turn(text("Fine."))))
+    agent.set_state(given)
+    assert (await agent.run_agent(str(given))).text == "Fine."
 
 
 async def _generator(input: RunAgentInput) -> AsyncIterator[Event]:
