@@ -300,7 +300,7 @@ class SubagentRun:
             self._last = event
             self.usage += event.usage or ()
             self._unreported.clear()
-        elif "/" not in event.subagent_run_id:
+        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent) and "/" not in event.subagent_run_id:
             # Part of the usage that the agent reports at its end, if it comes to that.
             self._unreported += reported_usage(event)
         return []

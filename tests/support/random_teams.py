@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,6 +21,9 @@ from ag_ui.core import (
     ReasoningEncryptedValueEvent,
     RunErrorEvent,
     RunFinishedInterruptOutcome,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
     TextMessageChunkEvent,
     TokenUsage,
     Tool,
@@ -30,25 +35,29 @@ from agui_client import (
     AGUIError,
     Approve,
     ConversationSnapshot,
+    HttpAgent,
     Resolve,
     RunFailedError,
     RunObserver,
     testing,
     tool,
 )
+from agui_client.asgi import agent_app
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, Step
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, RunAgentInput
+    from ag_ui.core import Event, Message, RunAgentInput
 
-    from agui_client import RunResult
+    from agui_client import Change, RunResult
     from agui_client.types import RunEnd, RunScope
 
 LOOK = Tool(name="look", description="Looks.", parameters={"type": "object"})
 """The tool of whoever calls the team."""
 _USAGE = TokenUsage(model="m", input_tokens=1, output_tokens=2, total_tokens=3)
+_SEEN = "seen"
 _MOST_ROUNDS = 40
+_HANGING = testing.pause(3600)
 
 
 @tool(approval="always")
@@ -63,8 +72,14 @@ class Leaf(ScriptedAgent):
     def __init__(self, name: str, turns: list[list[Any]], asks: int, **options: Any) -> None:
         super().__init__(*(_turn(steps) for steps in turns), agent_id=name, tools=[pay], **options)
         self.asks = asks
+        self.hangs = any(each is _HANGING for steps in turns for each in steps)
         self.opened: list[str] = []
         self.closed: list[str] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a run of it has no end yet."""
+        return len(self.opened) > len(self.closed)
 
     async def run(self, input: RunAgentInput) -> AsyncIterator[Any]:
         self.opened.append(input.run_id)
@@ -97,20 +112,50 @@ def _restated(input: RunAgentInput) -> Step:
 
 
 @dataclass
-class Watch(RunObserver):
-    """Keeps the last conversation of each thread of the members."""
+class LeafWatch(RunObserver):
+    """Keeps the conversations of the leaves, as they were after each event."""
 
-    messages: dict[str, list[Message]] = field(default_factory=dict[str, "list[Message]"])
+    states: dict[str, list[list[Message]]] = field(default_factory=dict[str, "list[list[Message]]"])
+    """By thread."""
     usage: int = 0
 
+    def on_start(self, run: RunScope) -> None:
+        self._note(run)
+
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        self._note(run)
+
     def on_end(self, run: RunScope, end: RunEnd) -> None:
+        self._note(run)
+        self.usage += sum(each.total_tokens or 0 for each in end.usage)
+
+    def _note(self, run: RunScope) -> None:
         owner = run.owner
         assert isinstance(owner, AbstractAgent)
-        self.messages[run.input.thread_id] = owner.messages
-        if end.ending == "aborted":
-            # Because another one failed: nobody waits for what it has said and the team has not read yet.
-            del self.messages[run.input.thread_id]
-        self.usage += sum(each.total_tokens or 0 for each in end.usage)
+        self.states.setdefault(run.input.thread_id, []).append(owner.messages)
+
+
+@dataclass
+class TeamWatch(RunObserver):
+    """Keeps how each call of a member ended, as the team's caller gets it."""
+
+    was_cut: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Whether a member was stopped from this side when it was called last, by its path; absent if it has no end."""
+    usage: dict[str, int] = field(default_factory=dict[str, int])
+
+    def on_event(self, run: RunScope, event: Event, change: Change) -> None:
+        if isinstance(event, SubagentStartedEvent):
+            self.was_cut[_path(event.subagent_run_id)] = True
+        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent):
+            path = _path(event.subagent_run_id)
+            self.was_cut[path] = isinstance(event, SubagentErrorEvent) and event.code in ("cancelled", "timeout")
+            reported = (event.metadata or {}).get("agui-client", {}).get("usage", ())
+            self.usage[path] = self.usage.get(path, 0) + sum(each["totalTokens"] for each in reported)
+
+
+def _path(subagent_run_id: str) -> str:
+    """The path of a member: the keys of the teams around it, and its own."""
+    return re.sub(r"-[0-9a-f]{8}\.\d+$", "", subagent_run_id) + "/"
 
 
 @dataclass
@@ -119,23 +164,65 @@ class RandomTeam:
 
     agent: AbstractAgent
     leaves: dict[str, Leaf]
-    watch: Watch
+    watch: LeafWatch
+    team_watch: TeamWatch
     may_fail: bool
 
 
-def random_team(random: Random, *, may_hang: bool = False) -> RandomTeam:
-    return _TeamMaker(random, may_hang=may_hang, may_fail=random.random() < 0.3).team()
+def random_team(
+    random: Random, *, may_hang: bool, timeout: float | None = None, town: Town | None = None
+) -> RandomTeam:
+    """Make a team.
+
+    Args:
+        random: The source of all choices.
+        may_hang: Whether leaves may hang.
+        timeout: The time after which those that hang are given up.
+        town: Serves the leaves; None leaves them in this process.
+    """
+    return _TeamMaker(random, may_hang, random.random() < 0.3, timeout, town).team()
+
+
+class Town:
+    """One server for the leaves of any number of teams, each at a path of its own."""
+
+    def __init__(self) -> None:
+        self._apps: dict[str, Any] = {}
+        self.url = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await self._apps[scope["path"]](scope, receive, send)
+
+    def settle(self, leaf: Leaf) -> HttpAgent:
+        """Serve a leaf; returns an agent that asks it."""
+        path = f"/{len(self._apps)}"
+        self._apps[path] = agent_app(leaf)
+        return HttpAgent(f"{self.url.rstrip('/')}{path}", agent_id=leaf.agent_id, strict=True)
+
+    @contextmanager
+    def opened(self) -> Generator[Town]:
+        """Serve while the block lasts."""
+        with testing.serve(self) as server:
+            self.url = server.url
+            yield self
 
 
 class _TeamMaker:
-    def __init__(self, random: Random, *, may_hang: bool, may_fail: bool) -> None:
+    def __init__(
+        self, random: Random, may_hang: bool, may_fail: bool, timeout: float | None, town: Town | None
+    ) -> None:
         self._random, self._may_hang, self._may_fail = random, may_hang, may_fail
+        self._timeout, self._town = timeout, town
         self._leaves: dict[str, Leaf] = {}
-        self._watch = Watch()
+        self._watch = LeafWatch()
 
     def team(self) -> RandomTeam:
         agent = self._team(self._random.randrange(4), "", "team")
-        return RandomTeam(agent, self._leaves, self._watch, self._may_fail)
+        seen = TeamWatch()
+        agent.add_observer(seen)
+        may_fail = self._may_fail or any(leaf.hangs for leaf in self._leaves.values())
+        return RandomTeam(agent, self._leaves, self._watch, seen, may_fail)
 
     def _leaf(self, path: str, name: str) -> Leaf:
         asks = self._random.choice([0, 0, 0, 1, 1, 2])
@@ -161,16 +248,22 @@ class _TeamMaker:
         if self._may_fail and self._random.random() < 0.3:
             return RunErrorEvent(message="broken")
         if self._may_hang and self._random.random() < 0.3:
-            return testing.pause(3600)
+            return _HANGING
         return None
 
     def _member(self, depth: int, path: str, name: str) -> Member:
         is_leaf = depth == 0 or self._random.random() < 0.4
         place = f"{path}{name}/"
-        inner = self._leaf(place, name) if is_leaf else self._team(depth - 1, place, name)
+        timeout: float | None = None
+        if is_leaf:
+            leaf = self._leaf(place, name)
+            inner: AbstractAgent = leaf if self._town is None else self._town.settle(leaf)
+            timeout = self._timeout if leaf.hangs else None
+        else:
+            inner = self._team(depth - 1, place, name)
         policy: Any = self._random.choice(["nested", "nested", "shared", "dropped"])
         sees: Any = self._random.choice([None, "all", "last"])
-        return Member(inner, name, state=policy, sees=sees)
+        return Member(inner, name, state=policy, sees=sees, timeout=timeout)
 
     def _team(self, depth: int, path: str, name: str) -> AbstractAgent:
         members = [self._member(depth, path, f"m{number}") for number in range(self._random.randrange(1, 4))]
@@ -189,13 +282,16 @@ class _TeamMaker:
             case 3:
                 return HandoffAgent(*members, on_error=policy, **options)
             case _:
-                return TeamAgent(_lead([*named]), on_error=policy, options=options, **named)
+                lead = _lead([*named], catches=self._random.random() < 0.5)
+                return TeamAgent(lead, on_error=policy, options=options, **named)
 
 
-def _lead(names: list[str]) -> Any:
+def _lead(names: list[str], *, catches: bool) -> Any:
     async def lead(team: Team) -> int:
         await team.say("First.")
-        results = await team.gather(*names[1:])
+        results: list[Any] = []
+        with suppress(*((Exception,) if catches else ())):
+            results = await team.gather(*names[1:])
         await team.run(names[0], speaks=True)
         await team.say(f"{len(results)} others.")
         return len(results)
@@ -238,23 +334,26 @@ async def run_to_the_end(made: RandomTeam, agent: AbstractAgent | None = None) -
     """Run a team, answer all that it asks, each time in what could be another process; None if the run failed."""
     agent = agent or made.agent
     used = 0
+    seen = made.team_watch
     options: Any = {}
     try:
         result = await agent.run_agent("Go", tools=[LOOK])
         for _ in range(_MOST_ROUNDS):
             used += sum(each.total_tokens or 0 for each in result.usage)
             if not result.interrupts and not result.pending_tool_calls:
-                # A member that is stopped because another one failed has no event left to tell its tokens.
-                assert made.may_fail or used == made.watch.usage, (used, made.watch.usage)
+                told = sum(tokens for path, tokens in seen.usage.items() if path in made.leaves)
+                # The tokens of whoever is stopped before it says how many are nobody's.
+                spent = told if any(seen.was_cut.values()) else made.watch.usage
+                assert used == told == spent, (used, told, spent)
                 return result
             saved = ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json())
             agent = copy.copy(agent).clone(thread_id="another")
             agent.restore(saved)
             made.agent = agent
             options["resume"] = {each.id: _answer(each.reason) for each in result.interrupts}
-            options["tool_results"] = {each.id: "seen" for each in result.pending_tool_calls}
+            options["tool_results"] = {each.id: _SEEN for each in result.pending_tool_calls}
             result = await agent.run_agent(tools=[LOOK], **options)
-    except RunFailedError:
+    except (RunFailedError, TimeoutError):
         assert made.may_fail
         return None
     raise AssertionError("the team asks for ever")
@@ -278,31 +377,35 @@ def findings(made: RandomTeam, result: RunResult | None) -> list[str]:
     for path, leaf in made.leaves.items():
         if len(leaf.opened) > leaf.asks + 1:
             found.append(f"{path} ran {len(leaf.opened)} times, with {leaf.asks} questions")
-        if sorted(leaf.opened) != sorted(leaf.closed):
-            found.append(f"{path} is still open")
-        own = made.watch.messages.get(f"{thread_id}/{path.rstrip('/')}")
-        if own is None or result is None:
-            continue
-        expected, actual = [_plain(each, "") for each in own], [_plain(each, path) for each in team_messages]
-        # Where others have failed, this one may have been stopped between a result and the event that tells it.
-        left_out = ("tool",) if made.may_fail else ()
-        wanted = [each for each in expected if each is not None and each[0] not in left_out]
-        # Activities are not sent back to a member that goes on (INPUT-4), but stay in the team's conversation.
-        kept = [each for each in actual if each is not None and each[0] not in left_out]
-        kept = [each for each in kept if each[0] != "activity" or each in wanted]
-        if made.may_fail:
-            # What one has said may be unread in a team inside this one that was stopped because another one failed.
-            wanted = [each for each in wanted if each in kept]
-        if sorted(map(str, kept)) != sorted(map(str, wanted)):
-            found.append(f"{path}: {_difference(kept, wanted)}")
-        # One that comes again is a new one for a member that went on meanwhile, and has its old place here.
-        elif [each for each in kept if each[0] != "activity"] != [each for each in wanted if each[0] != "activity"]:
-            found.append(f"{path}: order {kept} {wanted}")
+        states = made.watch.states.get(f"{thread_id}/{path.rstrip('/')}")
+        if states is not None:
+            found += _differences(path, team_messages, states, was_cut=made.team_watch.was_cut.get(path, True))
     return found
 
 
-def _difference(kept: list[Any], wanted: list[Any]) -> str:
-    return f"has {[each for each in kept if each not in wanted]}, not {[each for each in wanted if each not in kept]}"
+def _differences(path: str, messages: list[Message], states: list[list[Message]], *, was_cut: bool) -> list[str]:
+    """What a team's conversation has of a leaf, and what the leaf's own has, if it is not the same.
+
+    A leaf that was stopped may have gone on after the last of its events that was read: then the team has what the leaf
+    had some events before, and an answer for each call that was left without one.
+    """
+    kept = [each for each in (_plain(message, path) for message in messages) if each is not None]
+    given_up = {f"{name} failed before this call was answered." for name in path.split("/")}
+    given_up.add("no result: the conversation went on without one")
+    kept = [each for each in kept if not (each[0] == "tool" and each[2] in given_up)]
+    # What the caller has answered waits in the team's conversation for a leaf that is not called again.
+    waiting = [each for each in kept if each[0] == "tool" and each[2] == _SEEN]
+    wanted: list[Any] = []
+    for own in states if was_cut else states[-1:]:
+        wanted = [each for each in (_plain(message, "") for message in own) if each is not None]
+        # Activities are not sent back to a member that goes on (INPUT-4), but stay in the team's conversation; one that
+        # comes again is a new one for the member, and has its old place in the team's.
+        some = [each for each in kept if each in wanted or not (each[0] == "activity" or each in waiting)]
+        ordered, own_order = ([each for each in side if each[0] != "activity"] for side in (some, wanted))
+        if sorted(map(str, some)) == sorted(map(str, wanted)) and ordered == own_order:
+            return []
+    more, less = ([each for each in a if each not in b] for a, b in ((kept, wanted), (wanted, kept)))
+    return [f"{path} {'(stopped) ' if was_cut else ''}has {more}, not {less}, in all {kept}"]
 
 
 def _plain(message: Message, path: str) -> Any:
@@ -326,27 +429,42 @@ def _plain(message: Message, path: str) -> Any:
     )
 
 
-async def judged(seed: int) -> list[str]:
+async def judged(seed: int, town: Town | None = None) -> list[str]:
     """Run the team of a seed; return what is wrong with it."""
-    made = random_team(Random(seed))
+    made = random_team(Random(seed), may_hang=seed % 3 == 0, timeout=0.05, town=town)
     with anyio.fail_after(60):
         try:
             result = await run_to_the_end(made)
         except (AGUIError, AssertionError) as error:
             return [f"{type(error).__name__}: {error}"]
+        await closed(made)
     return findings(made, result)
 
 
-async def left(seed: int) -> list[str]:
-    """Leave the run of the team of a seed at an event of its own; return the members that are still open."""
+async def left(seed: int, town: Town | None = None) -> tuple[float, list[str]]:
+    """Leave the run of the team of a seed at an event of its own.
+
+    Returns:
+        The seconds until every leaf was left, and the leaves that were not.
+    """
     random = Random(seed)
-    made = random_team(random, may_hang=True)
+    made = random_team(random, may_hang=True, town=town)
     most = random.randrange(1, 60)
-    with anyio.fail_after(60), anyio.move_on_after(0.2), suppress(RunFailedError):
+    with anyio.fail_after(60), anyio.move_on_after(0.2 if town is None else 1), suppress(RunFailedError):
         async with made.agent.stream("Go", tools=[LOOK]) as run:
             count = 0
             async for _ in run:
                 count += 1
                 if count == most:
                     break
-    return [path for path, leaf in made.leaves.items() if sorted(leaf.opened) != sorted(leaf.closed)]
+    began = perf_counter()
+    if town is not None:
+        with anyio.move_on_after(10):
+            await closed(made)
+    return perf_counter() - began, [path for path, leaf in made.leaves.items() if leaf.is_open]
+
+
+async def closed(made: RandomTeam) -> None:
+    """Wait until no leaf is at work."""
+    while any(leaf.is_open for leaf in made.leaves.values()):  # noqa: ASYNC110 - in another thread, perhaps
+        await anyio.sleep(0.001)

@@ -95,6 +95,18 @@ async def test_a_callers_tool_reaches_members_that_may_use_it_through_any_depth(
     assert (result.text, len(other.inputs), shown(coder)[-1]) == ("J", 1, ("tool", "sun"))
 
 
+async def test_a_question_and_a_callers_tool_of_one_member_are_answered_together() -> None:
+    call = tool_call("look", {}, tool_call_id="c1")
+    member = agent("member", turn(call, outcome=interrupt("Proceed?")), turn(text("Sunny.")))
+    looks = Tool(name="look", description="Looks.", parameters={"type": "object"})
+    team = SequentialAgent(SequentialAgent(member, agent_id="inner"), strict=True)
+    asked = await team.run_agent("Hi", tools=[looks])
+    results = {each.id: "sun" for each in asked.pending_tool_calls}
+    answers = {each.id: Resolve() for each in asked.interrupts}
+    result = await resumed(team, tools=[looks], resume=answers, tool_results=results)
+    assert (result.text, shown(member)[-1], result.interrupts) == ("Sunny.", ("tool", "sun"), [])
+
+
 async def test_a_tool_of_the_team_is_executed_for_a_member() -> None:
     @tool
     def look(where: str) -> str:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from support.random_teams import judged, left
+from support.random_teams import Town, judged, left
 
 _MANY = int(os.environ.get("AGUI_TEAMS", "1"))
 """The factor of the number of teams: 1 for a normal run, more for a soak."""
@@ -29,4 +29,12 @@ async def test_a_random_team_keeps_to_the_protocol_and_loses_nothing(start: int)
 
 @pytest.mark.parametrize("start", range(0, 8 * _MANY, 8))
 async def test_leaving_a_random_team_at_any_event_closes_every_member(start: int) -> None:
-    assert {seed: found for seed in range(start, start + 8) if (found := await left(seed))} == {}
+    assert {seed: found for seed in range(start, start + 8) if (found := (await left(seed))[1])} == {}
+
+
+@pytest.mark.parametrize("start", range(0, 2 * _MANY, 2))
+async def test_random_teams_of_agents_on_a_server_lose_nothing_and_let_go_of_it_when_they_are_left(start: int) -> None:
+    with Town().opened() as town:
+        for seed in range(start, start + 2):
+            assert (seed, await judged(seed, town)) == (seed, [])
+            assert (seed, (await left(seed, town))[1]) == (seed, [])
