@@ -20,18 +20,47 @@ Exit codes:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("place", metavar="FILE")
-@click.option("--out", metavar="PAGE", help="The page to write; FILE with the ending .inspect.html if left out.")
+@click.argument("place", metavar="FILE|URL")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="PAGE",
+    help="The page to write; FILE with the ending .inspect.html if left out. With a URL, it is written at the end.",
+)
 @click.option("--open", "is_opening", is_flag=True, help="Open the page in the browser.")
-def inspect(place: str, out: str | None, is_opening: bool) -> int:
-    """Make an HTML page of the recording FILE, to look at everything that happened and when.
+@click.option("--port", type=click.IntRange(0, 65535), help="The port for a URL; 8001 if left out, 0 takes a free one.")
+@click.option(
+    "--record",
+    "record_to",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Append what passes to a recording; with a URL.",
+)
+def inspect(place: str, out: Path | None, is_opening: bool, port: int | None, record_to: Path | None) -> int:
+    """Make an HTML page of the recording FILE, or follow the runs of the agent at URL, to see what happened and when.
 
-    The page needs no network. FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a
-    program.
+    FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program; the page needs no
+    network. For a URL, an address on this machine passes runs on to the agent, until Ctrl-C: let your program use it in
+    the agent's place, and open it in a browser.
     """
+    if place.startswith(("http://", "https://")):
+        # Loaded here: a page needs no uvicorn.
+        from agui_client._cli.inspection_server import inspect_agent
+
+        return drive(
+            lambda: inspect_agent(place, 8001 if port is None else port, record_to, out, is_opening=is_opening)
+        )
+    if port is not None or record_to is not None:
+        raise click.UsageError("--port and --record are for a URL, which begins with http:// or https://")
     file = Path(place)
-    page = Path(out) if out is not None else file.with_name(f"{file.name.split('.')[0]}.inspect.html")
+    page = file.with_name(f"{file.name.split('.')[0]}.inspect.html") if out is None else out
     return drive(lambda: _write_page(file, page, is_opening=is_opening))
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Write a file that is readable for its owner alone, as recordings are."""
+    with open(file, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as page:
+        page.write(content)
 
 
 def _write_page(file: Path, out: Path, *, is_opening: bool) -> int:
@@ -39,9 +68,7 @@ def _write_page(file: Path, out: Path, *, is_opening: bool) -> int:
     from agui_client.recording import Recording, inspector_page
 
     recording = Recording.read(file)
-    # Readable for its owner alone, as the recording is.
-    with open(out, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as page:
-        page.write(inspector_page(recording))
+    write_private(out, inspector_page(recording))
     events = sum(len(exchange.events) for exchange in recording.exchanges)
     click.echo(one_line(f"{out} shows a recording of requests: {len(recording.exchanges)}, events: {events}"))
     if is_opening:

@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,8 @@ from agui_client.testing._uvicorn import BackgroundServer
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from agui_client.asgi.in_process import ASGIApp
 
 _SERVED = (AbstractAgent, AgentApp)
 _KINDS = "an agent, a function that makes one or chooses one for each request, or an app of agent_app(...)"
@@ -87,7 +89,7 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     Returns:
         The exit code.
     """
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{listener.getsockname()[1]}/"
         announcement = f"{settings.place or settings.model} answers at {url} until Ctrl-C"
@@ -100,7 +102,7 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     return ExitCode.SUCCESS
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """Listen on a port.
 
     Raises:
@@ -127,10 +129,22 @@ def _serve_in_child(settings: ServeSettings, sockets: list[socket.socket] | None
 
 def _serve_on(listener: socket.socket, settings: ServeSettings, announcement: str = "") -> int:
     loaded = settings.load()
+    serve_app(listener, lambda: settings.make_app(loaded), announcement)
+    return ExitCode.SUCCESS
+
+
+def serve_app(listener: socket.socket, make: Callable[[], Awaitable[ASGIApp]], announcement: str) -> None:
+    """Serve an app until a signal, and write the package's log to stderr.
+
+    Args:
+        listener: The socket to listen on.
+        make: Makes the app, in the event loop that it is served by.
+        announcement: The line to write when the app is there; empty for none.
+    """
 
     async def serve() -> None:
-        """Make the app, and serve it until a signal."""
-        app = await settings.make_app(loaded)
+        """Make the app, and serve it."""
+        app = await make()
         _show_logs()
         if announcement:
             click.echo(announcement)
@@ -138,7 +152,6 @@ def _serve_on(listener: socket.socket, settings: ServeSettings, announcement: st
 
     with suppress(KeyboardInterrupt):
         asyncio.run(serve())
-    return ExitCode.SUCCESS
 
 
 class _ForegroundServer(BackgroundServer):

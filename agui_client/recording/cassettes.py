@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from unittest.mock import patch
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from agui_client._run.observed_source import ObservedSource
@@ -18,6 +17,7 @@ from agui_client.http_agent import HttpAgent
 from agui_client.recording.format import AgentRecord
 from agui_client.recording.player import Player
 from agui_client.recording.recorder import Recorder
+from agui_client.recording.redaction import without_credentials
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -85,8 +85,7 @@ class Cassette:
         self, recorder: Recorder, post: Any, agent: HttpAgent, input: RunAgentInput, url: Any = None
     ) -> AsyncIterator[WireEvent]:
         scope = CURRENT_SCOPE.get()
-        parts = urlsplit(agent.url)
-        url_shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        url_shown = without_credentials(agent.url)
         info = AgentRecord(agent_id=agent.agent_id, description=agent.description, url=url_shown)
         first = scope and (scope.first or scope)
         call = self._calls.get(first) if first else None

@@ -148,7 +148,7 @@ def _lines(path: Path, texts: Iterable[bytes]) -> tuple[list[Line], bool]:
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
-        line = _line(text)
+        line = read_line(text)
         if broken is not None and not isinstance(line, HeaderLine):
             raise RecordingError(f"{path}, line {broken[0]}: {broken[1]}")
         broken = (number, line) if isinstance(line, str) else None
@@ -160,8 +160,8 @@ def _lines(path: Path, texts: Iterable[bytes]) -> tuple[list[Line], bool]:
     return lines, broken is not None
 
 
-def _line(text: bytes) -> Line | str | None:
-    """Return a line; None for one of a kind that is not known here, and the reason why it cannot be read."""
+def read_line(text: bytes) -> Line | str | None:
+    """Return a line; None for one of an unknown kind, and the reason in a sentence for one that cannot be read."""
     try:
         return LINE.validate_json(text)
     except ValidationError as error:

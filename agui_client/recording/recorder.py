@@ -116,9 +116,13 @@ class Recorder(RunObserver):
     def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
         """Write the head of a response."""
         response = next((each.response for each in run.requests if attempt in each.attempts), None)
+        self.write_response(self._latest[run.first or run], attempt, response)
+
+    def write_response(self, request: str, attempt: Attempt, response: ResponseInfo | None) -> None:
+        """Write the head of the response to an attempt to post a request; None if there is no response."""
         self._write(
             ResponseLine(
-                request=self._latest[run.first or run],
+                request=request,
                 at=self._now(),
                 reason=attempt.reason,
                 address=attempt.address,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from agui_client._protocol.problems import pointer
 from agui_client._protocol.schema import is_array, is_object
@@ -26,6 +27,12 @@ _SECRET = re.compile("encrypted_?(value|content)", re.IGNORECASE)
 def may_hold_secrets(line: bytes) -> bool:
     """Return whether a line has to be looked at; most need not be."""
     return b"crypted" in line.lower()
+
+
+def without_credentials(url: str) -> str:
+    """Return an address without user, password and query."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def redacted(line: Any, redact: Redact | None = None) -> Any:

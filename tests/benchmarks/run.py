@@ -17,6 +17,7 @@ from benchmarks import (
     batches,
     concurrency,
     imports,
+    inspecting,
     kept_threads,
     memory,
     serving,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "threads": kept_threads.threads_kept,
     "teams": teams.members_side_by_side,
     "import": imports.importing,
+    "inspector": inspecting.long_recordings,
 }
 
 _LAYOUT = "{:<54}{:<52}{:<46}{}"

@@ -112,7 +112,7 @@ def test_a_state_is_compared_with_a_marked_moment(browser: Chromium, tmp_path: P
         return page.locator("#state h3").first.inner_text(), page.locator("#state .changes").inner_text()
 
     (heading, table), _ = browser.visit(written(tmp_path, *STORY), look)
-    assert heading == "2 change(s) since the marked moment, row 4"
+    assert heading == "2 changes since the marked moment, row 4"
     assert table == "/city\tOslo\tBergen\n/plan/1\t\tferry"
 
 
@@ -145,7 +145,7 @@ def test_a_folded_agent_hides_its_subagents(browser: Chromium, tmp_path: Path) -
     lanes, messages, folded_lanes, folded_messages, folded, rows = seen
     assert (lanes.split(), folded_lanes.split()) == (["▾planner", "reader"], ["▸planner"])
     assert (int(messages), int(folded_messages), rows) == (4, 3, "0")
-    assert folded == "1 message(s) of a folded subagent"
+    assert folded == "1 message of a folded subagent"
 
 
 def test_pauses_tools_warnings_and_the_request_are_shown(browser: Chromium, tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ function duration(seconds) {
     : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
+function counted(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 function shortened(text, most) {
   return text.length > most ? text.slice(0, most) + "…" : text;
 }

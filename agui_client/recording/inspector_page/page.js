@@ -93,9 +93,9 @@ class Page {
   facts() {
     const { rows, requests, events, warnings, errors } = this.recording;
     const seconds = rows.length ? rows[rows.length - 1].t : 0;
-    const parts = [`${requests.length} request(s)`, `${events} events`, duration(seconds)];
-    if (warnings.length) parts.push(`${warnings.length} warning(s)`);
-    if (errors.length) parts.push(`${errors.length} error(s)`);
+    const parts = [counted(requests.length, "request"), counted(events, "event"), duration(seconds)];
+    if (warnings.length) parts.push(counted(warnings.length, "warning"));
+    if (errors.length) parts.push(counted(errors.length, "error"));
     return parts.join(" · ");
   }
 
@@ -248,6 +248,7 @@ class Page {
 
   drawnRow(index, place) {
     const row = this.recording.rows[index];
+    const lane = this.recording.lanes[row.l];
     const earlier = this.recording.rows[this.shown[place - 1]];
     const gap = earlier ? row.t - earlier.t : 0;
     const isMarked = index === this.marked;
@@ -258,6 +259,7 @@ class Page {
       h("span.time", {}, row.t.toFixed(3)),
       h(`span.gap${gap > 0.5 ? ".long" : ""}`, {}, gap >= 0.001 ? `+${duration(gap)}` : ""),
       h("span.name", {}, row.name),
+      lane?.kind === "subagent" ? h("span.owner", {}, lane.name) : null,
       h("span.summary", {}, summaryOf(row))
     );
     element.style.top = `${place * ROW_HEIGHT}px`;
@@ -284,15 +286,17 @@ class Page {
 /** Describe a row in a line. */
 function summaryOf(row) {
   const data = row.d ?? {};
-  if (row.k === "request") return `${data.verb} · ${(data.input?.messages ?? []).length} message(s)`;
+  if (row.k === "request") return `${data.verb} · ${counted((data.input?.messages ?? []).length, "message")}`;
   if (row.k === "header") return `${data.time} · agui_client ${data.package}`;
   if (row.k === "response") return `${data.status ?? ""} ${data.error ?? ""} ${data.address}`;
   if (row.k === "end") return `${data.reason} ${data.error?.type ?? ""}`;
   if (row.k === "outcome") return data.ending ?? data.error?.type ?? "";
   if (row.k === "tool") return `${data.name} ${data.status} ${oneLine(data.result, 80)}`;
-  const { type, ...rest } = data;
-  const named = data.delta ?? data.toolCallName ?? data.stepName ?? data.message ?? data.content ?? data.name ?? data.snapshot;
-  return oneLine(named ?? rest, 160).replaceAll("\n", "↵");
+  const { type, subagentRunId, metadata, ...rest } = data;
+  const named = ["delta", "toolCallName", "stepName", "message", "content", "name", "snapshot", "patch", "messageId", "toolCallId"];
+  const first = named.find((name) => rest[name] !== undefined);
+  const value = first ? rest[first] : Object.keys(rest).length ? rest : "";
+  return oneLine(value, 160).replaceAll("\n", "↵");
 }
 
 window.page = new Page(JSON.parse(byId("data").textContent));

@@ -31,7 +31,7 @@ class MessagesPanel {
     let folded = [];
     let changedNode = null;
     const close = () => {
-      if (folded.length) nodes.push(h("div.folded", {}, `${folded.length} message(s) of a folded subagent`));
+      if (folded.length) nodes.push(h("div.folded", {}, `${counted(folded.length, "message")} of a folded subagent`));
       folded = [];
     };
     for (const message of messages.slice(earlier)) {
@@ -57,7 +57,7 @@ class MessagesPanel {
       this.most += 200;
       again();
     };
-    return h("button.more", { onclick: more }, `show ${earlier} earlier message(s)`);
+    return h("button.more", { onclick: more }, `show ${counted(earlier, "earlier message")}`);
   }
 
   nodeOf(message) {
@@ -119,7 +119,7 @@ class StatePanel {
   /** Show a state, and what is different from another one. */
   show(state, before, comparison) {
     const found = state === undefined || before === undefined ? [] : differences(before, state);
-    this.heading.textContent = `${found.length} change(s) since ${comparison}`;
+    this.heading.textContent = `${counted(found.length, "change")} since ${comparison}`;
     const rows = found.slice(0, MOST_MEMBERS).map((each) =>
       h("tr", {}, h("td.path", {}, pointer(each.path)), h("td.before", {}, oneLine(each.before)), h("td.after", {}, oneLine(each.after)))
     );
@@ -144,7 +144,7 @@ class StatePanel {
     }
     const members = Object.entries(value);
     const count = Array.isArray(value) ? `[${members.length}]` : `{${members.length}}`;
-    const isOpen = this.toggled.get(place) ?? (marked.has(place) || (path.length < 2 && members.length <= 30));
+    const isOpen = this.toggled.get(place) ?? (marked.has(place) || (path.length < 4 && members.length <= 30));
     const details = h(`details${classes}`, { open: isOpen }, h("summary", {}, h("span.key", {}, name), h("span.count", {}, count)));
     const fill = () => details.append(...this.members(members, path, marked));
     if (isOpen) fill();
@@ -192,7 +192,8 @@ function requestDetails(recording, row) {
     const error = d.error ? `${d.error.type}: ${d.error.message ?? ""}` : null;
     return h("p", {}, [`${k}: ${d.reason ?? d.ending ?? "failed"}`, error, ...usage].filter(Boolean).join(" · "));
   });
-  const parts = ["messages", "state", "tools", "context", "forwardedProps", "resume"].filter((name) => input[name] !== undefined);
+  const isFilled = (value) => value !== undefined && value !== null && Object.keys(value).length > 0;
+  const parts = ["messages", "state", "tools", "context", "forwardedProps", "resume"].filter((name) => isFilled(input[name]));
   return [
     h("h3", {}, title),
     h("p.facts", {}, `call ${call}${parent ? `, inside call ${parent}` : ""} · thread ${input.threadId} · run ${input.runId}`),

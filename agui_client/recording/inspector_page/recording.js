@@ -143,11 +143,12 @@ function noteStep(call, row) {
 }
 
 /** Return a value with an operation applied; containers that are not `own` are copied. See json_changes.py. */
-function changed(value, [path, kind, ...operands], depth, own) {
+function changed(value, operation, depth, own) {
+  const [path, kind] = operation;
   if (depth === path.length) {
-    if (kind === "=") return operands[0];
-    if (kind === "+") return value + operands[0];
-    const [start, count, values] = operands;
+    if (kind === "=") return operation[2];
+    if (kind === "+") return value + operation[2];
+    const [, , start, count, values] = operation;
     const list = [...value.slice(0, start), ...values, ...value.slice(start + count)];
     own.add(list);
     return list;
@@ -158,11 +159,18 @@ function changed(value, [path, kind, ...operands], depth, own) {
   if (kind === "-" && depth === path.length - 1) {
     delete copy[key];
   } else {
-    const member = changed(copy[key], [path, kind, ...operands], depth + 1, own);
-    // A plain assignment to this name would change what the object inherits from.
-    Object.defineProperty(copy, key, { value: member, writable: true, enumerable: true, configurable: true });
+    put(copy, key, changed(copy[key], operation, depth + 1, own));
   }
   return copy;
+}
+
+function put(container, key, member) {
+  if (key === "__proto__") {
+    // An assignment would change what the object inherits from.
+    Object.defineProperty(container, key, { value: member, writable: true, enumerable: true, configurable: true });
+  } else {
+    container[key] = member;
+  }
 }
 
 /** Return the differences between two JSON values: path, before and after; undefined for what is not there. */

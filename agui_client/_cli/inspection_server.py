@@ -1,0 +1,236 @@
+"""`agui inspect URL`: a proxy in front of a remote agent that records what passes, and a page that follows the runs."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, MutableMapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+from ag_ui.core import RunAgentInput, RunErrorEvent
+
+from agui_client._cli.exit_codes import ExitCode
+from agui_client._cli.inspecting import write_private
+from agui_client._cli.serve_agent import listening, serve_app
+from agui_client._run.caller_stream import KEEP_ALIVE
+from agui_client._run.observed_source import ObservedSource
+from agui_client._transport.http_source import HttpSource
+from agui_client._transport.source import as_source
+from agui_client._transport.timeouts import Timeouts
+from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
+from agui_client.errors import AGUIError, HTTPStatusError
+from agui_client.http_agent import HttpAgent
+from agui_client.recording import Recorder, record
+from agui_client.recording.format import AgentRecord
+from agui_client.recording.inspector import page_of
+from agui_client.recording.live_rows import LiveRows
+from agui_client.recording.redaction import without_credentials
+
+if TYPE_CHECKING:
+    from agui_client._protocol.events import WireEvent
+    from agui_client.asgi.in_process import Receive, Send
+
+_HOST = "127.0.0.1"
+_OWN_NAMES = (_HOST, "localhost", "::1")
+_NOT_PASSED_ON = frozenset(
+    (
+        *("accept", "accept-encoding", "cache-control", "content-length", "content-type"),
+        *("connection", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "transfer-encoding", "upgrade"),
+    )
+)
+"""The headers of a caller that are about its connection, or that the client sets."""
+_PATIENT = Timeouts(first_event=None, idle=None)
+"""How long to wait is the caller's decision."""
+_LOOK_SECONDS, _SILENT_LOOKS = 0.1, 150
+_MOST_ROWS = 1000
+"""The number of rows that a page gets at once."""
+_SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+
+
+def inspect_agent(url: str, port: int, record_to: Path | None, out: Path | None, *, is_opening: bool) -> int:
+    """Serve the page and the proxy until Ctrl-C, which counts as success.
+
+    Args:
+        url: The agent's address.
+        port: The port to listen on; 0 takes a free one.
+        record_to: The file to record to; one that is deleted at the end if None.
+        out: The page to write at the end; None for no page.
+        is_opening: Whether the page is opened in the browser.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: The address cannot be read.
+    """
+    HttpAgent(url)
+    with TemporaryDirectory() as folder, listening(_HOST, port) as listener:
+        path = Path(folder) / "run.jsonl" if record_to is None else record_to
+        here, title = f"http://{_HOST}:{listener.getsockname()[1]}/", without_credentials(url)
+        recorder = record(path)
+        app = InspectorApp(url, recorder)
+
+        async def started() -> InspectorApp:
+            """Open the page; the socket listens already."""
+            if is_opening:
+                webbrowser.open(here)
+            return app
+
+        serve_app(listener, started, f"{here} passes runs on to {title}, and shows them in a browser, until Ctrl-C")
+        recorder.close()
+        if out is not None:
+            write_private(out, app.page(is_live=False))
+    return ExitCode.SUCCESS
+
+
+class InspectorApp:
+    """The ASGI app: GET / is the page, GET /rows its further rows, and every POST a run of the remote agent.
+
+    Args:
+        url: The agent's address.
+        recorder: The recorder of the runs.
+    """
+
+    def __init__(self, url: str, recorder: Recorder) -> None:
+        self._title = without_credentials(url)
+        self._rows = LiveRows(recorder.path)
+        self._proxy = _Proxy(url, recorder)
+
+    def page(self, *, is_live: bool = True) -> bytes:
+        """Return the page with all rows so far."""
+        self._rows.catch_up()
+        return page_of(self._rows.written, self._title, is_live=is_live)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request (the ASGI interface)."""
+        if scope["type"] != "http":
+            await self._proxy(scope, receive, send)
+        elif not _is_for_this_machine(scope):
+            # A page of another site whose name leads here could read the recording otherwise.
+            await _respond(send, HTTPStatus.FORBIDDEN, "text/plain", b"This server is for this machine only.\n")
+        elif (scope["method"], scope["path"]) == ("GET", "/"):
+            await _respond(send, HTTPStatus.OK, "text/html; charset=utf-8", self.page())
+        elif (scope["method"], scope["path"]) == ("GET", "/rows"):
+            await self._follow(_number(scope), receive, send)
+        else:
+            await self._proxy(scope, receive, send)
+
+    async def _follow(self, after: int, receive: Receive, send: Send) -> None:
+        """Send the rows behind a number of rows, and those that come, until the page is closed."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            with suppress(OSError):
+                await _begin(send, HTTPStatus.OK, "text/event-stream")
+                silent = 0
+                while True:
+                    self._rows.catch_up()
+                    if rows := self._rows.written[after : after + _MOST_ROWS]:
+                        frame = b'data: {"after":%d,"rows":[%b]}\n\n' % (after, b",".join(rows))
+                        after, silent = after + len(rows), 0
+                    else:
+                        frame, silent = KEEP_ALIVE if silent >= _SILENT_LOOKS else b"", silent + 1
+                        await anyio.sleep(_LOOK_SECONDS)
+                    if frame:
+                        silent = 0
+                        await send({"type": "http.response.body", "body": frame, "more_body": True})
+
+
+class _Proxy(AgentApp):
+    """Passes runs on to a remote agent, and its events back as they came; both are recorded."""
+
+    def __init__(self, url: str, recorder: Recorder) -> None:
+        super().__init__(lambda request, _: self._remote(request))
+        self._url, self._recorder = url, recorder
+
+    @asynccontextmanager
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
+        """Begin a run, as a block with its events; leaving the block ends the run.
+
+        Raises:
+            RequestRefusedError: The remote agent refused the run, or cannot be reached.
+        """
+        agent = self._remote(request)
+        shown = AgentRecord(agent_id="inspected", url=without_credentials(agent.url))
+        call = self._recorder.new_call()
+        key = self._recorder.begin_request(call, input, agent=shown, is_connecting=request.is_connect)
+        source = as_source(agent.run(input), None)
+        end = partial(self._recorder.end_request, key, is_in_process=False)
+        async with aclosing(ObservedSource(source, partial(self._recorder.write_event, key), end)) as answer:
+            try:
+                first = await answer.read()
+            except HTTPStatusError as error:
+                status = error.status_code if error.status_code >= HTTPStatus.BAD_REQUEST else HTTPStatus.BAD_GATEWAY
+                raise RequestRefusedError(status, _reason(error.body)) from error
+            except AGUIError as error:
+                raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+            finally:
+                self._note_responses(key, source)
+            yield _events(first or (), answer)
+
+    def _remote(self, request: ServedRequest) -> HttpAgent:
+        """Return the agent at the path that was asked for, with the caller's credentials."""
+        below = ("" if request.path == "/" else request.path) + ("/connect" if request.is_connect else "")
+        parts = urlsplit(self._url)
+        url = parts._replace(path=parts.path.rstrip("/") + below).geturl() if below else self._url
+        headers = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
+        return HttpAgent(url, headers=headers, timeout=_PATIENT)
+
+    def _note_responses(self, key: str, source: object) -> None:
+        if isinstance(source, HttpSource):
+            for attempt in source.attempts:
+                self._recorder.write_response(key, attempt, source.response)
+
+
+async def _events(first: Iterable[WireEvent], answer: ObservedSource) -> AsyncIterator[WireEvent]:
+    try:
+        for event in first:
+            yield event
+        async for event in answer:
+            yield event
+    except AGUIError as error:
+        # The caller of the agent itself would see the broken stream.
+        yield RunErrorEvent(message=f"agui inspect: {error}", code="broken_stream")
+
+
+def _reason(body: str) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body
+
+
+def _is_for_this_machine(scope: Mapping[str, Any]) -> bool:
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    with suppress(ValueError):
+        return urlsplit(f"//{host}").hostname in _OWN_NAMES
+    return False
+
+
+def _number(scope: Mapping[str, Any]) -> int:
+    text = parse_qs(scope["query_string"].decode("latin-1")).get("after", ["0"])[0]
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+async def _respond(send: Send, status: int, media_type: str, body: bytes) -> None:
+    await _begin(send, status, media_type)
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _begin(send: Send, status: int, media_type: str) -> None:
+    fields = {"content-type": media_type, **_SECURE}
+    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": int(status), "headers": headers})
+
+
+async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
