@@ -36,6 +36,7 @@ _RULES: dict[str, tuple[Severity, str]] = {
     "DOC-7": ("note", "refuse an input that is no RunAgentInput with 400 or 422, not with an error of the server"),
     "DOC-8": ("error", "send less: a short run that brings megabytes is given up"),
     "DOC-9": ("note", "send timestamps as milliseconds since the epoch, as is the convention"),
+    "DOC-10": ("warning", "serve inputs with `tools`; an agent need not call them"),
     "INPUT-1": ("error", "serve every run with the messages of its input; a thread has any number of runs"),
     "INT-1": ("error", "look up `resume` of the input: each entry answers the interrupt that it names"),
     "INT-2": ("error", "give each interrupt of a run an id of its own: one answer would cover several questions"),

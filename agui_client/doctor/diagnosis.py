@@ -86,7 +86,7 @@ class Diagnosis(_Part):
     client: str
     """The version of this package, and of the protocol that it speaks."""
     is_reachable: bool
-    """Whether anything answered at the address."""
+    """Whether a server answered at the address, and did not send the client away: 401, 403, 404, 405 or 407."""
     is_complete: bool
     """Whether the examination came to its end, rather than being stopped."""
     requests: int
@@ -109,7 +109,7 @@ class Diagnosis(_Part):
     def headline(self) -> str:
         """The result in one line."""
         if not self.is_reachable:
-            return "nothing answered at this address"
+            return "no server takes runs of this client at this address"
         counts = [(sum(each.severity == kind for each in self.findings), kind) for kind in SEVERITIES]
         named = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
         stopped = "" if self.is_complete else "; the examination was stopped before its end"

@@ -98,7 +98,7 @@ class Examination:
         self.setup = setup or Setup()
         """The settings."""
         self.is_reachable = True
-        """Whether the server answers at all."""
+        """Whether the server answers, and takes runs of this client."""
         self.obstacle = ""
         """The reason for which no further probe makes sense; empty if there is none."""
         self.tap = Tap()

@@ -139,6 +139,11 @@ def symptoms(seen: Seen) -> Iterator[Symptom]:
         yield from _of_timestamps(exchange)
 
 
+def is_found(seen: Seen) -> bool:
+    """Return whether the error of a call is a symptom by itself, whatever the call asked for."""
+    return seen.error is not None and _of_error(seen.error, seen) is not None
+
+
 def is_burst(exchange: Exchange, slow: float) -> bool | None:
     """Return whether all events of a response came at once, after a wait; None if its times say nothing.
 

@@ -7,7 +7,7 @@ A probe notes what the server can do, and finds what it gets wrong. What any run
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,10 @@ from ag_ui.core import ResumeEntry
 from agui_client._interrupts.answers import Cancel
 from agui_client._protocol.schema import is_object
 from agui_client._tools.function import tool
-from agui_client.doctor.judging import Seen, Symptom
+from agui_client.doctor.judging import Seen, Symptom, is_found
 from agui_client.errors import (
-    ConnectError,
-    ConnectTimeoutError,
     HTTPStatusError,
     RunFailedError,
-    StreamTimeoutError,
     ToolRoundsExceededError,
 )
 
@@ -46,6 +43,14 @@ _MARKER = {"agui_doctor": "stays"}
 _NEWER = {"protocol_version": "1.99", "aguiDoctor": True}
 """Changes that make an input one of a newer minor version."""
 _WEATHER = "18 degrees, a light wind"
+_NOT_FOR_US = {
+    401: "; give credentials with a header",
+    403: "; give credentials with a header",
+    404: "; is this the address that takes runs?",
+    405: "; is this the address that takes runs?",
+    407: "; the proxy wants credentials",
+}
+"""Statuses that say nothing of the server, but that it was asked in the wrong way, with advice."""
 _FAMILIES = {
     "reasoning": "REASONING_",
     "steps": "STEP_",
@@ -99,14 +104,13 @@ async def _hello(doctor: Examination) -> None:
         doctor.note(
             "HTTP", True, f"{exchange.http_version}, {exchange.headers.get('content-encoding') or 'not packed'}"
         )
-    if not doctor.is_reachable:
-        doctor.obstacle = "nothing answered"
-        raise SkippedError(seen.reason)
+    status = seen.error.status_code if isinstance(seen.error, HTTPStatusError) else None
+    if not doctor.is_reachable or status in _NOT_FOR_US:
+        doctor.is_reachable, doctor.obstacle = False, "no run was possible"
+        raise SkippedError(seen.reason + _NOT_FOR_US.get(status or 0, ""))
     if seen.is_refused:
-        if not isinstance(seen.error, HTTPStatusError) or seen.error.status_code >= 400:
-            rule = "SSE-8" if isinstance(seen.error, HTTPStatusError) else "DOC-1"
-            if not _is_found(seen):
-                doctor.find(_refusal(rule, "a plain run is not served", seen))
+        if not is_found(seen):
+            doctor.find(_refusal("DOC-1" if status is None else "SSE-8", "a plain run is not served", seen))
         doctor.obstacle = "the plain run was not served"
     elif seen.result is not None and seen.error is None:
         timings = seen.result.timings
@@ -117,28 +121,46 @@ async def _hello(doctor: Examination) -> None:
 
 
 async def _again(doctor: Examination) -> None:
-    """Ask for two runs on one thread, the second one with a state."""
-    given = doctor.setup.state
-    agent = doctor.agent(state=given if given is not None else dict(_MARKER))
-    state = agent.state
-    first = await doctor.ask(agent, doctor.prompt("hello"))
-    if first.is_refused:
-        await _blame(doctor, "STATE-1", "a run with a state is not served, but one without is", first)
-        doctor.note("runs with a state", False, first.reason)
-        return
-    _judge_state(doctor, state, agent, first)
+    """Ask for two runs on one thread, with a state."""
+    agent, first = await _first_run(doctor)
     ids = _started_ids(first)
     second = await doctor.ask(agent, doctor.setup.prompts.get("state") or doctor.prompt("hello"))
     _note_events(doctor, second)
+    doctor.note("second run of a thread", not second.is_refused, second.reason)
     if second.is_refused:
         await _blame(doctor, "INPUT-1", "the second run of a thread is not served, but the first was", second)
-    doctor.note("second run of a thread", not second.is_refused, second.reason)
     for exchange in second.exchanges if second.error is None else ():
         for index, event in enumerate(exchange.events):
             if (name := _started_id(event)) in ids:
                 problem = f"{event['type']} has an id that an earlier run of the thread used: {name}"
                 kind = str(event["type"])
                 doctor.find(Symptom("LIFE-15", problem, exchange=exchange, event=index, kind=kind))
+
+
+async def _first_run(doctor: Examination) -> tuple[ProbeAgent, Seen]:
+    """Ask for a run with a state; for one without, if the server takes none of that shape.
+
+    Raises:
+        SkippedError: The run is not served.
+    """
+    given = doctor.setup.state
+    agent = doctor.agent(state=dict(_MARKER) if given is None else given)
+    before = agent.state
+    seen = await doctor.ask(agent, doctor.prompt("hello"))
+    if not seen.is_refused:
+        _judge_state(doctor, before, agent, seen)
+    elif given is not None:
+        await _blame(doctor, "STATE-1", "a run with the given state is not served, but one without is", seen)
+        raise SkippedError("the given state was refused")
+    else:
+        # A state with a fixed shape may refuse what it does not know.
+        doctor.note("keeps a state that it is sent", None, f"members that it does not know are refused: {seen.reason}")
+        agent = doctor.agent()
+        seen = await doctor.ask(agent, doctor.prompt("hello"))
+        if seen.is_refused:
+            await _blame(doctor, "DOC-1", "a plain run is served at times", seen)
+            raise SkippedError("a plain run was not served")
+    return agent, seen
 
 
 def _judge_state(doctor: Examination, before: Any, agent: ProbeAgent, seen: Seen) -> None:
@@ -149,18 +171,18 @@ def _judge_state(doctor: Examination, before: Any, agent: ProbeAgent, seen: Seen
         for index, event in enumerate(exchange.events)
         if event.get("type") == "STATE_SNAPSHOT"
     ]
-    if not snapshots or not is_object(before):
+    if not snapshots or not is_object(before) or not before:
         doctor.note("keeps a state that it is sent", None, "it sent no snapshot of it")
         return
     after = agent.state if is_object(agent.state) else {}
-    lost = [name for name in before if name not in after]
+    lost = [name for name, value in before.items() if value is not None and after.get(name) is None]
     if doctor.setup.state is None:
         detail = "also members that it does not know" if not lost else "but members that it does not know are dropped"
         doctor.note("keeps a state that it is sent", None if lost else True, detail)
         return
     if lost:
         exchange, index = snapshots[-1]
-        problem = f"the state of the input does not come back: STATE_SNAPSHOT has no {', '.join(lost)}"
+        problem = f"the state of the input does not come back: STATE_SNAPSHOT has no value for {', '.join(lost)}"
         doctor.find(Symptom("STATE-1", problem, exchange=exchange, event=index))
     doctor.note("keeps a state that it is sent", not lost, f"lost: {', '.join(lost)}" if lost else "")
 
@@ -198,14 +220,17 @@ async def _round_trip(doctor: Examination, name: str) -> int:
     offered = [call_id for call_id, called in calls.items() if called == get_weather.name]
     if not offered:
         if seen.is_refused and len(seen.exchanges) == 1:
-            await _blame(doctor, "TOOL-8", "a run that offers a tool is not served, but one without is", seen)
+            await _blame(doctor, "DOC-10", "a run that offers a tool is not served, but one without is", seen)
         return 0
     first = seen.exchanges[0]
-    for index, event in enumerate(first.events):
-        if event.get("type") == "TOOL_CALL_RESULT" and event.get("toolCallId") in offered:
-            problem = "the server answers a call of the client's tool itself"
-            doctor.find(Symptom("TOOL-8", problem, exchange=first, event=index))
-            return len(offered)
+    answered = [index for index, event in enumerate(first.events) if _is_result_of(event, offered)]
+    if answered:
+        control = await doctor.ask(doctor.agent(), doctor.prompt(name))
+        if any(get_weather.name in _calls(exchange).values() for exchange in control.exchanges):
+            raise SkippedError(f"the server has a tool {get_weather.name} of its own")
+        problem = "the server answers a call of the client's tool itself"
+        doctor.find(Symptom("TOOL-8", problem, exchange=first, event=answered[0]))
+        return len(offered)
     detail = f"{len(offered)} called"
     if isinstance(seen.error, ToolRoundsExceededError):
         again = _arguments(seen.exchanges[-1])
@@ -306,10 +331,10 @@ async def _malformed(doctor: Examination) -> None:
 
 PROBES = (
     Probe("hello", "Does it serve a plain run?", 1, 1, _hello),
-    Probe("again", "Does it serve a second run of a thread, and keep the state?", 2, 3, _again),
+    Probe("again", "Does it serve a second run of a thread, and keep the state?", 2, 4, _again),
     Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
-    Probe("tools", "Does it call a tool of the client, and use the result?", 2, 3, _tools),
-    Probe("parallel", "Does it call tools in parallel?", 2, 3, _parallel),
+    Probe("tools", "Does it call a tool of the client, and use the result?", 2, 4, _tools),
+    Probe("parallel", "Does it call tools in parallel?", 2, 4, _parallel),
     Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave),
     Probe("interrupt", "Does it ask, and take the answers?", 5, 6, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
@@ -334,7 +359,7 @@ async def _blame(doctor: Examination, rule: str, problem: str, seen: Seen) -> No
         return
     if isinstance(seen.error, HTTPStatusError) and seen.error.status_code in (429, 503):
         doctor.obstacle = f"the server answers {seen.error.status_code} by now: it wants fewer requests"
-        return
+        raise SkippedError(doctor.obstacle)
     control = await doctor.ask(doctor.agent(), doctor.prompt("hello"))
     if control.is_refused:
         doctor.obstacle = "plain runs are not served any more"
@@ -349,14 +374,7 @@ _NEED_SECOND_RUNS = ("TOOL-10", "DOC-5", "INT-1")
 
 def _refusal(rule: str, problem: str, seen: Seen) -> Symptom:
     body = seen.error.body if isinstance(seen.error, HTTPStatusError) else None
-    return Symptom(rule, f"{problem}: {seen.reason}", True, seen.last, detail=body or None)
-
-
-def _is_found(seen: Seen) -> bool:
-    """Return whether the error of a call is a finding already."""
-    return not isinstance(
-        seen.error, HTTPStatusError | RunFailedError | StreamTimeoutError | ConnectError | ConnectTimeoutError
-    )
+    return Symptom(rule, f"{problem}: {seen.reason}", exchange=seen.last, detail=body or None)
 
 
 def _started_id(event: Mapping[str, Any]) -> str | None:
@@ -373,6 +391,10 @@ def _started_id(event: Mapping[str, Any]) -> str | None:
 def _started_ids(seen: Seen) -> set[str]:
     names = (_started_id(event) for exchange in seen.exchanges for event in exchange.events)
     return {name for name in names if name is not None}
+
+
+def _is_result_of(event: Mapping[str, Any], call_ids: Collection[str]) -> bool:
+    return event.get("type") == "TOOL_CALL_RESULT" and str(event.get("toolCallId")) in call_ids
 
 
 def _calls(exchange: Exchange) -> dict[str, str]:

@@ -35,7 +35,7 @@ def test_a_healthy_server_leads_to_exit_code_0_and_its_profile(agui: Agui, healt
     assert done.returncode == 0
     assert done.stdout.startswith(f"{healthy.url}: no findings (")
     assert "  + plain runs " in done.stdout
-    assert done.stderr.startswith(f"asking {healthy.url} for 6 short runs, at most 9\n  hello: passed (")
+    assert done.stderr.startswith(f"asking {healthy.url} for 6 short runs, at most 11\n  hello: passed (")
 
 
 def test_findings_lead_to_exit_code_1_from_fail_on_upward(agui: Agui, ill: Server) -> None:
@@ -76,7 +76,7 @@ def test_nothing_at_the_address_leads_to_exit_code_2_without_credentials_in_sigh
     done = agui("doctor", "http://user:sesame@127.0.0.1:1/x?key=sesame", "-H", "Authorization: Bearer sesame")
     assert (done.returncode, done.stdout.partition(" (")[0]) == (
         2,
-        "http://127.0.0.1:1/x: nothing answered at this address",
+        "http://127.0.0.1:1/x: no server takes runs of this client at this address",
     )
     assert "nothing listens there" in done.stderr
     assert "sesame" not in done.stdout + done.stderr

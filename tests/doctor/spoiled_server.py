@@ -606,3 +606,18 @@ def newer_server(server: Server) -> None:
         return [events[0] | {"protocolVersion": "1.7", "mood": "fine"}, news, *events[1:]]
 
     server.change = change
+
+
+@habit
+def state_of_a_fixed_shape(server: Server) -> None:
+    server.refuse = lambda request: 422 if "agui_doctor" in request.get("state", {}) else None
+
+
+@habit
+def a_tool_of_that_name(server: Server) -> None:
+    def change(events: Events, request: Request) -> Events:
+        name = f"own-{request['runId']}"
+        result = {"type": "TOOL_CALL_RESULT", "messageId": f"r-{name}", "toolCallId": name, "content": "9 degrees"}
+        return [events[0], *call(name), result, events[-1]]
+
+    server.change = change

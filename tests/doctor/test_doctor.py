@@ -46,7 +46,7 @@ RULES = {
     "state_refused": "STATE-1",
     "tool_result_ignored": "TOOL-10",
     "tool_result_refused": "TOOL-10",
-    "tools_refused": "TOOL-8",
+    "tools_refused": "DOC-10",
     "tool_result_invented": "TOOL-8",
     "resume_ignored": "INT-1",
     "resume_refused": "INT-1",
@@ -222,6 +222,32 @@ async def test_nothing_answers() -> None:
     assert (diagnosis.is_reachable, diagnosis.requests, diagnosis.findings) == (False, 1, [])
     assert "nothing listens there" in diagnosis.probes[0].detail
     assert ElementTree.fromstring(as_junit(diagnosis)).find("testsuite/testcase/error") is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(401, "give credentials with a header"), (404, "is this the address that takes runs?")]
+)
+async def test_a_doctor_at_the_wrong_door_finds_nothing(status: int, advice: str) -> None:
+    server = Server()
+    server.status = status
+    diagnosis = await examined(server)
+    assert (diagnosis.is_reachable, diagnosis.requests, diagnosis.findings) == (False, 1, [])
+    assert diagnosis.probes[0].detail == f"the server answered {status}; {advice}"
+
+
+async def test_a_server_that_wants_fewer_requests_is_left_in_peace() -> None:
+    server = Server()
+    server.refuse = lambda request: 429 if len(server.runs) > 2 else None
+    diagnosis = await examined(server)
+    assert (diagnosis.findings, diagnosis.requests) == ([], 4)
+    assert diagnosis.probes[-1].detail == "the server answers 429 by now: it wants fewer requests"
+
+
+async def test_a_server_that_fails_for_good_is_not_blamed_for_what_a_probe_asked() -> None:
+    server = Server()
+    server.refuse = lambda request: 500 if len(server.runs) > 2 else None
+    diagnosis = await examined(server)
+    assert [(each.rule, each.probe) for each in diagnosis.findings] == [("DOC-1", "newer")]
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
