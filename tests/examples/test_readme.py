@@ -6,8 +6,11 @@ import ast
 import asyncio
 import inspect
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -24,6 +27,8 @@ def ask(question: str | None) -> bool:
     return True
 
 
+_ELSEWHERE = ("marimo", "panel")
+"""Libraries that a page uses and the tests do without."""
 GIVEN: dict[str, Any] = {"ask": ask, "png": b"\x89PNG"}
 """Names that the pages leave to the reader."""
 
@@ -42,6 +47,9 @@ def test_every_snippet_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(views, "_views", {})  # a page registers a view
+    for name in _ELSEWHERE:
+        if find_spec(name) is None:
+            monkeypatch.setitem(sys.modules, name, MagicMock())
     Path("tower.png").write_bytes(GIVEN["png"])
     snippets = SNIPPETS.findall(page.read_text(encoding="utf-8"))
     with serve(demo_agent(pace=0)) as server:

@@ -1,0 +1,131 @@
+"""Agents in the chat elements of marimo and Panel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import (
+    Event,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from agui_client._widgets.drawing import Drawings
+from agui_client.notebook.content import content_text, conversation, names_of, read_json, waiting_lines
+from agui_client.notebook.elements import page
+
+if TYPE_CHECKING:
+    from agui_client._run.async_run import AgentRun
+    from agui_client.agent import AbstractAgent
+
+_SECONDS_APART = 0.1
+
+
+def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIterator[dict[str, Any]]]:
+    """Make the model of a chat of marimo: `mo.ui.chat(marimo_chat(agent))`.
+
+    marimo shows the text, the reasoning and the tool calls while they arrive, and its button stops the run.
+
+    Args:
+        agent: The agent, whose conversation goes on with each message of the chat.
+    """
+
+    async def model(messages: Sequence[Any], config: Any) -> AsyncIterator[dict[str, Any]]:
+        """Answer the last message, in parts as marimo reads them."""
+        async with agent.stream(_prompt(messages[-1])) as run:
+            async for event in run:
+                for chunk in _chunks(event, run):
+                    yield chunk
+            result = await run.result()
+        for number, line in enumerate(waiting_lines(result.interrupts, result.pending_tool_calls)):
+            yield {"type": "text-start", "id": f"waiting-{number}"}
+            yield {"type": "text-delta", "id": f"waiting-{number}", "delta": line.markdown()}
+            yield {"type": "text-end", "id": f"waiting-{number}"}
+
+    return model
+
+
+def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[Answer]]:
+    """Make the callback of a chat of Panel: `pn.chat.ChatInterface(callback=panel_chat(agent))`.
+
+    The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second.
+
+    Args:
+        agent: The agent, whose conversation goes on with each message of the chat.
+    """
+
+    async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[Answer]:
+        """Answer a message; each answer takes the place of the one before."""
+        drawings, drawn_at = Drawings(), time.monotonic()
+        async with agent.stream(str(contents)) as run:
+            async for event in run:
+                is_end = isinstance(event, TextMessageEndEvent | ReasoningMessageEndEvent | ToolCallEndEvent)
+                if is_end or time.monotonic() - drawn_at > _SECONDS_APART:
+                    yield Answer(run, drawings)
+                    drawn_at = time.monotonic()
+            await run.result()
+            yield Answer(run, drawings)
+
+    return answer
+
+
+class Answer:
+    """An answer so far, as HTML.
+
+    Args:
+        run: The run, in its block.
+        drawings: What views drew of it before.
+    """
+
+    def __init__(self, run: AgentRun, drawings: Drawings) -> None:
+        result = run.partial
+        messages = [each for each in result.new_messages if each.role != "user"]
+        elements = conversation(messages, result.tool_executions, drawings, names_of(result.subagents))
+        self._html = page([*elements, *waiting_lines(result.interrupts, result.pending_tool_calls)])
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
+def _prompt(message: Any) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(part.text for part in message.parts if part.type == "text")
+
+
+def _chunks(event: Event, run: AgentRun) -> Iterator[dict[str, Any]]:
+    """Write an event as parts of the stream protocol of the AI SDK, which marimo's chat reads."""
+    match event:
+        case TextMessageStartEvent() | ReasoningMessageStartEvent():
+            yield {"type": f"{_kind(event)}-start", "id": event.message_id}
+        case TextMessageContentEvent() | ReasoningMessageContentEvent():
+            yield {"type": f"{_kind(event)}-delta", "id": event.message_id, "delta": event.delta}
+        case TextMessageEndEvent() | ReasoningMessageEndEvent():
+            yield {"type": f"{_kind(event)}-end", "id": event.message_id}
+        case ToolCallStartEvent():
+            yield {"type": "tool-input-start", "toolCallId": event.tool_call_id, "toolName": event.tool_call_name}
+        case ToolCallArgsEvent():
+            yield {"type": "tool-input-delta", "toolCallId": event.tool_call_id, "inputTextDelta": event.delta}
+        case ToolCallEndEvent():
+            call = run.tool_calls[event.tool_call_id]
+            about = {"toolCallId": call.tool_call_id, "toolName": call.name}
+            yield {"type": "tool-input-available", **about, "input": read_json(call.arguments_text)}
+        case ToolCallResultEvent():
+            output = read_json(content_text(event.content))
+            yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": output}
+        case _:
+            pass
+
+
+def _kind(event: Event) -> str:
+    return "text" if event.type.value.startswith("TEXT") else "reasoning"
