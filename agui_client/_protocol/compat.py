@@ -7,12 +7,12 @@ is old, and a conforming event is never changed. Nothing is repaired here: the o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import is_
 from typing import Any
 from uuid import uuid4
 
-from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._protocol.warnings import WarningLog
 
@@ -41,8 +41,8 @@ class CompatibilityBoundary:
         # No opener has these: an event without its opener stays an orphan, which verification rejects.
         self._span_id, self._message_id = uuid4().hex, uuid4().hex
 
-    def feed(self, event: WireEvent) -> Sequence[WireEvent]:
-        """Translate one event.
+    def feed(self, event: UnrecognizedEvent) -> UnrecognizedEvent:
+        """Translate one event; a typed one has no retired shape.
 
         Args:
             event: As it came from the agent.
@@ -50,8 +50,6 @@ class CompatibilityBoundary:
         Returns:
             The event in today's shape; the same object if there was nothing to translate.
         """
-        if not isinstance(event, UnrecognizedEvent):
-            return (event,)
         data: Any = event.data
         for name in _RETIRED_NULLS.get(event.type, ("rawEvent",)):
             data = _without_null(data, name)
@@ -60,8 +58,8 @@ class CompatibilityBoundary:
         elif event.type == "RUN_STARTED":
             data = self._with_upgraded_input(data)
         elif _THINKING.fullmatch(event.type):
-            return (self._reasoning(event.type, data),)
-        return (event,) if data is event.data else (UnrecognizedEvent(event.type, data),)
+            return self._reasoning(event.type, data)
+        return event if data is event.data else UnrecognizedEvent(event.type, data)
 
     def _with_upgraded_input(self, data: dict[str, Any]) -> dict[str, Any]:
         echo = data.get("input")

@@ -111,7 +111,7 @@ class Pipeline:
         self._warnings.event_index = self.count
         self.count += 1
         if isinstance(event, UnrecognizedEvent):
-            return [ready for translated in self.compat.feed(event) for ready in self._validated(translated)]
+            return self._validated(self.compat.feed(event))
         # Only a conforming source's typed events come this far unjudged, and those are what expansion takes.
         return self._expand(event) if self._is_conforming else self._validated(event)
 

@@ -121,11 +121,7 @@ class RunSource(Source):
         source = as_source(events)
         while (batch := await source.read()) is not None:
             for event in batch:
-                if type(event) is UnrecognizedEvent:
-                    for translated in self._compat.feed(event):
-                        yield _typed(translated)
-                else:
-                    yield event
+                yield _typed(self._compat.feed(event)) if type(event) is UnrecognizedEvent else event
 
     def _open(self, function: Callable[..., AsyncIterator[WireEvent]], *arguments: object) -> AsyncIterator[WireEvent]:
         self._opened.append(function(*arguments))
@@ -141,14 +137,12 @@ async def _closing(close: Callable[[], Awaitable[None]]) -> None:
             raise
 
 
-def _typed(event: WireEvent) -> WireEvent:
+def _typed(event: UnrecognizedEvent) -> WireEvent:
     """Return the event as a typed one if a model can hold all of it, unknown properties included.
 
     JSON that a model would hide stays JSON, for validation to judge: a null for an optional field, the lack of a member
     that the class fills in.
     """
-    if not isinstance(event, UnrecognizedEvent):
-        return event
     try:
         typed: Event = _validate(event.data, strict=True, by_alias=True, by_name=False)
     except ValidationError:

@@ -190,9 +190,8 @@ class OfferedTool:
 
     @property
     def owner(self) -> Toolset:
-        """The toolset; asking for it is an error where the tool is answered elsewhere."""
-        if self.toolset is None:
-            raise UsageError(f"{self.definition.name!r} is answered elsewhere: there is no function to call")
+        """The toolset of a tool that is executed here."""
+        assert self.toolset is not None
         return self.toolset
 
 
