@@ -413,3 +413,17 @@ def test_a_part_that_is_changed_after_it_was_returned_is_sent_as_it_was(verb: Ve
     shared.text = "\ud800"
     assert verb(agent, "Again").error is None
     assert [each.content for each in answers(agent)] == [[TextPart(text="fine")]]
+
+
+@pytest.mark.requirement("SEC-3")
+@pytest.mark.parametrize("answer", [True, False, None])
+def test_a_yes_or_no_is_no_result_of_a_call_that_wants_approval(answer: object) -> None:
+    @tool(approval="always")
+    def pay() -> str:
+        return "paid"
+
+    agent = ScriptedAgent(turn(tool_call("pay", tool_call_id="c1")), DONE, tools=[pay])
+    agent.run_agent_sync("Hi")
+    with pytest.raises(UsageError, match=r"wants approval, with .*; say Approve\(\) or Deny\(\)"):
+        agent.run_agent_sync(tool_results={"c1": answer})
+    assert [call.id for call in agent.pending_tool_calls] == ["c1"]

@@ -119,3 +119,10 @@ def test_nulls_are_fatal_unless_they_are_to_be_dropped(verb: Verb) -> None:
     result = verb(ScriptedAgent(odd, null_fields="drop")).result
     assert result is not None
     assert [warning.path for warning in result.warnings] == ["/timestamp"]
+
+
+def test_a_flood_of_kinds_of_warnings_is_cut_and_the_rest_counted() -> None:
+    odd = [{"type": f"FUTURE_{number}"} for number in range(205)]
+    records = ScriptedAgent(turn(*odd)).run_agent_sync("Hi").warnings
+    assert len(records) == 201
+    assert (records[-1].rule, records[-1].count) == ("more", 5)

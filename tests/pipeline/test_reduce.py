@@ -421,3 +421,22 @@ class TestChanges:
         reducer = Reducer([AssistantMessage(id="m1", content="", tool_calls=[search("c1")])])
         assert reducer.feed(fed) is change
         assert warned(reducer) == []
+
+
+@pytest.mark.requirement("TOOL-3", "TOOL-5")
+def test_a_result_under_the_id_that_the_client_chose_for_the_message_of_its_call_keeps_that_id() -> None:
+    reducer = reduced(call("c1", None), args("c1", "{}"), result("c1", "c1"))
+    asked, answered = reducer.messages
+    assert answered == ToolMessage(id="c1", tool_call_id="c1", content="found")
+    assert asked == AssistantMessage(id=asked.id, tool_calls=[search("c1", "{}")])
+    assert asked.id != "c1"
+    assert (reducer.message(asked.id), reducer.message("c1")) == (asked, answered)
+    assert warned(reducer) == []
+
+
+@pytest.mark.requirement("TOOL-5")
+def test_results_that_come_in_any_order_stand_in_the_order_of_their_calls() -> None:
+    reducer = reduced(start("m1"), call("c1", "m1"), call("c2", "m1"), call("c3", "m1"))
+    reducer.add_results([ToolMessage(id=each, tool_call_id=each, content=each) for each in ("c3", "c1")])
+    reducer.add_results([ToolMessage(id="c2", tool_call_id="c2", content="c2")])
+    assert [message.id for message in reducer.messages] == ["m1", "c1", "c2", "c3"]

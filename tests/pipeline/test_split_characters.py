@@ -82,3 +82,10 @@ def test_an_id_that_is_no_text_beside_half_a_character_is_malformed(name: str) -
     event = Decoder(WarningLog()).feed(json.dumps({"type": "TEXT_MESSAGE_CHUNK", "delta": FACE[0], **fields}))
     with pytest.raises(InvalidEventError, match=f"/{name} should be a valid string, got an array"):
         Validator(WarningLog()).feed(event)
+
+
+def test_a_half_whose_item_ends_is_no_character() -> None:
+    decoder = Decoder(WarningLog())
+    decoder.feed(json.dumps({"type": "TEXT_MESSAGE_CONTENT", "messageId": "1", "delta": FACE[0]}))
+    with pytest.raises(DecodeError, match="half of a character"):
+        decoder.feed(json.dumps({"type": "TEXT_MESSAGE_END", "messageId": "1"}))

@@ -714,3 +714,9 @@ def test_a_weave_that_lacks_one_start_or_one_end_is_rejected(
 
     with pytest.raises(EventOrderError):
         accepted(START, *(event for at, (_, event) in enumerate(weave) if at != lost), FINISH)
+
+
+@pytest.mark.requirement("VER-2")
+def test_a_newer_version_of_the_producer_is_a_warning() -> None:
+    warnings = accepted({**START, "protocolVersion": "1.7"}, FINISH)
+    assert [(each.rule, each.path) for each in warnings] == [("VER-2", "/protocolVersion")]

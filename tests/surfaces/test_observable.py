@@ -16,7 +16,7 @@ from ag_ui.core import (
 )
 from reactivex import operators as ops
 
-from agui_client import HttpAgent, RunInProgressError, UsageError
+from agui_client import CannotWaitError, HttpAgent, RunInProgressError, UsageError
 from agui_client.testing import Reply, ScriptedAgent, patch, serve_bytes, sse, state, text, turn
 from support.waiting import LIMIT, SOON, in_thread
 from support.watching import Watcher, observed, observed_here
@@ -223,3 +223,23 @@ def test_usage_errors_reach_the_observer() -> None:
     agent = ScriptedAgent(turn())
     watcher = observed(agent.observe("Hi", forwarded_props=object()))
     assert [isinstance(error, UsageError) for error in watcher.errors] == [True]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_to_wait_for_a_run_in_the_loop_that_carries_it_out_is_refused() -> None:
+    with pytest.raises(CannotWaitError, match="would wait for ever inside a running event loop"):
+        ScriptedAgent(turn()).observe("Hi").run()
+
+
+def test_an_observer_that_fails_at_the_present_value_is_not_called_again() -> None:
+    agent, seen = ScriptedAgent(turn()), list[Any]()
+
+    def fail(messages: Any) -> None:
+        seen.append(messages)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        agent.observe_messages().subscribe(on_next=fail)
+    agent.add_message({"role": "user", "content": "Hi"})
+    assert seen == [[]]

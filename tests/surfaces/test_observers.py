@@ -13,6 +13,7 @@ import pytest
 from ag_ui.core import RunAgentInput
 
 from agui_client import (
+    AbstractAgent,
     Approve,
     Change,
     FunctionAgent,
@@ -32,7 +33,6 @@ from support.verbs import Ending, Verb, every_result_verb, every_verb, shown
 if TYPE_CHECKING:
     from ag_ui.core import Event
 
-    from agui_client import AbstractAgent
     from agui_client._protocol.events import WireEvent
     from agui_client.types import Next
 
@@ -445,3 +445,18 @@ def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
     assert [each.address for each in result.attempts] == [other.url, server.url]
     assert "x-tenant" not in other.requests[0].headers
     assert server.requests[0].headers["x-tenant"] == "acme"
+
+
+def test_a_request_whose_agent_fails_at_the_call_has_its_end() -> None:
+    class Failing(AbstractAgent):
+        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+            raise LookupError("nowhere")
+
+    class Ends(RunObserver):
+        def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
+            ends.append((number, type(error), is_whole))
+
+    ends: list[Any] = []
+    with pytest.raises(LookupError):
+        Failing(observers=[Ends()]).run_agent_sync("Hi")
+    assert ends == [(1, LookupError, False)]

@@ -16,12 +16,13 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageStartEvent,
     TextPart,
+    ToolCallEndEvent,
     UrlSource,
     UserMessage,
 )
 
 from agui_client import IncompleteRunError
-from agui_client.testing import Step, events_of, faults, patch, serve_bytes, sse, state, text, turn
+from agui_client.testing import Step, events_of, faults, patch, serve_bytes, sse, state, text, tool_call, turn
 from support.thread import (
     FIRST_RUN,
     HELD,
@@ -273,3 +274,29 @@ async def test_a_replayed_run_patches_the_state_it_was_asked_with(steps: list[St
         for _ in range(2):
             assert (await agent.connect_agent()).warnings == []
             assert agent.state == expected
+
+
+async def test_while_a_thread_is_replayed_its_calls_and_texts_can_be_looked_at_and_messages_added() -> None:
+    replayed = turn(text("Wait.", message_id="answer"), tool_call("look", {"at": "map"}, tool_call_id="c1"))
+    with serve_bytes(sse(replayed)) as server:
+        agent = agent_of(server)
+        async with agent.stream_connect() as run:
+            async for event in run:
+                if isinstance(event, ToolCallEndEvent):
+                    break
+            assert run.tool_calls["c1"].arguments == {"at": "map"}
+            assert run.partial.text == "Wait."
+            agent.add_message(UserMessage(id="mine", content="Hi"))
+            assert "mine" in [message.id for message in run.messages]
+            await run.result()
+    assert {"answer", "mine"} <= {message.id for message in agent.messages}
+
+
+async def test_messages_that_are_replaced_while_a_thread_is_replayed_are_the_local_ones() -> None:
+    with serve_bytes(sse(turn(text("Wait.", message_id="answer")))) as server:
+        agent = agent_of(server, initial_messages=[UserMessage(id="old", content="Hi")])
+        async with agent.stream_connect() as run:
+            await anext(aiter(run))
+            agent.set_messages([UserMessage(id="new", content="Hello")])
+            await run.result()
+    assert [message.id for message in agent.messages] == ["new", "answer"]

@@ -374,3 +374,13 @@ async def test_is_running_says_whether_a_run_is_going_on() -> None:
         await until(lambda: agent.is_running)
         gate.open()
     assert not agent.is_running
+
+
+async def test_the_iterator_of_a_run_can_be_iterated_itself() -> None:
+    async with ScriptedAgent(turn()).stream() as run:
+        events = [event async for event in aiter(aiter(run))]
+    assert len(events) == 2
+
+
+def test_a_run_shows_whether_its_block_was_entered() -> None:
+    assert repr(ScriptedAgent(turn()).stream()) == "<AgentRun: not entered>"

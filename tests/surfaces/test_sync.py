@@ -280,3 +280,8 @@ def test_a_run_that_was_left_early_cannot_be_iterated_on() -> None:
         next(run)
     with pytest.raises(UsageError):
         run.result()
+
+
+def test_a_run_whose_block_was_entered_is_no_body_of_a_response() -> None:
+    with ScriptedAgent(turn()).stream_sync() as run, pytest.raises(UsageError, match="call it on a new run"):
+        next(run.sse())

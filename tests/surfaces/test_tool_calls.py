@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ag_ui.core import ToolCallArgsEvent, ToolCallEndEvent, ToolCallStartEvent
+from ag_ui.core import MessagesSnapshotEvent, ToolCallArgsEvent, ToolCallEndEvent, ToolCallStartEvent
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
@@ -114,3 +114,22 @@ async def test_looking_after_every_delta_reads_a_long_call_only_so_often(monkeyp
         async for call in run.tool_call_stream:
             assert call.partial_arguments is None or len(call.partial_arguments["text"]) <= 40_000
     assert sum(read) < 40 * 40_000
+
+
+@pytest.mark.anyio
+async def test_a_call_that_a_snapshot_dropped_has_no_arguments_any_more() -> None:
+    dropped = MessagesSnapshotEvent(messages=[])
+    agent = ScriptedAgent(turn(*streamed("{}"), dropped))
+    async with agent.stream("Hi") as run:
+        await run.result()
+    assert list(run.tool_calls) == ["call-1"]
+    with pytest.raises(KeyError, match="call-1"):
+        _ = run.tool_calls["call-1"].arguments_text
+
+
+@pytest.mark.anyio
+async def test_the_calls_of_a_run_show_their_names_and_how_far_they_are() -> None:
+    agent = ScriptedAgent(turn(*streamed("{}")))
+    async with agent.stream("Hi") as run:
+        await run.result()
+    assert repr(run.tool_calls) == "ToolCalls([<StreamedToolCall plan 'call-1': complete, 2 characters>])"

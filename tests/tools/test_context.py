@@ -12,6 +12,7 @@ import anyio.to_thread
 import pytest
 from ag_ui.core import UserMessage
 
+from agui_client import ToolError
 from agui_client._concurrency import LoopThread
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import tool
@@ -104,3 +105,9 @@ def test_a_report_into_a_loop_that_is_gone_is_dropped(backend: str) -> None:
     given = anyio.run(made, backend=backend)
     start_thread(lambda: given.report("too late"))(5)
     assert reports == []
+
+
+@pytest.mark.anyio
+async def test_a_question_that_nobody_can_be_asked_fails_the_call() -> None:
+    with pytest.raises(ToolError, match="Nobody is here to answer"):
+        await context().ask("Which one?")

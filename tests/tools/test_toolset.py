@@ -493,3 +493,31 @@ def test_a_tool_alone_keeps_its_name() -> None:
     agent = ScriptedAgent(DONE, tools=[Named("north")])
     agent.run_agent_sync("Hi")
     assert tools_sent(agent.inputs[0]) == ["weather"]
+
+
+class Clock(Toolset):
+    """Overrides no more than it must."""
+
+    async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
+        return [Tool(name="now", description="Says the time.")]
+
+    async def call(self, call: BoundCall, ctx: ToolContext) -> object:
+        return "noon"
+
+
+@every_kind_of_verb
+def test_the_calls_of_a_toolset_without_rules_wait_for_nobody(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(tool_call("now")), DONE, tools=Clock())
+    assert verb(agent, "Hi").error is None
+    assert results_sent(agent) == [[], [("call-1", "noon", None)]]
+
+
+@every_kind_of_verb
+def test_a_toolset_that_was_set_up_wrongly_says_so_itself(verb: Verb) -> None:
+    class Unset(Clock):
+        async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
+            raise UsageError("give the toolset its address")
+
+    error = verb(ScriptedAgent(DONE, tools=Unset()), "Hi").error
+    assert isinstance(error, UsageError)
+    assert str(error) == "give the toolset its address"
