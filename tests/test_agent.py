@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import anyio
@@ -86,6 +87,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "approve= takes a function of an ApprovalRequest, not a class; did you mean NotebookApprover()?",
     ),
     "a text as on_abort": ({"on_abort": "stop"}, "on_abort= takes a function of a HookContext, not 'stop'"),
+    "another treatment of nulls": ({"null_fields": "keep"}, "null_fields is 'reject' or 'drop', not 'keep'"),
+    "a word as version": ({"max_protocol_version": "new"}, "'new' is not a version; write numbers and dots"),
     "a number as limits": ({"tool_limits": 5}, "tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not"),
 }
 
@@ -359,3 +362,29 @@ def test_calls_left_to_the_application_are_kept_on_the_agent() -> None:
     agent = ScriptedAgent(turn(tool_call("look")))
     assert [call.id for call in agent.run_agent_sync("Hi").pending_tool_calls] == ["call-1"]
     assert agent.snapshot().pending_tool_call_ids == ["call-1"]
+
+
+def test_what_is_no_subscriber_and_no_class_of_events_is_refused() -> None:
+    agent, wrong = ScriptedAgent(HELLO), cast("Any", print)
+    with pytest.raises(UsageError, match=r"subscribe\(\) takes an instance of a Subscriber subclass"):
+        agent.subscribe(wrong)
+    with pytest.raises(UsageError, match=r"on\(\) takes a class of events"):
+        agent.on(wrong)
+
+
+def test_an_older_peer_is_posted_an_input_that_it_understands() -> None:
+    with serve_bytes(sse(HELLO)) as server:
+        HttpAgent(server.url, max_protocol_version="0.0.57").run_agent_sync("Hi")
+        assert "protocolVersion" not in json.loads(server.requests[0].body)
+
+
+async def listing(input: RunAgentInput) -> list[Event]:
+    """Return events in a list, as an agent may not."""
+    return []
+
+
+@every_kind_of_verb
+def test_an_agent_that_returns_its_events_in_a_coroutine_is_told_to_yield_them(verb: Verb) -> None:
+    error = verb(FunctionAgent(cast("Any", listing)), "Hi").error
+    assert isinstance(error, UsageError)
+    assert "an `async def` becomes one by using `yield`" in str(error)

@@ -13,10 +13,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agui_client import DecodeError, FunctionAgent, HttpAgent, HTTPStatusError, UnexpectedContentTypeError, UsageError
+from agui_client import (
+    ConnectError,
+    DecodeError,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    IdleTimeoutError,
+    Timeouts,
+    UnexpectedContentTypeError,
+    UsageError,
+)
 from agui_client.asgi import agent_app
 from agui_client.errors import StreamTooLargeError
-from agui_client.testing import ScriptedAgent, text, tool_call, tool_result, turn
+from agui_client.testing import Reply, ScriptedAgent, serve_bytes, text, tool_call, tool_result, turn
 
 pytestmark = pytest.mark.anyio
 DECLARED = AgentCapabilities(tools=ToolsCapabilities(supported=False))
@@ -122,3 +132,13 @@ async def test_no_run_is_held_against_a_declaration() -> None:
 def test_a_declaration_is_a_model_or_an_address(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="capabilities"):
         HttpAgent("http://app/", **wrong)
+
+
+CUT = Reply([b'{"tools":'], content_type="application/json", end="reset")
+STALLED = Reply([b'{"tools":'], content_type="application/json", end="stall")
+
+
+@pytest.mark.parametrize(("reply", "error"), [(CUT, ConnectError), (STALLED, IdleTimeoutError)], ids=["cut", "stalled"])
+async def test_a_declaration_that_breaks_off_says_how(reply: Reply, error: type[Exception]) -> None:
+    with serve_bytes(reply) as server, pytest.raises(error):
+        await declared_by(HttpAgent(server.url, capabilities_url="capabilities", timeout=Timeouts(idle=0.1)))

@@ -238,3 +238,18 @@ def test_a_state_without_a_json_form_is_not_taken(value: Any) -> None:
     with pytest.raises(UsageError, match="the state cannot be written as JSON: Unable to serialize unknown type"):
         agent.state = value
     assert agent.state == {"n": 1}
+
+
+def test_a_conversation_is_restored_from_its_model_only() -> None:
+    agent = ScriptedAgent(HELLO)
+    document: Any = agent.snapshot().model_dump()
+    with pytest.raises(UsageError, match=r"restore\(\) takes a ConversationSnapshot"):
+        agent.restore(document)
+
+
+def test_a_state_that_contains_itself_is_not_taken() -> None:
+    agent, endless = ScriptedAgent(HELLO, initial_state={"n": 1}), dict[str, Any]()
+    endless["self"] = endless
+    with pytest.raises(UsageError, match="the state contains itself, or nests deeper"):
+        agent.state = endless
+    assert agent.state == {"n": 1}

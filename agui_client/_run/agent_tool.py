@@ -105,7 +105,7 @@ async def _run(agent: Asked, prompt: str | None, options: RunOptions, ctx: ToolC
                 if isinstance(event, RunFinishedEvent | RunErrorEvent):
                     last = event
             result = await run.result()
-            outcome = getattr(caller_end(run, last), "outcome", None)
+            outcome = caller_end(run, last).outcome
     except AGUIError as error:
         raise ToolError(f"The agent failed: {error}") from error
     asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []

@@ -237,10 +237,13 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
 
 
-def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent | RunErrorEvent:
-    """Return the caller's terminal event: one that was stopped from here is cancelled, and approvals interrupt it."""
-    if isinstance(last, RunErrorEvent) and not run.partial.aborted:
-        return last
+def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent:
+    """Return the end of a run that did not fail: one that was stopped from here is cancelled, approvals interrupt it.
+
+    Args:
+        run: The run.
+        last: The last terminal event of the agent; None if it sent none.
+    """
     finished = last if isinstance(last, RunFinishedEvent) else None
     outcome = finished.outcome if finished else None
     asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []

@@ -11,6 +11,7 @@ from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from agui_client._protocol.schema import is_object
 from agui_client.errors import ParseError
 
 if TYPE_CHECKING:
@@ -58,11 +59,9 @@ def _answers(result: RunResult) -> Iterator[str]:
         yield arguments
         # pydantic-ai wraps what is no object.
         with suppress(ValueError):
-            match from_json(arguments):
-                case {"response": answer, **others} if not others:
-                    yield to_json(answer).decode()
-                case _:
-                    pass
+            wrapped = from_json(arguments)
+            if is_object(wrapped) and wrapped.keys() == {"response"}:
+                yield to_json(wrapped["response"]).decode()
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import NoReturn, TypeVar, cast
@@ -216,7 +216,7 @@ def _no_connection(error: Exception, limits: Timeouts, address: str, *, is_unsen
     kind = ConnectTimeoutError if isinstance(error, httpx.ConnectTimeout) else ConnectError
     if _is_refused(error):
         return kind(f"no connection to {address}: nothing listens there{_proxies()}; is the agent running?")
-    if "WRONG_VERSION_NUMBER" in str(error):
+    if any("WRONG_VERSION_NUMBER" in str(each) for each in _causes(error)):
         return kind(f"no connection to {address}: the server there does not speak TLS; is its address http://...?")
     if not is_unsent:
         return kind(f"no connection to {address}, or one that broke at once: {_text(error)}")
@@ -238,6 +238,13 @@ def _proxies() -> str:
     """Return a mention of the proxies that the environment names, as one of them may be connected to instead."""
     named = sorted(PROXIES & getproxies().keys())
     return f", or at the proxy of {' or '.join(f'{each.upper()}_PROXY' for each in named)}" if named else ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _is_refused(error: BaseException | None) -> bool:

@@ -309,7 +309,7 @@ class SubagentRun:
 
     def _end(self, run: AgentRun) -> None:
         """Take over what the run left."""
-        last, result = caller_end(run, self._last), run.partial
+        outcome, result = caller_end(run, self._last).outcome, run.partial
         names = self._names
         self._seconds = time.perf_counter() - self._began_at
         self._keep_messages(result.messages)
@@ -323,7 +323,6 @@ class SubagentRun:
             if call.function.name in offered:
                 up = changed(call, id=names.up(call.id))
                 (self.own_calls if call.function.name in self._further else self.pending_tool_calls).append(up)
-        outcome = last.outcome if isinstance(last, RunFinishedEvent) else None
         if isinstance(outcome, RunFinishedInterruptOutcome):
             self.interrupts = [names.interrupt_up(each) for each in outcome.interrupts]
         is_waiting = bool(self.interrupts or self.pending_tool_calls)

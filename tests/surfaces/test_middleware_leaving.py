@@ -128,3 +128,22 @@ def test_each_run_has_its_own_chain() -> None:
     agent.run_agent_sync("one")
     agent.run_agent_sync("two")
     assert opened == [1, 3]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_fails_in_a_task_group_of_middleware_that_is_left_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def failing(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+        async with anyio.create_task_group():
+            try:
+                async for event in following(input):
+                    yield event
+            finally:
+                raise LookupError("while it was left")
+
+    async with ScriptedAgent(turn(text("a b")), middleware=[failing]).stream("Hi", run_id="run-1") as run:
+        await anext(run)
+    (logged,) = [each for each in caplog.records if each.getMessage().startswith("while run run-1 was left")]
+    assert "LookupError: while it was left" in str(logged.exc_text)

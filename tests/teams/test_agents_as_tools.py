@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from ag_ui.core import Interrupt
+from typing import Any
 
-from agui_client import Approve, ConversationSnapshot, Deny, HttpAgent, Resolve, tool
+import pytest
+from ag_ui.core import Interrupt, RunErrorEvent
+
+from agui_client import Approve, Cancel, ConversationSnapshot, Deny, HttpAgent, Resolve, tool
 from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
@@ -95,3 +97,30 @@ async def test_a_denial_reaches_an_agent_that_is_a_tool_of_a_served_agent_and_of
     assert (again.message, shown(helper)[-1][0], paid) == ("Sad?", "tool", [])
     result = await resumed(http, resume={again.id: Resolve(payload=True)})
     assert (result.text, shown(asker)[-1], len(helper.inputs)) == ("There.", ("tool", "No."), 3)
+
+
+@pytest.mark.parametrize(
+    ("script", "says_why"),
+    [
+        (RunErrorEvent(message="out of order"), "The agent failed: out of order"),
+        (turn(tool_call("elsewhere", {})), "The agent called tools that nobody here answers: elsewhere."),
+    ],
+    ids=["it fails", "it calls tools of nobody"],
+)
+async def test_an_agent_that_is_a_tool_and_comes_to_nothing_says_why(script: Any, says_why: str) -> None:
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"})), turn(text("There.")))
+    asker.tools = [agent("helper", script).as_tool("ask", "Does.")]
+    assert (await asker.run_agent("Hi")).text == "There."
+    assert shown(asker)[-1] == ("tool", says_why)
+
+
+async def test_a_question_that_is_not_answered_is_cancelled_for_an_agent_that_is_a_tool() -> None:
+    def cancel(question: Interrupt) -> Cancel:
+        return Cancel()
+
+    helper = agent("helper", turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Stopped.")))
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Go"})), turn(text("There.")), answer=cancel)
+    asker.tools = [helper.as_tool("ask", "Goes.")]
+    assert (await asker.run_agent("Hi")).text == "There."
+    assert shown(asker)[-1] == ("tool", "Stopped.")
+    assert [entry.status for entry in helper.inputs[-1].resume or ()] == ["cancelled"]

@@ -392,3 +392,12 @@ def test_a_sync_handler_is_asked_in_a_thread_of_its_own() -> None:
 
     anyio.run(ScriptedAgent(turn(outcome=both()), DONE, answer=answer).run_agent, "Hi")
     assert threads[0] is not threading.current_thread()
+
+
+@every_result_verb
+def test_an_interrupt_that_the_function_does_not_answer_is_left_to_the_caller(verb: Verb) -> None:
+    agent = ScriptedAgent(turn(outcome=ASK), answer=lambda question: None)
+    result = verb(agent, "Hi").result
+    assert result is not None
+    assert [each.id for each in result.interrupts] == ["i1"]
+    assert len(agent.inputs) == 1

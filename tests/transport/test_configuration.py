@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agui_client import AGUIError, ConnectError, HttpAgent, UsageError
-from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from agui_client import AGUIError, ConnectError, HttpAgent, Timeouts, UsageError
+from agui_client.testing import Reply, ScriptedAgent, serve, serve_bytes, sse, text, turn
 
 pytestmark = pytest.mark.anyio
 
@@ -109,3 +109,18 @@ async def test_an_address_behind_a_block_works_through_a_proxy(monkeypatch: pyte
     with serve_bytes(sse(turn(text("Hi.")))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         assert (await HttpAgent("http://nowhere.invalid/").run_agent("Hi")).text == "Hi."
+
+
+async def test_a_server_without_tls_is_known_by_its_answer() -> None:
+    with serve(ScriptedAgent(turn())) as server:
+        error = await failure_at(server.url.replace("http:", "https:"))
+    assert isinstance(error, ConnectError)
+    assert "the server there does not speak TLS; is its address http://...?" in str(error)
+    assert error.may_have_started is False
+
+
+@pytest.mark.parametrize("name", ["connect", "first_event", "idle", "total", "write", "pool"])
+@pytest.mark.parametrize("seconds", [0, -1, True, "1"])
+def test_a_time_out_is_a_number_of_seconds_above_zero(name: str, seconds: Any) -> None:
+    with pytest.raises(UsageError, match=f"Timeouts.{name} is a number of seconds above zero, or None"):
+        Timeouts(**{name: seconds})

@@ -10,6 +10,7 @@ import anyio.lowlevel
 import httpx
 import pytest
 import trio.testing
+from ag_ui.core import RunErrorEvent
 
 from agui_client import (
     AGUIError,
@@ -20,6 +21,7 @@ from agui_client import (
     HttpAgent,
     HTTPStatusError,
     RetryPolicy,
+    RunFailedError,
     RunTimeoutError,
     Timeouts,
     TransportError,
@@ -241,6 +243,10 @@ async def test_a_first_event_that_does_not_come_is_not_asked_for_again() -> None
         (
             UnexpectedContentTypeError("page", content_type="text/html", body=""),
             "Never tried again: the request was sent, so the agent may be at work; repeating may cost twice.",
+        ),
+        (
+            RunFailedError(RunErrorEvent(message="no")),
+            "Never tried again: the agent took the run and reported that it failed.",
         ),
         (UsageError("no"), "Never tried again: it is about how the call was made, and would be the same."),
         (DecodeError("no", rule="PROC-12"), "Never tried again: events had arrived, so the agent was at work."),

@@ -76,3 +76,13 @@ async def test_retry_takes_the_number_of_repetitions() -> None:
         await HttpAgent(server.url, retry=2).run_agent("Hi")
     assert error.value.partial is not None
     assert len(error.value.partial.attempts) == 3
+
+
+@pytest.mark.anyio
+async def test_an_exception_of_the_applications_own_transport_stays_what_it_is() -> None:
+    def fail(request: httpx2.Request) -> httpx2.Response:
+        raise LookupError("no route")
+
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(fail))
+    with pytest.raises(LookupError, match="no route"):
+        await HttpAgent("http://agent.test/", http_client=client).run_agent("Hi")

@@ -28,6 +28,7 @@ from agui_client import (
 from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
 from support.bodies import URL, Body, memory_agent, response
 from support.verbs import Verb, every_verb
+from support.waiting import LIMIT
 
 FRAMES = [frame + b"\n\n" for frame in sse(turn(text("One two three."))).split(b"\n\n") if frame]
 """Six of them: the run, the message, three words, and so on."""
@@ -244,7 +245,7 @@ def test_every_verb_gives_up(verb: Verb, reply: Reply, expected: type[TransportE
     with serve_bytes(reply) as server:
         error = verb(HttpAgent(server.url, timeout=0.05), "Hi").error
         assert type(error) is expected
-        assert server.disconnected.wait(0.5)
+        assert server.disconnected.wait(LIMIT)
 
 
 @every_verb
@@ -253,7 +254,7 @@ def test_every_verb_ends_in_time(verb: Verb) -> None:
     with serve_bytes(Reply([*FRAMES[:3], *endless])) as server:
         error = verb(HttpAgent(server.url), "Hi", timeout=Timeouts(total=0.1)).error
         assert type(error) is RunTimeoutError
-        assert server.disconnected.wait(0.5)
+        assert server.disconnected.wait(LIMIT)
 
 
 @contextmanager
