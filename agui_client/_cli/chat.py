@@ -67,7 +67,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
     WarningLines(view.note).install()
     lines: Lines = TypedLines(SLASH_COMMANDS) if sys.stdin.isatty() else GivenLines()
     approve = TerminalApprover(around=view.paused)
-    answer = TerminalAnswerer(around=view.paused, messages=lambda: agent.messages)
+    answer = TerminalAnswerer(around=view.paused, messages=lambda: agent.messages, name_of=view.speakers.name)
     agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")

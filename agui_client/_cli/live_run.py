@@ -79,7 +79,8 @@ class LiveRun:
         self._console = console
         self._blocks: dict[tuple[str, str], Block] = {}
         self._status = Status()
-        self._speakers = Speakers()
+        self.speakers = Speakers()
+        """The names of the subagents so far."""
         self._live: Live | None = None
         self._is_running = False
         self._is_paused = False
@@ -200,8 +201,8 @@ class LiveRun:
     def _subagent(self, event: SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent) -> None:
         """Show the begin of a subagent in the status, and keep its end if that is no success."""
         if isinstance(event, SubagentStartedEvent):
-            self._status.doing = f"{self._speakers.begin(event)} is at work"
-        elif (sentence := self._speakers.ending(event)) is not None:
+            self._status.doing = f"{self.speakers.begin(event)} is at work"
+        elif (sentence := self.speakers.ending(event)) is not None:
             self._keep(Text(one_line(sentence), style="dim"), gap=False)
 
     def _draw_views(self) -> None:
@@ -215,7 +216,7 @@ class LiveRun:
             self._is_over.wait(_SECONDS_APART)
 
     def _begin(self, event: ItemEvent, block: Block) -> None:
-        block.author = self._speakers.name(event.subagent_run_id)
+        block.author = self.speakers.name(event.subagent_run_id)
         self._blocks[_item(event)] = block
         self._status.doing = f"{block.author}: {block.doing}" if block.author else block.doing
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -165,6 +166,10 @@ class WarningLines(logging.Handler):
         logger.propagate = False
 
 
+_INVOCATION = re.compile(r"-[0-9a-f]{8}\.[0-9]+$")
+"""The end of the id of a call of a team's member, after the names of the teams around it and its own."""
+
+
 class Speakers:
     """Names the subagents of a run, those inside others with the names around them."""
 
@@ -179,8 +184,13 @@ class Speakers:
         return name
 
     def name(self, subagent_run_id: str | None) -> str:
-        """Return the name of the owner of an event; empty for the agent itself."""
-        return "" if subagent_run_id is None else self._names.get(subagent_run_id, one_line(subagent_run_id))
+        """Return the name of the owner of an event or a question; empty for the agent itself.
+
+        Of a subagent that began in another process, the id is known: that of a team's member says who it is.
+        """
+        if subagent_run_id is None:
+            return ""
+        return self._names.get(subagent_run_id) or one_line(" > ".join(_INVOCATION.sub("", subagent_run_id).split("/")))
 
     def ending(self, event: SubagentFinishedEvent | SubagentErrorEvent) -> str | None:
         """Return a sentence about an end that is no success."""
@@ -212,7 +222,8 @@ class Transcript:
         self._needs_gap = False
         self._names: dict[str, str] = {}
         self._arguments: dict[str, str] = {}
-        self._speakers = Speakers()
+        self.speakers = Speakers()
+        """The names of the subagents so far."""
         self._authors: dict[str, str] = {}
         self._activities: dict[str, ActivityMessage] = {}
         self._custom: dict[str, deque[Any]] = {}
@@ -271,12 +282,12 @@ class Transcript:
             case TextMessageContentEvent() if event.message_id in self._authors:
                 self._parts["words", event.message_id].append(event.delta)
             case TextMessageEndEvent() if event.message_id in self._authors:
-                speaker = self._speakers.name(self._authors.pop(event.message_id))
+                speaker = self.speakers.name(self._authors.pop(event.message_id))
                 self.note(f"{speaker}: {self._joined('words', event.message_id)}")
             case SubagentStartedEvent():
-                self.note(f"{self._speakers.begin(event)} is at work")
+                self.note(f"{self.speakers.begin(event)} is at work")
             case SubagentFinishedEvent() | SubagentErrorEvent():
-                if (sentence := self._speakers.ending(event)) is not None:
+                if (sentence := self.speakers.ending(event)) is not None:
                     self.note(sentence)
             case _:
                 return False
@@ -286,7 +297,10 @@ class Transcript:
         """Write interrupts, pending calls, usage and timings of a run that has ended."""
         self.end_line()
         for interrupt in result.interrupts:
-            asked = interrupt.message or interrupt.reason
+            asker = self.speakers.name(interrupt.subagent_run_id)
+            asked = (
+                f"{asker}: {interrupt.message or interrupt.reason}" if asker else interrupt.message or interrupt.reason
+            )
             self.note(f"waiting for an answer to {interrupt.id!r}: {asked} (from Python, resume= answers it)")
         for call in result.pending_tool_calls:
             self.note(f"waiting for the result of {call.function.name} ({call.id})")

@@ -19,6 +19,7 @@ from agui_client._cli.approval_dialog import ApprovalDialog, PendingCall
 from agui_client._cli.display import beginning, json_lines
 from agui_client._cli.exit_codes import complain
 from agui_client._cli.form_dialog import FormDialog
+from agui_client._cli.output import Speakers
 from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnError
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.schema import is_object
@@ -91,6 +92,7 @@ class TerminalAnswerer:
         console: The console that shows questions; the terminal if left out.
         around: As for `TerminalApprover`.
         messages: Returns the messages, to look up the tool call of an interrupt, such as `lambda: agent.messages`.
+        name_of: Returns the name of a subagent that asks, by its id.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class TerminalAnswerer:
         console: Console | None = None,
         around: Around | None = None,
         messages: Callable[[], Sequence[Message]] = list,
+        name_of: Callable[[str | None], str] | None = None,
     ) -> None:
         self._terminal = Terminal(console, around)
         self._messages = messages
+        self._name_of = name_of or Speakers().name
 
     async def __call__(self, interrupt: Interrupt) -> Answer | None:
         """Ask one question.
@@ -123,7 +127,7 @@ class TerminalAnswerer:
 
     def _answer(self, interrupt: Interrupt, keyboard: Keyboard) -> Answer | None:
         console, call = self._terminal.console, _call(self._messages(), interrupt.tool_call_id)
-        console.print(_question(interrupt, call, console))
+        console.print(_question(interrupt, call, console, self._name_of(interrupt.subagent_run_id)))
         if is_expired(interrupt):
             return self._cancel("It has expired, and cannot be answered.", keyboard)
         while True:
@@ -192,8 +196,9 @@ def _call(messages: Sequence[Message], tool_call_id: str | None) -> ToolCall | N
 # --- the text of a question
 
 
-def _question(interrupt: Interrupt, call: ToolCall | None, console: Console) -> RenderableType:
-    lines: list[RenderableType] = [beginning(_heading(interrupt.message or "The agent needs an answer"), console)]
+def _question(interrupt: Interrupt, call: ToolCall | None, console: Console, asker: str) -> RenderableType:
+    asked = interrupt.message or "The agent needs an answer"
+    lines: list[RenderableType] = [beginning(_heading(f"{asker}: {asked}" if asker else asked), console)]
     lines.append(_aside(f"reason: {interrupt.reason}"))
     if call is not None:
         lines.append(_aside(f"about its call of {call.function.name}"))

@@ -25,6 +25,8 @@ from rich.console import Console
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import Transcript, printable
 from agui_client._cli.state_changes import describe_patch
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, interrupt, turn
 
 EVIL = "a\x1b[31m\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066\u061c\u200e\u200f\u2028\u200b\x00c"
 
@@ -153,3 +155,11 @@ def test_the_words_of_a_subagent_are_drawn_under_its_name() -> None:
         "team > writer: Words",
         "team > writer failed: broken",
     ]
+
+
+def test_a_question_that_waits_names_the_member_of_a_team_that_asks() -> None:
+    clerk = ScriptedAgent(turn(outcome=interrupt("Proceed?")), agent_id="clerk")
+    result = SequentialAgent(SequentialAgent(clerk, agent_id="desk")).run_agent_sync("Hi")
+    notes = io.StringIO()
+    Transcript(answers=None, notes=notes).close(result)
+    assert ": desk > clerk: Proceed? (" in notes.getvalue()

@@ -466,6 +466,20 @@ async def test_without_a_terminal_the_question_is_left_to_the_caller(
     )
 
 
+@pytest.mark.parametrize("name", [None, "The Clerk"])
+@pytest.mark.anyio
+async def test_a_question_names_the_subagent_that_asks(name: str | None) -> None:
+    def name_of(subagent_run_id: str | None) -> str:
+        return f"{name} ({subagent_run_id})"
+
+    seat = Seat(["2\n3\ny\n\n\n"])
+    answerer = TerminalAnswerer(console=seat.console, around=seat.around, name_of=name_of if name else None)
+    with anyio.fail_after(20), seat.taken():
+        await answerer(ferry(subagent_run_id="office/clerk-0f312a46.0"))
+    shown = "The Clerk (office/clerk-0f312a46.0)" if name else "office > clerk"
+    assert f"? {shown}: Which?" in seat.shown
+
+
 @pytest.mark.anyio
 async def test_a_question_of_a_tool_looks_like_one_of_the_agent() -> None:
     @tool
