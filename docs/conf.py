@@ -31,7 +31,8 @@ PLURAL = re.compile(r"(`[^`\n]+`)(?=\w)")
 
 def as_restructured(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Mark the code and the drawings in a docstring, which stand there as `help()` shows them best."""
-    marked: list[str] = [""] if what in {"attribute", "property"} else []  # or napoleon takes "text: text" for a type
+    # A comment without words comes first where napoleon would take "text: text" for a type and a text.
+    marked: list[str] = [".."] if what in {"attribute", "property"} else []
     in_code = False
     for paragraph in "\n".join(lines).split("\n\n"):
         is_code = paragraph.startswith("    ") and any(marked)

@@ -37,7 +37,7 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-7",
-        "Where only text can be held, the text parts are joined in order and the loss of the others is warned about.",
+        "Where only text can be stored, the text parts are joined in order and the loss of the others is warned about.",
         "events/tool-calls",
     ),
     Requirement(
@@ -62,7 +62,7 @@ CONVERSATION = (
     ),
     Requirement(
         "SNAP-1",
-        "A snapshot replaces what was held, without merging.",
+        "A snapshot replaces the present value, without merging.",
         "basic/patterns/snapshots, events/state",
     ),
     Requirement(

@@ -107,7 +107,7 @@ STREAMING = (
     ),
     Requirement(
         "REASON-4",
-        "Reasoning messages are held with the role reasoning, and any other role on them ends the run.",
+        "Reasoning messages are stored with the role reasoning, and any other role on them ends the run.",
         "events/reasoning",
     ),
     Requirement(

@@ -244,7 +244,7 @@ WIRE = (
     ),
     Requirement(
         "CAP-2",
-        "No run is held against a declaration.",
+        "No run is judged by a declaration.",
         "basic/capabilities",
     ),
     Requirement(

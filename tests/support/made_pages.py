@@ -84,6 +84,8 @@ def _cell(sentence: str) -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture(), encoding="utf-8")
+    drawn = picture()
+    if words(drawn) != words(PICTURE.read_text("utf-8")):  # the times alone are no reason for another picture
+        PICTURE.write_text(drawn, encoding="utf-8")
     page = RULES.read_text(encoding="utf-8")
     RULES.write_text(page.partition(MARK)[0] + MARK + "\n" + rules(), encoding="utf-8")
