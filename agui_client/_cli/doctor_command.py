@@ -111,7 +111,7 @@ def _examine(
     setup = Setup(prompts=_named(prompts), state=settings.state, **given)
     examination = Examination(HttpAgent(settings.url, headers=settings.headers), setup, _show_progress)
     usual, most = examination.runs
-    runs = f"{usual} short runs" + (f", at most {most}" if most > usual else "")
+    runs = f"{usual} short run{'' if usual == 1 else 's'}" + (f", at most {most}" if most > usual else "")
     with ExitStack() as stack:
         # Opened here: an examination that cannot be written down is not begun.
         files = {kind: stack.enter_context(_opened(path)) for kind, path in paths.items() if path != "-"}

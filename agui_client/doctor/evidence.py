@@ -21,6 +21,8 @@ _MOST_LINES = 6
 _REDACTED = "[redacted]"
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{6,}")
 _USERINFO = re.compile("//[^/]*@")
+_ENCRYPTED = re.compile(r"""(?i)(encrypted_?(?:value|content)["'\\]*\s*:\s*["'\\]*)[^"',}\s\\]+""")
+"""The values that are secret in what is no JSON, or was cut."""
 _SHOWN_HEADERS = ("content-type", "content-encoding", "content-length", "location", "retry-after")
 
 
@@ -36,7 +38,8 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
     text = text[: 4 * limit + max(map(len, secrets), default=0)]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REDACTED)
-    text = exact(_SCHEME.sub(rf"\1 {_REDACTED}", text)).replace("\n", "\\n")
+    text = _ENCRYPTED.sub(rf"\1{_REDACTED}", _SCHEME.sub(rf"\1 {_REDACTED}", text))
+    text = exact(text).replace("\n", "\\n")
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -83,16 +86,18 @@ def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
     """Write the frame of an event with the one before it, or the last two."""
     last = len(exchange.frames) - 1
     at = last if event is None or event > last else event
-    lines = [f"event {index}: data: {_frame_text(exchange.frames[index])}" for index in range(max(0, at - 1), at + 1)]
-    if event is not None and event > last:
-        rest = bytes(exchange.content[-_LONGEST_BODY:]).rpartition(b"\n\n")[2]
-        return [*lines, f"then: {rest!r}" if rest else "then: the end of the stream"]
-    return lines
+    lines = [f"event {index}: data: {frame_text(exchange.frames[index])}" for index in range(max(0, at - 1), at + 1)]
+    if event is None or event <= last:
+        return lines
+    _, end, rest = bytes(exchange.content).rpartition(b"\n\n")
+    is_new = end and rest and (not exchange.frames or not rest.endswith(exchange.frames[-1].data.encode()))
+    then = repr(rest[: 2 * _LONGEST_LINE]) if is_new else "the end of the stream"
+    return [*lines, f"then: {then}"]
 
 
-def _frame_text(frame: Frame) -> str:
+def frame_text(frame: Frame) -> str:
     """Return the data of a frame; the JSON is written anew only where something is left out of it."""
-    if "crypted" in frame.data.lower() or "rawEvent" in frame.data or "raw_event" in frame.data:
+    if frame.event and re.search("crypted|rawEvent|raw_event", frame.data, re.IGNORECASE):
         try:
             return json.dumps(without_secrets(frame.event), ensure_ascii=False, separators=(",", ":"))
         except RecursionError:

@@ -16,7 +16,7 @@ from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, is_duration
 from agui_client.doctor.advice import advice
 from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding, ProbeResult, Verdict
-from agui_client.doctor.evidence import evidence, shown
+from agui_client.doctor.evidence import evidence, frame_text, shown
 from agui_client.doctor.exchanges import Exchange, ProbeAgent, Tap
 from agui_client.doctor.judging import Seen, Symptom, is_burst, symptoms
 from agui_client.doctor.probes import PROBES, PROMPTS, Probe, SkippedError
@@ -339,10 +339,12 @@ class Examination:
             self.note("streams", True, "events arrive while the run goes on")
         elif len(bursts) > 1:
             burst = bursts[0]
-            first, last = burst.frames[0].seconds, burst.frames[-1].seconds
+            first, last = burst.frames[0], burst.frames[-1]
             packed = f", packed with {coding}" if (coding := burst.headers.get("content-encoding")) else ""
-            count = f"all {len(burst.frames)} events came within {last - first:.3f} s, after {first:.2f} s of silence"
-            self.find(Symptom("DOC-2", f"{count}{packed}", exchange=burst, kind="times"))
+            gap = last.seconds - first.seconds
+            count = f"all {len(burst.frames)} events came within {gap:.3f} s, after {first.seconds:.2f} s of silence"
+            times = "\n".join(f"after {each.seconds:.3f} s: data: {frame_text(each)}" for each in (first, last))
+            self.find(Symptom("DOC-2", f"{count}{packed}", exchange=burst, detail=times, kind="times"))
             self.note("streams", False, count)
         elif streams:
             self.note("streams", None, f"no run took long enough to show it ({self.setup.slow:g} s)")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agui_client.doctor.evidence import frame_text
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -45,7 +46,7 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one call of a probe showed."""
+    """A call of a probe, with everything that it showed."""
 
     exchanges: Sequence[Exchange]
     """The requests that were posted, with their responses."""
@@ -217,13 +218,14 @@ def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
         return
     content = exchange.content
     if (at := content.find(b"\r")) >= 0:
-        shown = repr(bytes(content[max(0, at - 60) : at + 4]))
+        shown = f"data: {frame_text(exchange.frames[0])}\nends with {bytes(content[at : at + 4])!r}"
         yield Symptom("SSE-7", "lines end with CR LF, not with LF", exchange=exchange, detail=shown)
     if exchange.is_whole and not is_cut:
         ended = bytes(content[-400:]).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not re.search(rb"\n\n(:[^\n]*\n*)*$", ended):
             problem = "the stream ends without a blank line behind its last frame"
-            yield Symptom("SSE-12", problem, exchange=exchange, detail=repr(bytes(content[-80:])))
+            shown = f"data: {frame_text(exchange.frames[-1])}\nand the last bytes are {bytes(content[-3:])!r}"
+            yield Symptom("SSE-12", problem, exchange=exchange, detail=shown)
     if "content-length" in exchange.headers and len(exchange.frames) >= _FEW:
         problem = "the response has a Content-Length, so it was whole before its first byte was sent"
         yield Symptom("DOC-2", problem, exchange=exchange)

@@ -93,7 +93,7 @@ def test_ctrl_c_prints_what_was_found_so_far(start: Start, tmp_path: Path) -> No
 
     with serve(ScriptedAgent(answer)) as server:
         process = start("doctor", server.url, "--html", str(page))
-        until_sync(lambda: len(asked) == 2)
+        until_sync(lambda: len(asked) == 2, 6 * LIMIT)  # a program has to start
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=LIMIT)
         gate.open()

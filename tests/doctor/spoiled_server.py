@@ -61,10 +61,14 @@ class Server:
             await self._respond(send, status, {**self.headers, "content-type": "text/html"}, page)
             return
         pieces = self.write(list(self.change(answer(request), request)))
+        is_over = False
         try:
             await self._respond(send, status, self.headers, pieces)
-        except OSError:
-            if self.is_locking:
+            is_over = True
+        except OSError:  # the client has left
+            pass
+        finally:
+            if self.is_locking and not is_over:
                 self.left.add(thread)
 
     async def _respond(self, send: Send, status: int, headers: dict[str, str], pieces: Iterable[bytes]) -> None:

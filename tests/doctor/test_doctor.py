@@ -190,6 +190,26 @@ async def test_nothing_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None
             assert secret not in text
 
 
+@pytest.mark.parametrize("fault", ["crlf", "unterminated_last_frame", "no_json", "cut_frame", "collected_response"])
+async def test_an_encrypted_value_is_shown_in_no_form(fault: str) -> None:
+    server = Server(fault)
+    secret = {
+        "type": "REASONING_ENCRYPTED_VALUE",
+        "subtype": "message",
+        "entityId": "x",
+        "encryptedValue": "cipher" * 9,
+    }
+    server.change = lambda events, request: [
+        events[0],
+        secret,
+        *events[1:-1],
+        events[-1] | {"encryptedValue": "cipher" * 9},
+    ]
+    diagnosis = await examined(server, only=["hello", "newer"], slow=LATE / 2)
+    assert diagnosis.findings
+    assert "cipher" not in diagnosis.model_dump_json()
+
+
 async def test_the_address_of_a_redirect_is_shown_without_what_may_be_secret() -> None:
     diagnosis = await examined(Server("redirect_to_login"))
     assert "\nlocation: http://server.example/login\n" in diagnosis.findings[0].evidence.received
