@@ -92,20 +92,13 @@ def run_many(
             take; the agent cannot be carried to the workers. Iterating raises it if the journal is none, belongs to
             other rows, or to another program, and a ClusterError if the cluster of `on=` is gone.
     """
-    given = checked_options(options, RunOptions, "a batch")
-    if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
-        raise UsageError(f"{wrong}= is for one run, and a batch makes many")
     check_number("at_once", at_once, least=1, is_whole=True)
-    if per_minute is not None:
-        check_number("per_minute", per_minute, least=0, is_above=True)
-    if rerun_failed and journal is None:
-        raise UsageError("rerun_failed= is about rows of an earlier start: give journal=, too")
     agents = _by_name(agent)
     return Batch(
+        place=place_of(on, agents, _options_of_many(options), at_once),
         jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
-        place=place_of(on, agents, given, at_once),
         at_once=at_once,
-        journal=None if journal is None else partial(Journal, Path(journal), rerun_failed=rerun_failed),
+        journal=_journal_opener(journal, rerun_failed=rerun_failed),
         parse=parse,
         pace=Pace(per_minute),
         retry=RowRetry.of(retry),
@@ -333,6 +326,23 @@ class Batch:
                 yield done
         finally:
             loop.cancel_and_wait()
+
+
+def _options_of_many(options: RunOptions) -> RunOptions:
+    """Check the options of the runs."""
+    given = checked_options(options, RunOptions, "a batch")
+    if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
+        raise UsageError(f"{wrong}= is for one run, and a batch makes many")
+    return given
+
+
+def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[[], Journal] | None:
+    """Return the function that opens the journal when the loop begins; None without a journal."""
+    if path is not None:
+        return partial(Journal, Path(path), rerun_failed=rerun_failed)
+    if rerun_failed:
+        raise UsageError("rerun_failed= is about rows of an earlier start: give journal=, too")
+    return None
 
 
 def _by_name(agent: Agents) -> dict[str, AgentSource]:

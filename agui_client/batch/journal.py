@@ -68,11 +68,16 @@ class Journal:
         """Write the line of a row.
 
         Raises:
-            OSError: The disk is full, or failed.
+            OSError: The disk is full, or failed; nothing of the line is left.
         """
-        line = memoryview(done.to_line())
-        while line:
-            line = line[os.write(self._file, line) :]
+        line = left = memoryview(done.to_line())
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, os.fstat(self._file).st_size - len(line) + len(left))
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _lock(self) -> None:
         if sys.platform == "win32":

@@ -111,9 +111,14 @@ class Pace:
 
     Args:
         per_minute: The most attempts in a minute, evenly spread; None for no limit.
+
+    Raises:
+        UsageError: It is no number above 0.
     """
 
     def __init__(self, per_minute: float | None) -> None:
+        if per_minute is not None:
+            check_number("per_minute", per_minute, least=0, is_above=True)
         self._interval = 0.0 if per_minute is None else 60.0 / per_minute
         self._next = self._held_until = -math.inf
         self.ends_at = math.inf

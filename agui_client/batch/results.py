@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from agui_client._field_docs import Record
-from agui_client.errors import UsageError
+from agui_client.errors import UsageError, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -86,7 +87,11 @@ class RowResult(Record):
             "attempts": self.attempts,
             "error": self.error,
         }
-        return to_json(line, fallback=repr) + b"\n"
+        try:
+            return to_json(line, fallback=repr) + b"\n"
+        except PydanticSerializationError:
+            # Half a character, as names of files may have one, becomes a question mark.
+            return sendable(json.dumps(to_jsonable_python(line, fallback=repr), ensure_ascii=False)).encode() + b"\n"
 
 
 def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[Any] | None) -> RowResult:
@@ -133,7 +138,7 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[Any] | Non
 def error_of(error: Exception) -> RowError:
     """Describe an exception."""
     code = cast("object", getattr(error, "code", None) or getattr(error, "status_code", None))
-    return RowError(type(error).__name__, str(error), None if code is None else str(code))
+    return RowError(type(error).__name__, sendable(str(error)), None if code is None else str(code))
 
 
 def unfinished(result: RunResult, *, is_parsed: bool) -> RowError | None:

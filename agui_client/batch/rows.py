@@ -6,13 +6,15 @@ import csv
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Number
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError
@@ -57,18 +59,22 @@ def read_rows(source: RowSource, prompt: PromptOf, key: str | None) -> list[Row]
     Raises:
         UsageError: The source cannot be read, a column is missing, a prompt is empty, or two rows have one key.
     """
+    if not (isinstance(prompt, str) or callable(cast("object", prompt))):
+        raise UsageError(f"prompt= is the name of a column, or a function of a row, not {prompt!r}")
+    if not isinstance(cast("object", key), str | None):
+        raise UsageError(f"key= is the name of a column, not {key!r}")
     tables = [_mapping(each, number, prompt) for number, each in enumerate(_read(source), start=1)]
     columns = [name for name in (prompt, key) if isinstance(name, str)]
     for name in columns:
         _check_column(name, tables)
     keys = [str(number) if key is None else _key(data[key]) for number, data in enumerate(tables, start=1)]
     _check_keys(keys, key)
-    prompts = [data[prompt] if isinstance(prompt, str) else prompt(data) for data in tables]
-    if empty := [key for key, each in zip(keys, prompts, strict=True) if _is_missing(each)]:
+    prompts = [_prompt(prompt, data, number) for number, data in enumerate(tables, start=1)]
+    if empty := [key for key, each in zip(keys, prompts, strict=True) if is_missing(each)]:
         where = f"column {prompt!r}" if isinstance(prompt, str) else "the function of prompt="
         raise UsageError(f"{where} has no prompt for {_some(empty)}; leave such rows out, or fill them in")
     return [
-        Row(number, key, data, _sendable(each), _asked(each))
+        _row(number, key, data, each)
         for number, (key, data, each) in enumerate(zip(keys, tables, prompts, strict=True), start=1)
     ]
 
@@ -77,6 +83,8 @@ def _read(source: Any) -> Iterable[Any]:
     """Return what is in a source, row by row."""
     if isinstance(source, str | Path):
         return _read_file(Path(source))
+    for names in ("column_names", "columns"):  # of pyarrow; of pandas
+        _check_names(getattr(source, names, ()), "the table")
     if hasattr(source, "to_pylist"):  # a table of pyarrow
         return cast("Iterable[Any]", source.to_pylist())
     if hasattr(source, "to_dicts"):  # polars
@@ -104,7 +112,7 @@ def _read_file(path: Path) -> list[dict[str, Any]]:
     try:
         return reader(path)
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: byte {error.start} is {error.object[error.start]:#x}") from error
+        raise UsageError(_not_utf8(path)) from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -116,8 +124,9 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
         try:
             names = list(reader.fieldnames or ())
-            if doubled := sorted({name for name in names if names.count(name) > 1}):
-                raise UsageError(f"{path} has two columns {doubled[0]!r}")
+            if not names:
+                raise UsageError(f"{path} is empty: its first line has the names of the columns")
+            _check_names(names, str(path))
             for row in reader:
                 if None in row or None in row.values():
                     raise UsageError(
@@ -138,7 +147,7 @@ def _read_json_lines(path: Path) -> list[dict[str, Any]]:
             try:
                 row: object = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise UsageError(f"{path}, line {number} is not JSON: {error}") from error
+                raise UsageError(f"{path}, line {number} is not JSON: {getattr(error, 'msg', error)}") from error
             if not isinstance(row, dict):
                 raise UsageError(f"{path}, line {number} is no JSON object")
             rows.append(cast("dict[str, Any]", row))
@@ -166,6 +175,46 @@ def arrow_library(module: str) -> Any:
         raise UsageError("Parquet needs pyarrow; install the extra: pip install 'agui-client[batch]'") from error
 
 
+def _not_utf8(path: Path) -> str:
+    """Return where a file is not UTF-8; the decoder that found it knows its place in a block alone."""
+    content = path.read_bytes()
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        return f"{path}, line {number} is not UTF-8: it has the byte {content[error.start]:#x}"
+    return f"{path} was not UTF-8 when it was read"
+
+
+def _check_names(names: Iterable[object], where: str) -> None:
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        raise UsageError(f"{where} has two columns {doubled[0]!r}")
+
+
+def _prompt(prompt: PromptOf, data: Mapping[str, Any], number: int) -> Any:
+    if isinstance(prompt, str):
+        return data[prompt]
+    try:
+        return prompt(data)
+    except Exception as error:
+        error.add_note(f"in the function of prompt=, for row {number}")
+        raise
+
+
+def _row(number: int, key: str, data: Mapping[str, Any], prompt: Any) -> Row:
+    """Make a row.
+
+    Raises:
+        UsageError: Its key or its prompt is no text that can be sent or written.
+    """
+    for text, name in ((key, "key"), (prompt, "prompt")):
+        try:
+            to_json(text, by_alias=True, fallback=str)
+        except PydanticSerializationError as error:
+            raise UsageError(f"row {number} has half a character in its {name}") from error
+    return Row(number, key, data, _sendable(prompt), _asked(prompt))
+
+
 def _mapping(each: Any, number: int, prompt: PromptOf) -> Mapping[str, Any]:
     """Return a row as a mapping; a text is the prompt of its row."""
     if isinstance(each, str) and isinstance(prompt, str):
@@ -182,7 +231,7 @@ def _check_column(name: str, rows: list[Mapping[str, Any]]) -> None:
 
 
 def _key(value: Any) -> str:
-    return "" if _is_missing(value) else str(value)
+    return "" if is_missing(value) else str(value)
 
 
 def _check_keys(keys: list[str], column: str | None) -> None:
@@ -200,22 +249,24 @@ def _check_keys(keys: list[str], column: str | None) -> None:
         )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a cell is empty: None, blank text, an empty list, or the NaN, NaT or NA of pandas."""
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, float):
         return math.isnan(value)
-    return value is None or value == [] or type(value).__name__ in ("NAType", "NaTType")
+    if isinstance(value, list):
+        return not value
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _sendable(prompt: Any) -> Prompt:
     """Return a prompt; a number in a column of prompts is a text."""
-    return str(prompt) if isinstance(prompt, int | float) else cast("Prompt", prompt)
+    return str(prompt) if isinstance(prompt, Number) else cast("Prompt", prompt)
 
 
 def _asked(prompt: Any) -> str:
-    if isinstance(prompt, str | int | float):
+    if isinstance(prompt, str | Number):
         return str(prompt)
     return f"sha256:{hashlib.sha256(to_json(prompt, by_alias=True, fallback=str)).hexdigest()}"
 

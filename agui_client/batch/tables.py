@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
-from agui_client.batch.rows import arrow_library
+from agui_client.batch.rows import arrow_library, is_missing
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def table_writer(path: Path) -> Callable[[list[dict[str, Any]], Path], None]:
 
 
 def _flat(done: RowResult) -> dict[str, Any]:
-    row: dict[str, Any] = {f"input.{name}" if _is_own(name) else name: value for name, value in done.row.items()}
+    columns = ((str(name), value) for name, value in done.row.items())
+    row: dict[str, Any] = {f"input.{name}" if _is_own(name) else name: _input_cell(value) for name, value in columns}
     row["key"] = done.key
     if done.agent:
         row["agent"] = done.agent
@@ -99,8 +100,15 @@ def _flat(done: RowResult) -> dict[str, Any]:
     return row | {f"{_USAGE}{name}": count for name, count in done.usage.items()}
 
 
-def _is_own(name: object) -> bool:
-    return isinstance(name, str) and (name in _OWN or name.startswith((_PARSED, _USAGE)))
+def _is_own(name: str) -> bool:
+    return name in _OWN or name.startswith((_PARSED, _USAGE))
+
+
+def _input_cell(value: object) -> object:
+    """Return a value of the input, None for NaN, NaT and NA, which only pandas knows."""
+    if isinstance(value, str | list):
+        return cast("object", value)
+    return None if is_missing(value) else value
 
 
 def _rank(name: str) -> int:

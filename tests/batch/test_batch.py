@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from itertools import count
@@ -100,7 +102,7 @@ def test_leaving_the_loop_stops_what_runs_and_the_journal_keeps_what_is_finished
     for done in run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal):
         assert done.from_journal
         break
-    assert len(agent.inputs) == before
+    before = len(agent.inputs)  # the next row may have begun
     results = list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))
     assert answers(sorted(results, key=lambda done: done.number)) == ALL
     assert sum(done.from_journal for done in results) + len(agent.inputs) - before == 6
@@ -367,8 +369,12 @@ def test_rows_come_from_a_data_frame() -> None:
         ("in.csv", b"id,question\n1\n", r"line 2: the row has not the 2 cells"),
         ("in.csv", b'id,question\n1,"a\n', r"line 1: unexpected end of data"),
         ("in.csv", b"id,id\n1,a\n", r"has two columns 'id'"),
-        ("in.csv", b"id,question\n1,\xff\n", r"is not UTF-8: byte 14 is 0xff"),
-        ("in.jsonl", b'{"id": 1, "question": "a"}\n{"id": 2,\n', r"line 2 is not JSON"),
+        ("in.csv", b"", r"is empty: its first line has the names of the columns"),
+        ("in.csv", b"id,question\n" + b"1,a\n" * 9999 + b"2,\xff\n", r"line 10001 is not UTF-8: it has the byte 0xff"),
+        ("in.jsonl", b'{"id": 1, "question": "a"}\n{"id": 2,\n', r"line 2 is not JSON: Expecting property name"),
+        ("in.jsonl", b'{"id": 1, "question": "\\ud800"}\n', r"row 1 has half a character in its prompt"),
+        ("in.jsonl", b'{"id": "\\ud800", "question": "a"}\n', r"row 1 has half a character in its key"),
+        ("in.jsonl", b'{"id": 1, "question": ["\\ud800"]}\n', r"row 1 has half a character in its prompt"),
         ("in.jsonl", b"[1]\n", r"line 1 is no JSON object"),
         ("in.parquet", b"PAR1", r"is no Parquet file"),
     ],
@@ -386,6 +392,38 @@ def test_rows_that_cannot_be_used_are_refused_before_anything_is_sent(
     assert agent.inputs == []
 
 
+def test_tables_with_two_columns_of_one_name_are_refused() -> None:
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame: Any = pandas.DataFrame([["a", "b"]], columns=["prompt", "prompt"])
+    made: Any = arrow.table([["a"], ["b"]], names=["prompt", "prompt"])
+    for rows in (frame, made):
+        with pytest.raises(UsageError, match="the table has two columns 'prompt'"):
+            run_many(ScriptedAgent(echo), rows)
+
+
+def test_numbers_of_other_libraries_are_prompts_and_keys() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    number = pandas.Series([7]).iloc[0]
+    (done,) = run_many(ScriptedAgent(echo), [{"id": number, "prompt": number}], key="id")
+    assert (done.key, done.prompt, done.text) == ("7", "7", "You asked: 7")
+
+
+def test_missing_values_of_a_data_frame_are_empty_cells_of_tables(tmp_path: Path) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"prompt": ["a"], "price": [float("nan")], "day": [pandas.NaT], 5: [pandas.NA]})
+    results = list(run_many(ScriptedAgent(echo), frame))
+    for kind in ("csv", "jsonl", "parquet"):
+        write_table(results, tmp_path / f"out.{kind}")
+        (done,) = run_many(ScriptedAgent(echo), tmp_path / f"out.{kind}")
+        assert [done.row[name] or None for name in ("price", "day", "5")] == [None] * 3
+
+
+def test_a_function_of_prompts_that_raises_names_the_row() -> None:
+    with pytest.raises(KeyError) as raised:
+        run_many(ScriptedAgent(echo), [{"a": 1}, {"b": 2}], prompt=lambda row: row["a"])
+    assert raised.value.__notes__ == ["in the function of prompt=, for row 2"]
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     agent, wrong = ScriptedAgent(echo), list[dict[str, Any]]()
     wrong += [
@@ -395,6 +433,8 @@ def test_options_that_make_no_sense_are_refused() -> None:
         {"retry": -1},
         {"rerun_failed": True},
         {"run_id": "r"},
+        {"prompt": 0},
+        {"key": 0},
     ]
     for options in wrong:
         with pytest.raises(UsageError):
@@ -457,6 +497,45 @@ def test_a_journal_is_json_lines_that_other_tools_read(tmp_path: Path) -> None:
         "attempts": 1,
         "error": None,
     }
+
+
+def test_half_a_character_in_an_answer_loses_nothing(tmp_path: Path) -> None:
+    async def answer(input: RunAgentInput) -> AsyncIterator[Any]:
+        if input.messages:
+            raise LookupError("caf\udce9")
+        yield
+
+    journal = tmp_path / "out.jsonl"
+    for _ in range(2):
+        results = list(run_many(FunctionAgent(answer), ["a"], journal=journal))
+        assert [each.error and each.error.type for each in results] == ["LookupError"]
+    assert json.loads(journal.read_bytes())["error"]["message"] == "caf?"
+    for kind in ("csv", "jsonl"):
+        write_table(run_many(FunctionAgent(answer), ["a"]), tmp_path / f"table.{kind}")
+
+
+def test_a_full_disk_ends_the_batch_and_leaves_the_journal_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, agent, room, write = tmp_path / "out.jsonl", ScriptedAgent(echo), 500, os.write
+
+    def write_until_full(file: int, data: bytes) -> int:
+        if journal.exists() and os.path.samestat(os.fstat(file), journal.stat()):
+            left = room - journal.stat().st_size
+            if left <= 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(file, data[:left])
+        return write(file, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_until_full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*out\.jsonl'"):
+            list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))
+    kept = journal.read_bytes()
+    assert kept.count(b"\n") == 2
+    assert kept.endswith(b"\n")
+    results = list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))
+    assert sorted(answers(results)) == ALL
 
 
 def test_connections_are_used_again_by_later_rows() -> None:

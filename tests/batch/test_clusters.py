@@ -33,7 +33,7 @@ ROWS = [{"id": f"r{number}", "prompt": f"row {number}"} for number in range(12)]
 @pytest.fixture(scope="module")
 def dask() -> Iterator[Any]:
     """A client of a cluster of two processes."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
 

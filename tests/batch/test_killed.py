@@ -1,6 +1,6 @@
 """A batch that is killed at any moment goes on: every row is in the journal exactly once, and no line is repeated.
 
-`AGUI_BATCH_KILLS=50 pytest -n 0 -s tests/batch/test_killed.py` kills as often.
+`AGUI_BATCH_KILLS=50 AGUI_BATCH_ROWS=2000 pytest -n 0 -s tests/batch/test_killed.py` kills so often, at so many rows.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from support.waiting import LIMIT, until_sync
 
 PROGRAM = str(Path(__file__).parents[1] / "support" / "killed_batch.py")
 KILLS = int(os.environ.get("AGUI_BATCH_KILLS", "2"))
+ROWS = int(os.environ.get("AGUI_BATCH_ROWS", str(8 * KILLS)))
 AT_ONCE = 4
 
 
@@ -36,7 +37,7 @@ def await_lines(journal: Path, number: int, program: Program) -> None:
 
 def test_a_killed_batch_goes_on_and_has_every_row_once(tmp_path: Path) -> None:
     random = Random(int(os.environ.get("AGUI_BATCH_SEED", "1")))
-    rows, journal, asked = KILLS * 8, tmp_path / "out.jsonl", Counter[str]()
+    journal, asked = tmp_path / "out.jsonl", Counter[str]()
 
     async def answer(input: RunAgentInput) -> AsyncIterator[Step]:
         prompt = str(input.messages[-1].content)
@@ -47,8 +48,8 @@ def test_a_killed_batch_goes_on_and_has_every_row_once(tmp_path: Path) -> None:
     halves = 0
     with serve(ScriptedAgent(answer)) as server:
         for _ in range(KILLS):
-            enough = whole_lines(journal) + random.randrange(8)
-            with Program(PROGRAM, server.url, str(rows), str(journal), random.choice(["sync", "async"])) as program:
+            enough = whole_lines(journal) + random.randrange(ROWS // KILLS)
+            with Program(PROGRAM, server.url, str(ROWS), str(journal), random.choice(["sync", "async"])) as program:
                 await_lines(journal, enough, program)
                 time.sleep(random.uniform(0, 0.01))
                 program.kill()
@@ -58,12 +59,12 @@ def test_a_killed_batch_goes_on_and_has_every_row_once(tmp_path: Path) -> None:
                 halves += 1
                 with journal.open("ab") as file:
                     file.write(b'{"key":"r1","agent":"","pro')
-        prompts = [{"prompt": f"row {number}", "id": f"r{number}"} for number in range(rows)]
+        prompts = [{"prompt": f"row {number}", "id": f"r{number}"} for number in range(ROWS)]
         results = list(run_many(HttpAgent(server.url), prompts, key="id", at_once=AT_ONCE, journal=journal))
     lines = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
-    expected = {f"r{number}": f"answer to row {number}" for number in range(rows)}
-    assert (len(lines), {line["key"]: line["text"] for line in lines}) == (rows, expected)
-    assert (len(results), {done.key: done.text for done in results}) == (rows, expected)
+    expected = {f"r{number}": f"answer to row {number}" for number in range(ROWS)}
+    assert (len(lines), {line["key"]: line["text"] for line in lines}) == (ROWS, expected)
+    assert (len(results), {done.key: done.text for done in results}) == (ROWS, expected)
     # A row is asked again only if the kill came before its line.
-    assert asked.total() - rows <= KILLS * AT_ONCE
-    print(f"{KILLS} kills, {rows} rows, {asked.total() - rows} asked again, {halves} halves")  # noqa: T201 - with -s
+    assert asked.total() - ROWS <= KILLS * AT_ONCE
+    print(f"{KILLS} kills, {ROWS} rows, {asked.total() - ROWS} asked again, {halves} halves")  # noqa: T201 - with -s

@@ -74,6 +74,15 @@ def test_batch_prints_the_answer_to_each_row_and_a_summary() -> None:
     assert (summary.startswith("3 of 3 rows in "), times.startswith("answers: ")) == (True, True)
 
 
+def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
+    pytest.importorskip("pydantic_evals", reason="needs pydantic-evals: pip install pydantic-evals")
+    out, complaints, code = _ended("evaluate", pace=0.05)
+    assert (code, complaints, "Evaluation Summary: demo" in out) == (0, "", True)
+    assert re.search("oslo .* ✔ ", out)
+    assert re.search("bergen .* ✗ ", out)
+    assert "2 of 2 rows in " in out
+
+
 def test_telemetry_prints_the_spans_of_a_call_and_its_metrics() -> None:
     assert printed("telemetry") == [
         "invoke_agent guide: # seconds",
