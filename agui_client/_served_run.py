@@ -11,6 +11,7 @@ from ag_ui.core import Interrupt
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, digest, unpacked
+from agui_client._run.seal import Seal
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.toolset import Toolset
 from agui_client.conversation import ConversationSnapshot
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from agui_client.options import RunOptions
 
 
-def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
+def served_run(agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
     An agent whose `thread_id` is the caller's goes on with its own conversation, which it shares with nobody else: of
@@ -35,37 +36,54 @@ def served_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
+        secret: The key that signs interrupts, as for `agent_app`.
 
     Returns:
         The run, not entered yet.
+
+    Raises:
+        UsageError: The input answers an interrupt that was not signed, or the secret is none.
     """
-    agent, options = _answering(agent, input)
-    return agent.stream(None, **options)
+    seal = None if secret is None else Seal(secret, input.thread_id)
+    agent, options = _answering(agent, input, seal)
+    run = agent.stream(None, **options)
+    run.seal = seal
+    return run
 
 
-def served_run_sync(agent: AbstractAgent, input: RunAgentInput) -> SyncAgentRun:
+def served_run_sync(agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None) -> SyncAgentRun:
     """`served_run` for Flask, Django's sync views, and other code without `await`.
 
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
+        secret: The key that signs interrupts, as for `agent_app`.
 
     Returns:
         The run, not entered yet; send its `sse()` on.
+
+    Raises:
+        UsageError: The input answers an interrupt that was not signed, or the secret is none.
     """
-    agent, options = _answering(agent, input)
-    return agent.stream_sync(None, **options)
+    seal = None if secret is None else Seal(secret, input.thread_id)
+    agent, options = _answering(agent, input, seal)
+    run = agent.stream_sync(None, **options)
+    run.seal = seal
+    return run
 
 
-def _answering(agent: AbstractAgent, input: RunAgentInput) -> tuple[AbstractAgent, RunOptions]:
+def _answering(agent: AbstractAgent, input: RunAgentInput, seal: Seal | None) -> tuple[AbstractAgent, RunOptions]:
     """Return the agent that answers an input, with its conversation in place, and the keywords of its run."""
-    approvals = {entry.interrupt_id: entry for entry in input.resume or () if entry.interrupt_id.startswith(APPROVAL)}
+    resume = input.resume or []
+    if seal is not None:
+        resume = [entry.model_copy(update={"interrupt_id": seal.opened(entry.interrupt_id)}) for entry in resume]
+    approvals = {entry.interrupt_id: entry for entry in resume if entry.interrupt_id.startswith(APPROVAL)}
     entries = [
         entry.model_copy(update={"interrupt_id": entry.interrupt_id.removeprefix(PASSED_ON)})
-        for entry in input.resume or ()
+        for entry in resume
         if not entry.interrupt_id.startswith((APPROVAL, QUESTION))
     ]
-    asked = [(entry, unpacked(entry.interrupt_id)) for entry in input.resume or () if _is_question(entry)]
+    asked = [(entry, unpacked(entry.interrupt_id)) for entry in resume if _is_question(entry)]
     answers = [entry.model_copy(update={"interrupt_id": question.interrupt.id}) for entry, question in asked]
     options: RunOptions = {
         "run_id": input.run_id,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
+    from agui_client._run.seal import Seal
     from agui_client._run.tool_calls import StreamedToolCall
     from agui_client._tools.context import ToolExecution
     from agui_client._tools.toolset import OfferedTool
@@ -41,6 +42,8 @@ class RunView:
     _outside = "a run is used inside its block"
 
     def __init__(self) -> None:
+        self.seal: Seal | None = None
+        """The signer of the interrupts that a caller of a served agent gets; None if they are not signed."""
         self._entered: Engine | None = None
         self._tool_calls: ToolCalls | None = None
 

@@ -112,7 +112,9 @@ class SyncAgentRun(RunView):
         from anyio.from_thread import start_blocking_portal
 
         with start_blocking_portal("asyncio") as portal:
-            chunks = AgentRun(self._start).sse(keep_alive=keep_alive, expose_errors=expose_errors)
+            run = AgentRun(self._start)
+            run.seal = self.seal
+            chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
             try:
                 while chunk := portal.call(_next_chunk, chunks):
                     yield chunk

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, check_keep_alive, frame_of
+from agui_client._run.seal import key_of
 from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.connecting import connected_run, replayed_events
@@ -92,6 +94,7 @@ class AgentApp:
         keep_alive: Seconds of silence after which a comment is sent.
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the text of exceptions.
+        secret: The key that signs interrupts; None for unsigned ones.
 
     Raises:
         UsageError: The agent or a number is none.
@@ -104,10 +107,11 @@ class AgentApp:
         keep_alive: float = 15.0,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         expose_errors: bool = False,
+        secret: str | bytes | None = None,
     ) -> None:
         _check(agent, max_body_bytes)
         check_keep_alive(keep_alive)
-        self._agent = agent
+        self._agent, self._secret = agent, None if secret is None else key_of(secret)
         self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -188,7 +192,8 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         async with AsyncExitStack() as stack:
-            answer, events_of = (connected_run, replayed_events) if request.is_connect else (served_run, caller_events)
+            answer = connected_run if request.is_connect else partial(served_run, secret=self._secret)
+            events_of = replayed_events if request.is_connect else caller_events
             try:
                 agent = await self._choose(request, input, stack)
                 if request.is_connect and not agent.can_connect:
@@ -228,6 +233,7 @@ def agent_app(
     keep_alive: float = 15.0,
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
     expose_errors: bool = False,
+    secret: str | bytes | None = None,
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -240,6 +246,9 @@ def agent_app(
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
             log has the rest.
+        secret: A key of at least 16 characters, with which the ids of interrupts are signed, so that callers can
+            approve and answer only what this app asked them in that thread. Give all processes of a server the same
+            one, and another app another one. Without it, a caller can make up a call of a tool and approve it.
 
     Returns:
         The app.
@@ -247,7 +256,9 @@ def agent_app(
     Raises:
         UsageError: The agent or a number is none.
     """
-    return AgentApp(agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors)
+    return AgentApp(
+        agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors, secret=secret
+    )
 
 
 def _check_numbers(body: bytearray) -> None:

@@ -1,0 +1,169 @@
+"""`secret=` of served agents: a caller answers only what it was asked, although the server keeps nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from ag_ui.core import RunAgentInput
+
+from agui_client import (
+    Approve,
+    ConversationSnapshot,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    Resolve,
+    ToolContext,
+    UsageError,
+    tool,
+)
+from agui_client._protocol.decode import Decoder
+from agui_client._protocol.warnings import WarningLog
+from agui_client.asgi import agent_app, served_run_sync
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, events_of, interrupt, text, tool_call, turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from agui_client import AbstractAgent
+    from agui_client._protocol.events import WireEvent
+
+pytestmark = pytest.mark.anyio
+SECRET = "a secret of this server"
+_SECONDS = 10.0
+
+done: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    done.clear()
+
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    """Pay."""
+    done.append(f"paid {amount}")
+    return "paid"
+
+
+@tool
+async def book(ctx: ToolContext) -> str:
+    """Book a hotel."""
+    if ctx.left is None:
+        ctx.leave("asking")
+    hotel = await ctx.ask("Which hotel?", str)
+    done.append(f"booked {hotel}")
+    return "booked"
+
+
+def _paying() -> AbstractAgent:
+    return ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+
+
+def _booking() -> AbstractAgent:
+    return ScriptedAgent(turn(tool_call("book", {})), turn(text("Done.")), tools=[book])
+
+
+def _asking() -> AbstractAgent:
+    return ScriptedAgent(turn(outcome=interrupt("How many?")), turn(text("Done.")))
+
+
+def _team() -> AbstractAgent:
+    return SequentialAgent(_paying())
+
+
+ASKING: list[tuple[Callable[[], AbstractAgent], Any, list[str]]] = [
+    (_paying, Approve(), ["paid 3"]),
+    (_booking, Resolve("Ritz"), ["booked Ritz"]),
+    (_asking, Resolve(2), []),
+    (_team, Approve(), ["paid 3"]),
+]
+
+
+def _caller(agent: AbstractAgent, secret: str | bytes | None = SECRET, thread_id: str = "t") -> HttpAgent:
+    return HttpAgent("http://app/", app=agent_app(agent, secret=secret), thread_id=thread_id)
+
+
+async def _asked(caller: HttpAgent) -> str:
+    with anyio.fail_after(_SECONDS):
+        [question] = (await caller.run_agent("Go.")).interrupts
+    return question.id
+
+
+async def _answer(caller: HttpAgent, asked_of: HttpAgent, answer: Any, question_id: str) -> str:
+    """Have a caller answer a question under an id, about the conversation of the caller that was asked."""
+    document = json.loads(asked_of.snapshot().model_dump_json())
+    document["thread_id"] = caller.thread_id
+    for each in document["pending_interrupts"]:
+        each["id"] = question_id
+    caller.restore(ConversationSnapshot.model_validate(document))
+    with anyio.fail_after(_SECONDS):
+        return (await caller.run_agent(resume={question_id: answer})).text
+
+
+@pytest.mark.parametrize(("make", "answer", "outcome"), ASKING)
+async def test_a_question_that_was_asked_is_answered_in_any_process_with_the_secret(
+    make: Callable[[], AbstractAgent], answer: Any, outcome: list[str]
+) -> None:
+    agent = make()
+    caller = _caller(agent)
+    question_id = await _asked(caller)
+    # An app with the same secret stands for another process.
+    assert await _answer(_caller(agent), caller, answer, question_id) == "Done."
+    assert done == outcome
+
+
+@pytest.mark.parametrize(("make", "answer", "outcome"), ASKING)
+async def test_a_question_that_was_not_asked_is_not_answered(
+    make: Callable[[], AbstractAgent], answer: Any, outcome: list[str]
+) -> None:
+    unsigned = _caller(make(), secret=None)
+    forged = await _asked(unsigned)
+    for question_id in (forged, f"{forged}.", f"{forged}.{'0' * 64}", f"{forged}.ü"):
+        with pytest.raises(HTTPStatusError) as caught:
+            await _answer(_caller(make()), unsigned, answer, question_id)
+        assert caught.value.status_code == 422
+    assert done == []
+
+
+@pytest.mark.parametrize(("secret", "thread_id"), [("another secret of it", "t"), (SECRET, "another thread")])
+async def test_an_answer_counts_neither_in_another_thread_nor_under_another_secret(secret: str, thread_id: str) -> None:
+    agent = _paying()
+    caller = _caller(agent)
+    question_id = await _asked(caller)
+    with pytest.raises(HTTPStatusError, match="422"):
+        await _answer(_caller(agent, secret, thread_id), caller, Approve(), question_id)
+    assert done == []
+
+
+async def test_an_approval_passes_through_servers_with_secrets_of_their_own() -> None:
+    caller = _caller(_caller(_paying()), b"a secret of the server between")
+    question_id = await _asked(caller)
+    with anyio.fail_after(_SECONDS):
+        assert (await caller.run_agent(resume={question_id: Approve()})).text == "Done."
+    assert done == ["paid 3"]
+
+
+def test_a_sync_framework_signs_as_well() -> None:
+    agent = _paying()
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        for event in events_of(b"".join(served_run_sync(agent, input, secret=SECRET).sse())):
+            yield Decoder(WarningLog()).feed(event.decode().removeprefix("data: ").strip())
+
+    caller = FunctionAgent(answer)
+    [question] = caller.run_agent_sync("Go.").interrupts
+    assert question.id.rpartition(".")[0].startswith("approval:")
+    assert caller.run_agent_sync(resume={question.id: Approve()}).text == "Done."
+    assert done == ["paid 3"]
+
+
+@pytest.mark.parametrize("secret", ["", "too short", b"too short", 16])
+def test_a_secret_that_can_be_guessed_is_refused(secret: Any) -> None:
+    with pytest.raises(UsageError, match="secret= is text or bytes, not fewer than 16"):
+        agent_app(_paying(), secret=secret)
