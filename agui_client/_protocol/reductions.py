@@ -246,11 +246,14 @@ def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> 
 
 
 def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
-    """Append those messages of an echoed input that the thread does not have (LIFE-14)."""
+    """Append those messages of an echoed input that the thread does not have, results behind their calls (LIFE-14)."""
     change = Change.NONE
     for message in event.input.messages if event.input is not None else ():
         if message.id not in thread.slots and message.id not in thread.rewritten:
-            thread.append(message)
+            if message.role == "tool":
+                thread.insert_results([message])
+            else:
+                thread.append(message)
             change = MESSAGES
     return change
 

@@ -201,6 +201,13 @@ class TestMessagesSnapshot:
         assert reducer.messages == [held, UserMessage(id="u2", content="u2"), UserMessage(id="u3", content="u3")]
         assert reducer.feed(echoing) is Change.NONE
 
+    @pytest.mark.requirement("LIFE-14", "TOOL-5")
+    def test_an_echoed_result_stands_behind_its_call(self) -> None:
+        echo = [{"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"}]
+        echoing = event("RUN_STARTED", threadId="t", runId="r", input={"threadId": "t", "runId": "r", "messages": echo})
+        reducer = reduced(start("m1"), call("c1", "m1"), start("m2"), echoing)
+        assert [message.id for message in reducer.messages] == ["m1", "r1", "m2"]
+
 
 class TestActivities:
     @pytest.mark.requirement("ACT-1", "ACT-2")

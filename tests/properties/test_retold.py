@@ -37,7 +37,7 @@ from ag_ui.core import (
     ToolCallStartEvent,
     UserMessage,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agui_client import AbstractAgent, AGUIError, ConnectError, Reducer
@@ -211,6 +211,12 @@ def _made(woven: Iterable[tuple[Make, list[str]]], run_id: str, held: Reducer) -
     ending=st.sampled_from(["finishes", "asks", "fails"]),
     live_part=st.sampled_from([1, 1, 1, 0.5, 0.2]),
     cuts=st.lists(st.tuples(st.floats(0, 0.99), st.sampled_from(["ends", "breaks", "is left"])), max_size=3),
+)
+@example(
+    woven=[[(_text, []), (_text, []), (_call, []), (_text, [])], [(_text, ["ab"])], []],
+    ending="finishes",
+    live_part=1,
+    cuts=[(0.9375, "ends")],
 )
 def test_what_is_held_stays_wherever_a_replay_is_cut(
     woven: list[list[tuple[Make, list[str]]]], ending: str, live_part: float, cuts: list[tuple[float, Way]]
