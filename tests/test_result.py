@@ -245,3 +245,12 @@ def test_a_conforming_run_logs_nothing_but_its_end(caplog: pytest.LogCaptureFixt
     result_of(text("One"), state({"n": 1}))
     logged = [(record.name, record.levelname) for record in caplog.records]
     assert logged == [("agui_client.run", "INFO"), ("agui_client.call", "INFO")]
+
+
+@pytest.mark.parametrize("usage", ["much", [{"inputTokens": "two"}], {"a": 1}])
+def test_the_usage_of_a_subagent_that_cannot_be_read_is_none(usage: Any) -> None:
+    metadata = {"agui-client": {"usage": usage}}
+    begun = {"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "helper"}
+    ended = {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "metadata": metadata}
+    (subagent,) = result_of(begun, ended).subagents
+    assert (subagent.name, subagent.status, subagent.usage) == ("helper", "success", [])

@@ -197,3 +197,12 @@ def test_a_client_and_an_app_exclude_each_other() -> None:
     app: ASGIApp = agui_app(ScriptedAgent(turn()))
     with pytest.raises(AGUIError, match="not both"):
         HttpAgent("http://app/", app=app, http_client=httpx.AsyncClient())
+
+
+async def test_an_app_that_ends_before_its_response_is_complete_has_broken_it() -> None:
+    async def half(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await send({"type": "http.response.body", "body": sse(turn(text("Hi")))[:40], "more_body": True})
+
+    with pytest.raises(TransportError, match="the app ended before its response was complete"):
+        await HttpAgent("http://app/", app=half).run_agent("hello")

@@ -14,6 +14,7 @@ import pytest
 from ag_ui.core import (
     Event,
     RunAgentInput,
+    RunErrorEvent,
     RunFinishedEvent,
     RunStartedEvent,
     TextMessageContentEvent,
@@ -616,3 +617,58 @@ def test_a_sync_framework_iterates_the_same_body() -> None:
     chunks = agent.stream_sync("weather?").sse()
     assert b"RUN_STARTED" in next(chunks)
     assert b"".join(chunks).endswith(b"\n\n")
+
+
+async def test_a_served_agent_whose_tools_are_chosen_for_each_run_offers_those_of_its_caller_too() -> None:
+    agent = ScriptedAgent(
+        turn(tool_call("look", {"where": "Oslo"})), turn(text("Sunny.")), tools=lambda run_input: [look]
+    )
+    locate = Tool(name="locate", description="Where the user is.", parameters={"type": "object", "properties": {}})
+    _, result = await _events(_ask(agent), "weather?", tools=[locate])
+    assert result.text == "Sunny."
+    assert [tool.name for tool in agent.inputs[0].tools or ()] == ["look", "locate"]
+
+
+async def test_a_thread_whose_last_run_failed_is_sent_again_with_that_failure_once() -> None:
+    failed: list[Event] = [*_run(1)[:2], RunErrorEvent(message="out of order")]
+    caller = HttpAgent("http://app/", app=agent_app(_replaying(failed)), connect_url="connect", thread_id="t")
+    seen: list[Event] = []
+    caller.on(RunErrorEvent)(seen.append)
+    with anyio.fail_after(_SECONDS), pytest.raises(RunFailedError, match="out of order"):
+        await caller.connect_agent()
+    assert len(seen) == 1
+
+
+async def test_the_body_of_a_silent_run_has_comments() -> None:
+    gate = Gate()
+    body = b""
+    with anyio.fail_after(_SECONDS):
+        async for chunk in ScriptedAgent(turn(gate)).stream("hello").sse(keep_alive=0.01):
+            body += chunk
+            if b": keep-alive\n\n" in body:
+                gate.open()
+    assert [json.loads(each[6:])["type"] for each in events_of(body.replace(b": keep-alive\n\n", b""))] == [
+        "RUN_STARTED",
+        "RUN_FINISHED",
+    ]
+
+
+async def test_a_run_whose_reader_is_slow_waits_for_it_and_loses_nothing() -> None:
+    many = [{"type": "CUSTOM", "name": "number", "value": number} for number in range(500)]
+    chunks = ScriptedAgent(turn(*many)).stream("hello").sse()
+    with anyio.fail_after(_SECONDS):
+        body = await anext(chunks)
+        await anyio.wait_all_tasks_blocked()
+        body += b"".join([chunk async for chunk in chunks])
+    events = [json.loads(each[6:]) for each in events_of(body)]
+    assert [each["value"] for each in events if each["type"] == "CUSTOM"] == list(range(500))
+
+
+async def test_a_run_that_is_stopped_while_it_is_sent_on_ends_as_cancelled() -> None:
+    run = ScriptedAgent(turn(Gate())).stream("hello")
+    chunks = run.sse()
+    with anyio.fail_after(_SECONDS):
+        await anext(chunks)
+        run.cancel()
+        last = events_of(b"".join([chunk async for chunk in chunks]))[-1]
+    assert json.loads(last[6:])["outcome"] == {"type": "cancelled"}
