@@ -46,6 +46,14 @@ def test_readme_is_a_face_and_links_every_page() -> None:
     assert [page.name for page in PAGES if f"](docs/{page.name})" not in README] == []
 
 
+def test_the_site_lists_every_page_and_example() -> None:
+    listed = (ROOT / "docs" / "index.md").read_text("utf-8").splitlines()
+    assert [page.stem for page in PAGES if page.stem not in listed] == []
+    examples = (ROOT / "docs" / "examples.md").read_text("utf-8")
+    programs = [each.name for each in ROOT.glob("examples/*") if each.suffix in {".py", ".ipynb"}]
+    assert [name for name in programs if f"../examples/{name})" not in examples] == []
+
+
 def test_links_of_readme_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", README)
     assert [each for each in targets if not (ROOT / each).exists()] == []
