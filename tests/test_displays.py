@@ -31,6 +31,7 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from agui_client import ProtocolWarning, RunFailedError, ToolExecution, UsageError, tool
+from agui_client._run.subagents import SubagentResult
 from agui_client._widgets.escaping import exact, sentence
 from agui_client.conversation import Conversation
 from agui_client.notebook import show
@@ -121,9 +122,16 @@ def test_nothing_that_an_agent_wrote_is_more_than_text(prose: str, state: Any, n
         UserMessage(id="u", content=prose),
         AssistantMessage(id="a", name=name, content=prose, tool_calls=[call]),
         ToolMessage(id="t", tool_call_id=name, content=prose, error=prose),
+        ReasoningMessage(id="r", content=prose),
+        ActivityMessage(id="p", activity_type=name, content={name: state}),
     ]
     conversation = Conversation("t", messages, {"state": state}).snapshot()
-    shown = bundle_of(conversation)
+    others: list[Any] = [
+        SubagentResult(name, "s", "error", prose, error=prose),
+        ProtocolWarning("PROC-8", prose, name, 1, name),
+        ToolExecution("c", name, "failed", {name: prose}, progress=[state]),
+    ]
+    shown = bundle_of([conversation, *others])
     page = read(shown["text/html"])
     links = {value for key, value in page.attributes if key == "href"}
     assert page.tags <= TAGS
@@ -353,20 +361,54 @@ def test_nothing_overflows_a_narrow_page(tmp_path: Path) -> None:
 
 
 CELLS = """
-from agui_client.notebook import show
-from agui_client.testing import ScriptedAgent, text, turn
-agent = ScriptedAgent(*[turn(text("Hello <b>you</b>", delay=0.05))] * 3)
-await agent.run_agent("Hi")
+from agui_client import ProtocolWarning, tool
+from agui_client.notebook import renders, show
+from agui_client.teams import SequentialAgent
+from agui_client.testing import ScriptedAgent, reasoning, text, tool_call, turn
+from ag_ui.core import ActivitySnapshotEvent, CustomEvent, StateSnapshotEvent
+
+@tool
+def add(a: int, b: int) -> str:
+    "Add two numbers."
+    return "Hello <b>you</b>"
+
+@renders(activity="PLAN")
+def plan(activity):
+    return str(activity.content["steps"])
+
+@renders(custom="progress")
+def progress(shown):
+    return f"{shown.value} %"
+
+events = (CustomEvent(name="progress", value=50), StateSnapshotEvent(snapshot={"trip": {"legs": ["Oslo"]}}),
+          ActivitySnapshotEvent(message_id="p", activity_type="PLAN", content={"steps": ["pack"]}))
+calls = turn(reasoning("Numbers."), tool_call("add", {"a": 1, "b": 2}), *events)
+agent = ScriptedAgent(*[calls, turn(text("# Hello <b>you</b>", delay=0.05))] * 3, tools=[add])
+result = await agent.run_agent("Hi")
+result
 ---
 agent
 ---
-result = await show(agent.stream("Hi"))
+agent.snapshot()
 ---
-result = show(agent.stream_sync("Hi"))
+show(agent.messages)
+---
+result.tool_executions[0]
+---
+ProtocolWarning("PROC-8", "Hello <b>you</b>")
+---
+await show(agent.stream("Hi"))
+---
+show(agent.stream_sync("Hi"));
+---
+team = [ScriptedAgent(turn(text("Hello <b>you</b>")), agent_id=name) for name in ("first", "second")]
+result = await show(SequentialAgent(*team).stream("Hi"))
+---
+result.subagents[0]
 """
 
 
-def test_a_notebook_displays_results_agents_and_runs() -> None:
+def test_a_notebook_displays_everything() -> None:
     sources = CELLS.strip().split("---\n")
     cells: list[dict[str, Any]] = [
         {"cell_type": "code", "source": each, "metadata": {}, "outputs": []} for each in sources
@@ -375,9 +417,12 @@ def test_a_notebook_displays_results_agents_and_runs() -> None:
     notebook = notebooks.from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     for cell in notebook.cells:
-        (output,) = cell.outputs
+        output = cell.outputs[0]
         assert set(output.data) == {"text/html", "text/markdown", "text/plain"}
         assert "Hello &lt;b&gt;you&lt;/b&gt;" in output.data["text/html"]
         assert "running" not in output.data["text/plain"]
+    # What a cell has shown, it does not display again as its value.
+    assert [list(each.data) for each in notebook.cells[6].outputs[1:]] == [["text/plain"]]
+    assert "progress\n  50 %" in notebook.cells[6].outputs[0].data["text/plain"]
     if "AGUI_DISPLAYS_NOTEBOOK" in os.environ:  # to look at the pages
         notebooks.write(notebook, os.environ["AGUI_DISPLAYS_NOTEBOOK"])

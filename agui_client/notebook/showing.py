@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
-from ag_ui.core import CustomEvent, SubagentStartedEvent
+from ag_ui.core import (
+    CustomEvent,
+    ReasoningMessageContentEvent,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    ToolCallArgsEvent,
+)
 
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     Shown = Displayed | Message
 
 _SECONDS_APART = 0.05
+_LONG = 100_000
+"""The number of characters in a call after which a piece of text may be shown a moment later."""
 _REST = 3
 """A drawing that takes long is followed by a pause of this many times as long."""
 
@@ -142,6 +150,7 @@ class _Moment:
     executions: Sequence[ToolExecution]
     state: Any
     events: int
+    at: float
 
 
 class _Cell:
@@ -158,7 +167,8 @@ class _Cell:
         self._names = names_of(before.subagents)
         self._custom: dict[str, deque[Any]] = {}
         self._drawings = Drawings()
-        self._moment = self._look(0)
+        self._events = self._arrived = 0
+        self._moment = self._look()
         self._began = time.perf_counter()
         self._is_over, self._news = threading.Event(), threading.Event()
         display = import_module("IPython.display").display
@@ -170,7 +180,7 @@ class _Cell:
         # With the context of the cell, which its output belongs to.
         drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
         drawing.start()
-        self._run.watch_tools(lambda _: self._renew(self._moment.events))
+        self._run.watch_tools(lambda _: self._renew())
         ended = ""
         try:
             yield self._take
@@ -194,14 +204,24 @@ class _Cell:
         elif isinstance(event, SubagentStartedEvent):
             outer = self._names.get(event.parent_subagent_run_id or "")
             self._names[event.subagent_run_id] = nested(outer, event.name)
-        self._renew(self._moment.events + 1)
+        self._events += 1
+        if not self._may_wait(event):
+            self._renew()
 
-    def _renew(self, events: int) -> None:
-        self._moment = self._look(events)
+    def _may_wait(self, event: Event) -> bool:
+        """Return whether the next look is early enough for an event: looking at a long text copies it."""
+        if not isinstance(event, TextMessageContentEvent | ReasoningMessageContentEvent | ToolCallArgsEvent):
+            return False
+        self._arrived += len(event.delta)
+        return self._arrived > _LONG and time.perf_counter() < self._moment.at + _SECONDS_APART
+
+    def _renew(self) -> None:
+        self._moment = self._look()
         self._news.set()
 
-    def _look(self, events: int) -> _Moment:
-        return _Moment(self._run.messages, self._run.tool_executions, self._run.state, events)
+    def _look(self) -> _Moment:
+        run = self._run
+        return _Moment(run.messages, run.tool_executions, run.state, self._events, time.perf_counter())
 
     def _draw(self) -> None:
         while self._news.wait() and not self._is_over.is_set():
