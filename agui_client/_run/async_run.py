@@ -123,6 +123,11 @@ class RunView:
         return request is not None and request.is_passed
 
     @property
+    def is_saved(self) -> bool:
+        """Whether the conversation is saved here, so that no caller has to send it back."""
+        return self._engine.setup.save is not None
+
+    @property
     def offered_tools(self) -> Mapping[str, OfferedTool]:
         """The tools that the latest run offers, by name."""
         return self._engine.tools.offered

@@ -269,12 +269,15 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here."""
     asked = [execution.question for execution in run.tool_executions if execution.question is not None]
-    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each)}) for each in asked]
+    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, run)}) for each in asked]
 
 
-def _packed(question: ToolQuestion) -> str:
+def _packed(question: ToolQuestion, run: AgentRun) -> str:
     value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    if question.left is not None:
+    if run.is_saved:
+        # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
+        value.pop("left", None)
+    elif question.left is not None:
         value["left"] = _without_encrypted(value["left"])
     return urlsafe_b64encode(to_json(value, inf_nan_mode="constants")).decode()
 

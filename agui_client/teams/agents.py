@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from ag_ui.core import RunAgentInput, Tool
 
+from agui_client._protocol.schema import is_object
 from agui_client._run.call_setup import AgentOptions
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
-from agui_client.teams.passing import JOURNAL
+from agui_client.teams.passing import JOURNAL, without_journal
 from agui_client.teams.team import Team, TeamLimitError, TeamLimits, check_limits
 from agui_client.teams.team_source import TeamSource
 
@@ -63,6 +64,24 @@ class _TeamBase(AbstractAgent):
             await Team(source, run_input, self.members, self._on_error, self._limits).play(self._lead)
 
         return TeamSource(work)
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state, as any agent's, apart from the team's own notes about members that wait for answers.
+
+        A team whose conversation is saved takes such notes from nobody else.
+
+        Args:
+            state: The state.
+
+        Raises:
+            UsageError: It has no JSON form.
+        """
+        before = self.state
+        super().set_state(state)
+        after = self.state
+        if is_object(after) and (self._save is not None or (is_object(before) and JOURNAL in before)):
+            own = {JOURNAL: before[JOURNAL]} if is_object(before) and JOURNAL in before else {}
+            super().set_state({**without_journal(after), **own})
 
     async def _lead(self, team: Team) -> Any:
         raise NotImplementedError

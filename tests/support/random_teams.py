@@ -449,15 +449,17 @@ async def left(seed: int, town: Town | None = None) -> tuple[float, list[str]]:
     """
     random = Random(seed)
     made = random_team(random, may_hang=True, town=town)
-    most = random.randrange(1, 60)
-    with anyio.fail_after(60), anyio.move_on_after(0.2 if town is None else 1), suppress(RunFailedError):
+    most, began = random.randrange(1, 60), perf_counter()
+    with anyio.fail_after(60), anyio.move_on_after(0.2), suppress(RunFailedError):
         async with made.agent.stream("Go", tools=[LOOK]) as run:
             count = 0
-            async for _ in run:
-                count += 1
-                if count == most:
-                    break
-    began = perf_counter()
+            try:
+                async for _ in run:
+                    count += 1
+                    if count == most:
+                        break
+            finally:
+                began = perf_counter()
     if town is not None:
         with anyio.move_on_after(10):
             await closed(made)

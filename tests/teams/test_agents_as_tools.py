@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from agui_client import Approve, Cancel, ConversationSnapshot, Deny, HttpAgent, 
 from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
-from support.team_members import agent, pay_tool, resumed, says, shown
+from agui_client.threads import Threads
+from support.team_members import agent, pay_tool, resumed, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -124,3 +126,25 @@ async def test_a_question_that_is_not_answered_is_cancelled_for_an_agent_that_is
     assert (await asker.run_agent("Hi")).text == "There."
     assert shown(asker)[-1] == ("tool", "Stopped.")
     assert [entry.status for entry in helper.inputs[-1].resume or ()] == ["cancelled"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_conversation_of_the_asked_agent_is_in_no_id_where_the_conversation_is_saved() -> None:
+    def make() -> ScriptedAgent:
+        helper = agent("helper", turn(text("Secret."), outcome=interrupt("Proceed?")), turn(text("Done.")))
+        asker = agent("asker", turn(tool_call("ask", {"prompt": "Hm?"})), turn(text("There.")))
+        asker.tools = [helper.as_tool("ask", "Knows.")]
+        return asker
+
+    async with Threads() as threads:
+        saved = make()
+        apps = (agent_app(make()), agent_app(lambda _request, input: threads.open(input.thread_id, saved)))
+        are_readable: list[bool] = []
+        for app in apps:
+            http = HttpAgent("http://agent/", app=app, strict=True)
+            (asked,) = (await http.run_agent("Hi")).interrupts
+            are_readable.append(b"Secret." in urlsafe_b64decode(asked.id.removeprefix("question:")))
+            result = await http.run_agent(resume={asked.id: Resolve()})
+            assert (result.text, result.interrupts) == ("There.", [])
+            assert ("tool", "Done.") in told(http.messages)
+    assert are_readable == [True, False]

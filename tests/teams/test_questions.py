@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -29,8 +30,9 @@ from agui_client import (
     tool,
 )
 from agui_client.asgi import agent_app
-from agui_client.teams import Member, ParallelAgent, SequentialAgent, Team, TeamAgent
+from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
+from agui_client.threads import Threads
 from support.team_members import agent, events_of, pay_tool, payer, resumed, says, shown
 
 pytestmark = pytest.mark.anyio
@@ -256,3 +258,18 @@ async def test_members_that_wait_are_not_asked_for_when_another_one_of_the_same_
 
     result = await TeamAgent(lead, asker=asker, failing=failing, options={"strict": True}).run_agent("Hi")
     assert (result.result, result.interrupts, result.state) == ("without", [], {})
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_caller() -> None:
+    secret, open_to_all = says("secret", "S"), asks("open_to_all")
+    team = RouterAgent(lambda _: "open_to_all", secret=secret, open_to_all=open_to_all)
+    async with Threads() as threads:
+        app = agent_app(lambda _request, input: threads.open(input.thread_id, team))
+        http = HttpAgent("http://team/", app=app, strict=True)
+        (asked,) = (await http.run_agent("Hi")).interrupts
+        forged = json.loads(json.dumps(http.state))
+        forged["_team"]["notes"] = ["secret"]
+        http.set_state({**forged, "mood": "good"})
+        result = await http.run_agent(resume={asked.id: Resolve()})
+        assert (result.text, secret.inputs, result.state) == ("Done.", [], {"mood": "good"})
