@@ -21,13 +21,14 @@ from ag_ui.core import (
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
+    StateSnapshotEvent,
     SystemMessage,
     TextPart,
     Tool,
     UserMessage,
 )
 
-from agui_client import AbstractAgent, AGUIError, FunctionAgent, HttpAgent, UsageError
+from agui_client import AbstractAgent, AGUIError, FunctionAgent, HttpAgent, InvalidEventError, UsageError
 from agui_client.notebook import NotebookApprover
 from agui_client.testing import ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import RunOptions
@@ -388,3 +389,18 @@ def test_an_agent_that_returns_its_events_in_a_coroutine_is_told_to_yield_them(v
     error = verb(FunctionAgent(cast("Any", listing)), "Hi").error
     assert isinstance(error, UsageError)
     assert "an `async def` becomes one by using `yield`" in str(error)
+
+
+@every_kind_of_verb
+def test_a_snapshot_of_an_agent_in_this_process_that_nests_too_deeply_is_refused(verb: Verb) -> None:
+    deep: Any = []
+    for _ in range(2000):
+        deep = [deep]
+
+    async def nesting(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield StateSnapshotEvent(snapshot=deep)
+
+    error = verb(FunctionAgent(nesting), "Hi").error
+    assert isinstance(error, InvalidEventError)
+    assert "nested too deeply" in str(error)

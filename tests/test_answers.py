@@ -575,3 +575,12 @@ def test_a_decision_about_nothing_that_was_asked_is_refused() -> None:
 @pytest.mark.parametrize("answer", [True, None, "yes", Approve, Cancel], ids=repr)
 def test_what_is_no_answer_is_refused_with_the_ways_to_answer(answer: Any) -> None:
     assert refusal(asked(), answer).endswith("wrap it: Resolve(answer), Approve(), Deny(reason) or Cancel()")
+
+
+@pytest.mark.parametrize("raw", [{}, {"action_requests": []}, {"action_requests": ["pay"]}, {"action_requests": "pay"}])
+def test_an_interrupt_that_only_resembles_a_review_is_answered_in_the_words_of_every_other(raw: Any) -> None:
+    asked = Interrupt(id="i1", reason="tool_call", metadata={"langgraph": {"raw": raw}})
+    agent = ScriptedAgent(turn(outcome=RunFinishedInterruptOutcome(interrupts=[asked])), turn())
+    agent.run_agent_sync("Hi")
+    agent.run_agent_sync(resume={"i1": Approve()})
+    assert [entry.payload for entry in agent.inputs[-1].resume or ()] == [{"approved": True}]

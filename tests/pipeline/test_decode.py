@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 
 import pytest
+from ag_ui.core import MessagesSnapshotEvent
 
 from agui_client import DecodeError
 from agui_client._protocol.decode import Decoder
@@ -38,3 +40,24 @@ def test_what_is_an_event_but_not_plainly_conforming_is_left_to_the_later_stages
     frame = '{"type": "CUSTOM", "name": "n", "value": 1, "future": true}'
     data = {"type": "CUSTOM", "name": "n", "value": 1, "future": True}
     assert Decoder(WarningLog()).feed(frame) == UnrecognizedEvent("CUSTOM", data)
+
+
+@pytest.mark.requirement("PROC-8", "PROC-17")
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"id": "a", "role": "assistant", "future": true}',
+        '{"id": "a", "role": "assistant", "content": null}',
+        (
+            '{"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "type": "function", "function":'
+            ' {"name": "look", "arguments": "{}", "future": 1}}]}'
+        ),
+        '{"id": "a", "role": "assistant", "toolCalls": [{"id": "c", "function": {"name": "look", "arguments": ""}}]}',
+    ],
+    ids=["an unknown member", "a null", "an unknown member deep inside", "a missing type"],
+)
+def test_a_snapshot_with_a_message_that_is_not_plainly_conforming_is_left_to_the_later_stages(message: str) -> None:
+    plain = '{"id": "u", "role": "user", "content": "Hi"}'
+    frame = f'{{"type": "MESSAGES_SNAPSHOT", "messages": [{plain}, {message}]}}'
+    assert Decoder(WarningLog()).feed(frame) == UnrecognizedEvent("MESSAGES_SNAPSHOT", json.loads(frame))
+    assert isinstance(Decoder(WarningLog()).feed(frame.replace(message, plain)), MessagesSnapshotEvent)
