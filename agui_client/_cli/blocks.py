@@ -212,7 +212,7 @@ class ViewedCustom(Block):
 
 
 class Drawn:
-    """What a view drew, rendered for the terminal: the code of the application is not called while that is drawn.
+    """A drawing of a view, rendered for the terminal: the code of the application is not called while that is drawn.
 
     Args:
         key: The view.

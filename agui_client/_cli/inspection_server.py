@@ -48,7 +48,7 @@ _NOT_PASSED_ON = frozenset(
 )
 """The headers of a caller that are about its connection, or that the client sets."""
 _PATIENT = Timeouts(first_event=None, idle=None)
-"""How long to wait is the caller's decision."""
+"""The time limits of requests that are passed on: how long to wait for events is the caller's decision."""
 _LOOK_SECONDS, _SILENT_LOOKS = 0.1, 150
 _MOST_ROWS = 1000
 """The number of rows that a page gets at once."""

@@ -26,7 +26,7 @@ _logger = logging.getLogger("agui_client")
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a view made of its subject."""
+    """The drawing that a view made of its subject."""
 
     text: str
     """The form for places that show no HTML."""

@@ -1,4 +1,4 @@
-"""How far a batch is, and its summary at the end."""
+"""The progress of a batch, and its summary at the end."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """The severities, the worst first."""
 Verdict: TypeAlias = Literal["yes", "no", "unknown"]
-"""Whether a server can do something; "unknown" if no run showed it."""
+"""The answer to whether a server can do something; "unknown" if no run showed it."""
 Outcome: TypeAlias = Literal["passed", "findings", "skipped"]
 """The result of a probe."""
 
@@ -56,9 +56,9 @@ class Ability(_Part):
     name: str
     """The ability, such as "parallel tool calls"."""
     verdict: Verdict
-    """Whether the server has it."""
+    """The answer to whether the server has it."""
     detail: str = ""
-    """What was seen."""
+    """The observation behind it."""
 
 
 class ProbeResult(_Part):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agui_client.recording.redaction import Redact
 
 Mode: TypeAlias = Literal["record", "replay"]
-"""Whether a recording is made or answered from."""
+"""The use of a recording: it is made, or answered from."""
 
 
 class Cassette:
@@ -44,7 +44,7 @@ class Cassette:
         self.path = path
         """The file."""
         self.mode: Mode = mode
-        """Whether the file is made or answered from."""
+        """The use of the file: it is made, or answered from."""
         self._match, self._redact = match, redact
         self._player: Player | None = None
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
