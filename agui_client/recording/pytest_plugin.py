@@ -14,7 +14,7 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from unittest.mock import patch
 from zlib import crc32
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MARKER = """agui_cassette(name=None, *, match=None, redact=None): answer for the HTTP agents of the test out of a \
 recording; its name is that of the test if it is left out, match= is as for ReplayAgent and redact= as for record."""
+_ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")
+"""A host that is no name."""
 _PASSED = pytest.StashKey[bool]()
 _blocked: list[str] = []
 """The connections that were blocked in the present phase of a test; libraries keep that to themselves."""
@@ -108,20 +110,42 @@ def _arguments(name: str | None = None, **options: Any) -> tuple[str | None, dic
 def _block_network() -> Any:
     """Let connections to any host fail; return a function that lets them pass again."""
     stack = ExitStack()
-    for method in ("connect", "connect_ex"):
-        stack.enter_context(patch.object(socket.socket, method, _blocking(getattr(socket.socket, method))))
+    for method, place in {"connect": 0, "connect_ex": 0, "sendto": -1, "sendmsg": 3}.items():
+        if (send := getattr(socket.socket, method, None)) is not None:  # Windows has no sendmsg
+            stack.enter_context(patch.object(socket.socket, method, _blocking(send, place)))
+    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
+        stack.enter_context(patch.object(socket, name, _blocking_look_up(getattr(socket, name))))
     return stack.close
 
 
-def _blocking(connect: Callable[[socket.socket, Any], Any]) -> Callable[[socket.socket, Any], Any]:
-    def blocked(self: socket.socket, address: Any) -> Any:
-        """Refuse to connect to a host."""
-        # The pair of sockets of an event loop is a connection to the machine itself on Windows.
-        is_pair = sys.platform == "win32" and address[0] in ("127.0.0.1", "::1")
-        if self.family in (socket.AF_INET, socket.AF_INET6) and not is_pair:
-            what = f"a connection to {address[0]}, port {address[1]}, was blocked by --agui-block-network"
-            _blocked.append(what)
-            raise PermissionError(what)
-        return connect(self, address)
+def _blocking(send: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """Return a method of sockets that refuses to reach a host, whose address is its argument at a place."""
+
+    def blocked(self: socket.socket, *arguments: Any) -> Any:
+        """Refuse to reach a host."""
+        if self.family in (socket.AF_INET, socket.AF_INET6) and len(arguments) > place:
+            host, port = arguments[place][:2]
+            # The pair of sockets of an event loop is a connection to the machine itself on Windows.
+            if sys.platform != "win32" or host not in ("127.0.0.1", "::1"):
+                _refuse(f"a connection to {host}, port {port},")
+        return send(self, *arguments)
 
     return blocked
+
+
+def _blocking_look_up(look_up: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that refuses to look up names."""
+
+    def blocked(host: Any, *arguments: Any, **options: Any) -> Any:
+        """Refuse to look up a name, for which other machines are asked."""
+        name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+        if name and name != "localhost" and not _ADDRESS.fullmatch(name):
+            _refuse(f"a look-up of the name {name}")
+        return look_up(host, *arguments, **options)
+
+    return blocked
+
+
+def _refuse(what: str) -> NoReturn:
+    _blocked.append(f"{what} was blocked by --agui-block-network")
+    raise PermissionError(_blocked[-1])

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +115,7 @@ class Recording:
         except (OSError, EOFError, zlib.error) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
+        content = content.removeprefix(BOM_UTF8)  # some editors write one
         lines, is_cut = _lines(path, content.split(b"\n"))
         if not any(isinstance(line, HeaderLine) for line in lines):
             raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")

@@ -69,19 +69,24 @@ class StateEdit(Generic[StateT]):
         """The places that the agent had changed as well when the block ended."""
         self._conversation, self._model = conversation, model
         self._policy: ConflictPolicy = policy
+        self._is_open = False
 
     def __enter__(self) -> StateT:
+        if self._is_open:
+            raise UsageError("this edit of the state is open already; for a block inside it, call edit_state() again")
         self._read = state = self._conversation.state
         if self._model is None:
             self._copy, self._before = cast("StateT", copied(state)), state
         else:
             self._copy = self._model.read(state)
             self._before = self._model.written(self._copy)
+        self._is_open = True
         return self._copy
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._is_open = False
         if kind is None:
             after = state_as_json(self._copy if self._model is None else self._model.written(self._copy))
             ours = with_edit(self._read, self._before, after)
@@ -180,7 +185,8 @@ def _choice(policy: ConflictPolicy, conflict: Conflict) -> Any:
 
 
 def _sentence(conflicts: Iterable[Conflict]) -> str:
-    places = ", ".join(shortened(each.path, LONGEST_PATH) for each in conflicts)
+    paths = (each.path for each in conflicts)
+    places = ", ".join(shortened(path, LONGEST_PATH) if path else "the whole state" for path in paths)
     return f"the agent changed what was edited here, at {places}"
 
 

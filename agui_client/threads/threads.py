@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
 import anyio.to_thread
@@ -109,7 +109,12 @@ class Threads:
             owner: The owner.
             limit: The most to return.
             after: The last thread of the page before; None for the first page.
+
+        Raises:
+            UsageError: The limit is no number of threads.
         """
+        if isinstance(limit, bool) or not isinstance(cast("object", limit), int) or limit < 0:
+            raise UsageError(f"limit= is a number of threads from 0 up, not {limit!r}")
         return self._call(self._store.list, owner, limit, after)
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:

@@ -115,6 +115,39 @@ def test_tests_are_recorded_once_and_pass_without_a_network(project: Path) -> No
     assert "WEATHER in Oslo" in (folder / "test_program" / "test_weather.jsonl").read_text("utf-8")
 
 
+WAYS = """
+import socket
+import pytest
+
+@pytest.mark.parametrize("reach", [
+    lambda: socket.create_connection(("192.0.2.1", 80), timeout=1),
+    lambda: socket.socket().connect_ex(("192.0.2.1", 80)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 53)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", 0, ("192.0.2.1", 53)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendmsg([b"x"], [], 0, ("192.0.2.1", 53)),
+    lambda: socket.getaddrinfo("name.invalid", 80),
+    lambda: socket.gethostbyname("name.invalid"),
+])
+def test_a_way_out_is_closed(reach):
+    with pytest.raises(PermissionError, match="was blocked by --agui-block-network"):
+        reach()
+
+def test_what_stays_in_the_machine_is_open():
+    assert socket.getaddrinfo("127.0.0.1", 80) and socket.getaddrinfo("localhost", 80)
+    assert socket.getaddrinfo(None, 0, flags=socket.AI_PASSIVE)
+    first, second = socket.socketpair()
+    first.sendmsg([b"x"])
+    assert second.recv(1) == b"x"
+    first.close(), second.close()
+"""
+
+
+def test_every_way_to_a_network_is_blocked(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    (tmp_path / "test_ways.py").write_text(WAYS, "utf-8")
+    assert "8 passed" in run(tmp_path, "--agui-block-network")
+
+
 def test_the_recording_of_a_test_that_fails_is_not_kept(project: Path) -> None:
     (project / "test_program.py").write_text(TESTS.replace("It is fine", "It is not"), "utf-8")
     assert "1 failed, 4 deselected" in run(project, "--agui-record=all", "-k", "weather")

@@ -194,6 +194,13 @@ def test_a_session_is_appended_to_a_file_that_was_cut_in_the_middle_of_a_line(tm
     assert ([type(line) for line in again.lines].count(HeaderLine), len(again.exchanges), again.is_cut) == (2, 2, False)
 
 
+def test_a_recording_that_an_editor_saved_with_a_mark_of_its_encoding_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    ScriptedAgent(ANSWER).use(record(path)).run_agent_sync("Hi")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert ReplayAgent(path).run_agent_sync("Hi").text == "Hello."
+
+
 def test_a_packed_recording_can_be_read(tmp_path: Path) -> None:
     ScriptedAgent(ANSWER).use(record(tmp_path / "run.jsonl")).run_agent_sync("Hi")
     packed = tmp_path / "run.jsonl.gz"

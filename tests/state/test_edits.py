@@ -49,6 +49,32 @@ def spend(agent: ScriptedAgent[Trip], budget: int) -> Callable[[], None]:
 # --- between runs
 
 
+def test_a_block_is_entered_once_at_a_time() -> None:
+    agent = planner()
+    edit = agent.edit_state()
+    with edit as trip:
+        trip.budget = 5
+        with pytest.raises(UsageError, match="this edit of the state is open already"), edit:
+            pass
+    assert agent.state["budget"] == 5
+    with edit as trip:
+        trip.budget += 1
+    assert agent.state["budget"] == 6
+
+
+def test_a_conflict_of_whole_states_says_so() -> None:
+    agent: ScriptedAgent[Any] = ScriptedAgent(turn(text("Hi")), initial_state=[1], on_conflict="raise")
+
+    def edit() -> None:
+        with agent.edit_state() as numbers:
+            numbers.append(2)
+            agent.set_state({"numbers": 3})
+
+    with pytest.raises(StateConflictError, match="edited here, at the whole state; nothing was changed") as raised:
+        edit()
+    assert [each.path for each in raised.value.conflicts] == [""]
+
+
 @every_verb
 def test_an_edit_between_runs_goes_out_with_the_next(verb: Verb) -> None:
     agent = planner(text("Hi"))

@@ -578,6 +578,14 @@ async def test_closed_threads_say_so(new_threads: NewThreads) -> None:
         await threads.list()
 
 
+async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    assert list(await threads.list(limit=0)) == []
+    for limit in (-1, 2.5, True, "5"):
+        with pytest.raises(UsageError, match="limit= is a number of threads from 0 up, not"):
+            await threads.list(limit=limit)  # type: ignore[arg-type]
+
+
 async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
     for url in ("mysql://localhost/x", "chats.db", "postgresql://localhost/x"):
         with pytest.raises(UsageError, match="subclass ThreadStore"):
