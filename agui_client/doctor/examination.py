@@ -253,6 +253,7 @@ class Examination:
             problem=shown(symptom.problem, secrets, 600),
             mend=mend,
             probe=symptom.exchange.probe if symptom.exchange is not None else self.tap.probe,
+            count=symptom.count,
             evidence=evidence(self.address, symptom.exchange, secrets, event=symptom.event, detail=symptom.detail),
         )
 
@@ -261,7 +262,7 @@ class Examination:
         place = shown(symptom.place, self.tap.secrets)
         is_new = place not in (*known.places, self._first_places[symptom.rule, symptom.kind])
         places = [*known.places, place][:_MOST_PLACES] if place and is_new else known.places
-        return known.model_copy(update={"count": known.count + 1, "places": places})
+        return known.model_copy(update={"count": known.count + symptom.count, "places": places})
 
     def has_found(self, rule: str) -> bool:
         """Return whether there is a finding of a rule."""

@@ -7,9 +7,9 @@ and times that the tap noted show the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from agui_client.doctor.evidence import frame_text
 from agui_client.errors import (
@@ -97,6 +97,8 @@ class Symptom:
     """The part of the response that shows it, instead of events."""
     severity: Severity | None = None
     """The severity, if it is not that of the rule."""
+    count: int = 1
+    """The number of times that the call showed it."""
     place: str = ""
     """The type of the event, and the path in it; empty for another fault than a value."""
     kind: str = ""
@@ -137,7 +139,6 @@ def symptoms(seen: Seen) -> Iterator[Symptom]:
         is_cut = seen.was_left or (exchange is seen.last and isinstance(seen.error, IncompleteRunError))
         yield from _of_bytes(exchange, is_cut=is_cut or exchange.is_cut)
         yield from _of_events(exchange)
-        yield from _of_timestamps(exchange)
 
 
 def is_found(seen: Seen) -> bool:
@@ -198,6 +199,7 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
         is_fatal=rule in ("PROC-17", "LIFE-12"),
         exchange=exchange,
         event=at,
+        count=warning.count,
         place=f"{warning.event_type} {path}".rstrip(),
         kind="misspelt" if is_misspelt else "" if rule in _OF_VALUES else str(warning.event_type),
         severity="warning" if is_misspelt else None,
@@ -232,21 +234,25 @@ def _of_bytes(exchange: Exchange, *, is_cut: bool) -> Iterator[Symptom]:
 
 
 def _of_events(exchange: Exchange) -> Iterator[Symptom]:
+    """Yield the first fault of each kind in the events of a response, with the number of them."""
+    found: dict[str, Symptom] = {}
     for index, event in enumerate(exchange.events):
-        kind = event.get("type")
-        if kind == "RUN_ERROR" and not event.get("code"):
-            yield Symptom("DOC-4", "RUN_ERROR comes without a code", exchange=exchange, event=index)
-        elif event.get("delta") == "" and kind in _TEXT_DELTAS and not event.get("metadata"):
-            yield Symptom("DOC-6", f"{kind} comes with an empty delta", exchange=exchange, event=index, kind=str(kind))
+        symptom = _of_event(event)
+        if symptom is not None:
+            first = found.get(symptom.kind) or replace(symptom, exchange=exchange, event=index, count=0)
+            found[symptom.kind] = replace(first, count=first.count + 1)
+    yield from found.values()
 
 
-def _of_timestamps(exchange: Exchange) -> Iterator[Symptom]:
-    """Yield a fault for timestamps that are no milliseconds."""
-    for index, event in enumerate(exchange.events):
-        given = event.get("timestamp")
-        if type(given) is int and 0 < given < _EARLIEST_TIMESTAMP:
-            yield Symptom("DOC-9", f"the timestamp {given} means a day in 1970", exchange=exchange, event=index)
-            return
+def _of_event(event: Mapping[str, Any]) -> Symptom | None:
+    kind, moment = event.get("type"), event.get("timestamp")
+    if kind == "RUN_ERROR" and not event.get("code"):
+        return Symptom("DOC-4", "RUN_ERROR comes without a code", kind="RUN_ERROR")
+    if kind in _TEXT_DELTAS and event.get("delta") == "" and not event.get("metadata"):
+        return Symptom("DOC-6", f"{kind} comes with an empty delta", kind=str(kind))
+    if type(moment) is int and 0 < moment < _EARLIEST_TIMESTAMP:
+        return Symptom("DOC-9", f"the timestamp {moment} means a day in 1970", kind="timestamp")
+    return None
 
 
 _EARLIEST_TIMESTAMP = 10**11

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import socket
 import sys
 import tempfile
+import time
 from itertools import groupby
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agui_client import HttpAgent
 from agui_client.doctor import Diagnosis, diagnose
+from agui_client.doctor.diagnosis import MARKS
 
 from .environments import made, running, say
 from .frameworks import FRAMEWORKS, Framework
@@ -25,12 +29,28 @@ PROMPTS = {
     "error": "crash",
 }
 """The words that the scripted models know."""
+_LISTENING = 60
+"""The seconds that a server may take from naming its port to listening."""
 _DIFFERENT = [name for name, framework in FRAMEWORKS.items() if not framework.stories]
 
 
 def _examined(framework: Framework, url: str) -> Diagnosis:
     agent = HttpAgent(url + framework.path)
     return asyncio.run(diagnose(agent, prompts=PROMPTS, state={"city": "Oslo"}, timeout=30, progress=_say))
+
+
+def _wait_for(url: str) -> None:
+    """Wait until a server listens: it names its port before."""
+    address = urlsplit(url)
+    give_up = time.monotonic() + _LISTENING
+    while True:
+        try:
+            with socket.create_connection((address.hostname, address.port or 80), timeout=1):
+                return
+        except ConnectionRefusedError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.05)
 
 
 def _say(probe: object) -> None:
@@ -50,14 +70,30 @@ def main() -> int:
         root = (chosen.keep or Path(directory)).resolve()
         for environment, group in groupby(frameworks, key=lambda each: each.environment):
             with running(environment, made(environment, root)) as (url, _):
+                _wait_for(url)
                 for framework in group:
                     say(f"{framework.name}: examining")
                     found[framework.name] = _examined(framework, url)
                     print(f"\n===== {framework.name}\n{found[framework.name]}\n", flush=True)
-    for name, diagnosis in found.items():
-        marks = "".join(f", {each.rule} ({each.severity})" for each in diagnosis.findings)
-        print(f"{name}: {diagnosis.headline}{marks}")
+    _print(found)
     return 0
+
+
+def _print(found: dict[str, Diagnosis]) -> None:
+    """Print the abilities of all servers, one a line, and the rules that each server breaks."""
+    verdicts = {
+        name: {ability.name: MARKS[ability.verdict] for ability in diagnosis.profile}
+        for name, diagnosis in found.items()
+    }
+    abilities = list(dict.fromkeys(ability for verdict in verdicts.values() for ability in verdict))
+    width = max(map(len, abilities)) + 2
+    print(" " * width + " ".join(found))
+    for ability in abilities:
+        marks = (verdict.get(ability, " ").ljust(len(name)) for name, verdict in verdicts.items())
+        print(ability.ljust(width) + " ".join(marks).rstrip())
+    for name, diagnosis in found.items():
+        rules = ", ".join(f"{each.rule} ({each.severity})" for each in diagnosis.findings)
+        print(f"{name}: {rules or diagnosis.headline}")
 
 
 if __name__ == "__main__":
