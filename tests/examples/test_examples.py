@@ -107,7 +107,7 @@ def test_teams_work_one_after_the_other_side_by_side_and_with_an_approval_three_
     booked = "The guide wrote 226 characters. Done: **two tickets** for the 12:10 ferry. Have a good day in Oslo!"
     assert lines == [
         f"['researcher', 'writer']: {day}",
-        f"['left', 'right', 'judge']: {day}",
+        f"['optimist', 'pessimist', 'judge']: {day}",
         f"['office', 'desk', 'clerk'] after 'Buy two ferry tickets for 94 NOK?': {booked}",
     ]
 
