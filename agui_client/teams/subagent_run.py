@@ -233,9 +233,7 @@ class SubagentRun:
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
-        owner = next((each.subagent_run_id for each in self.messages if _has_call(each, call.id)), None)
-        event = ToolCallResultEvent(message_id=f"{call.id}-result", tool_call_id=call.id, content=result)
-        return changed(event, subagent_run_id=owner)
+        return result_event(self.messages, call.id, result)
 
     def has_dropped(self, message: Message) -> bool:
         """Whether a message of the team's conversation was the member's own, and is no longer."""
@@ -386,6 +384,19 @@ def _as_message(result: ToolCallResultEvent) -> ToolMessage:
     owner = result.subagent_run_id
     message = ToolMessage(id=result.message_id, tool_call_id=result.tool_call_id, content=result.content)
     return changed(message, subagent_run_id=owner)
+
+
+def result_event(messages: Iterable[Message], tool_call_id: str, content: str) -> ToolCallResultEvent:
+    """Return the event of the result of a call that is in these messages, and has none.
+
+    Args:
+        messages: The messages.
+        tool_call_id: The id of the call.
+        content: The result.
+    """
+    owner = next((each.subagent_run_id for each in messages if _has_call(each, tool_call_id)), None)
+    event = ToolCallResultEvent(message_id=f"{tool_call_id}-result", tool_call_id=tool_call_id, content=content)
+    return changed(event, subagent_run_id=owner)
 
 
 def _has_call(message: Message, tool_call_id: str) -> bool:

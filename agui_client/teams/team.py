@@ -55,7 +55,7 @@ from agui_client.teams.call_records import (
 )
 from agui_client.teams.members import Member, OnError
 from agui_client.teams.names import flow_of, invocation_id, keys_of, split_interrupt_id
-from agui_client.teams.subagent_run import SubagentRun
+from agui_client.teams.subagent_run import SubagentRun, result_event
 
 if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
@@ -426,7 +426,8 @@ class Team:
         for call in calls:
             record = self._journal.calls.get(call.invocation)
             if record is None or record.result is None:
-                self._waiting.pop(call.invocation, None)
+                if self._waiting.pop(call.invocation, None) is not None and record is not None:
+                    self._answer_calls(record, f"{call.member.name} was cancelled before this call was answered.")
                 self._journal.calls[call.invocation] = CallRecord(is_cut=True)
 
     def _check_tokens(self) -> None:
@@ -493,6 +494,16 @@ class Team:
             self._news = anyio.Event()
             await self._news.wait()
         return result
+
+    def _answer_calls(self, record: CallRecord, content: str) -> None:
+        """Answer the calls that a member waits for, as nobody else will."""
+        answered = {message.tool_call_id for message in self.messages if isinstance(message, ToolMessage)}
+        for call in (*record.waiting, *(each.tool_call_id for each in record.interrupts)):
+            if call is not None and call not in answered:
+                answered.add(call)
+                event = result_event(self.messages, call, content)
+                self._thread.feed(event)
+                self._source.put_nowait(event)
 
 
 async def _earlier_end(record: CallRecord, call: Call) -> SubagentResult:

@@ -390,7 +390,8 @@ def _differences(path: str, messages: list[Message], states: list[list[Message]]
     had some events before, and an answer for each call that was left without one.
     """
     kept = [each for each in (_plain(message, path) for message in messages) if each is not None]
-    given_up = {f"{name} failed before this call was answered." for name in path.split("/")}
+    ends = ("failed", "was cancelled")
+    given_up = {f"{name} {end} before this call was answered." for name in path.split("/") for end in ends}
     given_up.add("no result: the conversation went on without one")
     kept = [each for each in kept if not (each[0] == "tool" and each[2] in given_up)]
     # What the caller has answered waits in the team's conversation for a leaf that is not called again.

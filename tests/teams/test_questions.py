@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 from ag_ui.core import (
@@ -258,6 +259,23 @@ async def test_members_that_wait_are_not_asked_for_when_another_one_of_the_same_
 
     result = await TeamAgent(lead, asker=asker, failing=failing, options={"strict": True}).run_agent("Hi")
     assert (result.result, result.interrupts, result.state) == ("without", [], {})
+
+
+@pytest.mark.parametrize("way", ["callers tool", "approval"])
+async def test_calls_of_members_that_wait_are_answered_when_another_one_of_the_same_gather_has_failed(way: str) -> None:
+    paid: list[int] = []
+    looks = Tool(name="pay", description="Pays.", parameters={"type": "object"})
+    caller = agent("caller", turn(tool_call("pay", {"amount": 5})), tools=[pay_tool(paid)] if way == "approval" else ())
+    failing = agent("failing", turn(pause(0.01), RunErrorEvent(message="overloaded")))
+
+    async def lead(team: Team) -> None:
+        with suppress(RunFailedError):
+            await team.gather(caller, failing)
+
+    team = TeamAgent(lead, caller=caller, failing=failing, options={"strict": True})
+    result = await team.run_agent("Hi", tools=[looks])
+    assert (result.interrupts, result.pending_tool_calls, paid) == ([], [], [])
+    assert "caller was cancelled before this call was answered." in [message.content for message in team.messages]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
