@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import agui_client
+import agui_client.types
 
 pytest.importorskip("rich")
 from support import made_pages
@@ -39,6 +40,10 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted({*described, *errors}) == sorted(agui_client.__all__)
     assert "agui_client.errors" in modules
     assert not {f"agui_client.{name}" for name in _features()} - {*modules}
+    aliases = re.findall(r" as (\w+)$", (ROOT / "agui_client" / "types.py").read_text("utf-8"), re.MULTILINE)
+    page = (ROOT / "docs" / "reference" / "types.md").read_text("utf-8")
+    undescribed = [name for name in aliases if not isinstance(getattr(agui_client.types, name), type)]
+    assert [name for name in undescribed if not re.search(rf"autodata:: \S+\.{name}$", page, re.MULTILINE)] == []
 
 
 def test_readme_is_a_face_and_links_every_page() -> None:
