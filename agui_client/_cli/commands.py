@@ -17,7 +17,7 @@ from agui_client._cli.batches import batch
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
-from agui_client._cli.loading import load_module
+from agui_client._cli.loading import load_views, views_option
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
 from agui_client._cli.thread_commands import threads
 from agui_client._widgets.views import viewed, warn_of_unknown
@@ -51,13 +51,6 @@ Environment:
 """
 _EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
-_VIEWS = click.option(
-    "--views",
-    multiple=True,
-    metavar="MODULE",
-    help="A module with views, made with @renders; also FILE.py; may be repeated.",
-)
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG, invoke_without_command=True)
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
@@ -85,14 +78,13 @@ def agui(context: click.Context) -> int:
     metavar="FILE",
     help="Append what is asked and answered to a recording, for `agui replay` and tests.",
 )
-@_VIEWS
+@views_option
 def run(verbose: bool, as_json: bool, record_to: str | None, views: tuple[str, ...], **given: Any) -> int:
     """Run the agent at URL and print its answer.
 
     The answer's text goes to stdout as it arrives; tool calls and warnings go to stderr. PROMPT - reads stdin.
     """
-    for each in views:
-        load_module(each, "--views")
+    load_views(views)
     settings = read_run_settings(**given)
     return drive(lambda: asyncio.run(_run(settings, verbose=verbose, as_json=as_json, record_to=record_to)))
 
@@ -136,7 +128,7 @@ agui.add_command(inspect)
     metavar="PROVIDER:NAME",
     help="Talk with a language model instead, such as ollama:llama3.2 or openai:gpt-5; needs the extra `llm`.",
 )
-@_VIEWS
+@views_option
 def chat(
     place: str | None,
     owner: str,
@@ -155,8 +147,7 @@ def chat(
     from agui_client._cli.chat import chat_with, chat_with_demo
     from agui_client._cli.tool_loading import load_tools
 
-    for each in views:
-        load_module(each, "--views")
+    load_views(views)
     tools, given = load_tools(places), {**given, "threads": place, "owner": owner}
     if model is not None:
         if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE and url is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from agui_client._cli.exit_codes import ExitCode, drive
+from agui_client._cli.loading import load_views, views_option
 from agui_client._cli.output import one_line
 
 _EPILOG = """\b
@@ -36,13 +37,22 @@ Exit codes:
     metavar="FILE",
     help="Append what passes to a recording; with a URL.",
 )
-def inspect(place: str, out: Path | None, is_opening: bool, port: int | None, record_to: Path | None) -> int:
+@views_option
+def inspect(
+    place: str,
+    out: Path | None,
+    is_opening: bool,
+    port: int | None,
+    record_to: Path | None,
+    views: tuple[str, ...],
+) -> int:
     """Make an HTML page of the recording FILE, or follow the runs of the agent at URL, to see what happened and when.
 
     FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program; the page needs no
     network. For a URL, an address on this machine passes runs on to the agent, until Ctrl-C: let your program use it in
     the agent's place, and open it in a browser.
     """
+    load_views(views)
     if place.startswith(("http://", "https://")):
         # Loaded here: a page needs no uvicorn.
         from agui_client._cli.inspection_server import inspect_agent

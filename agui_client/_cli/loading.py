@@ -13,7 +13,27 @@ import click
 from agui_client._cli.exit_codes import reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
+
+
+views_option = click.option(
+    "--views",
+    multiple=True,
+    metavar="MODULE",
+    help="A module with views, made with @renders; also FILE.py; may be repeated.",
+)
+"""The option of commands that draw with views; `load_views` takes what was given."""
+
+
+def load_views(places: Iterable[str]) -> None:
+    """Import the modules of `--views`.
+
+    Raises:
+        click.UsageError: One of them does not exist or cannot be loaded.
+    """
+    for place in places:
+        _module(place, f"--views {place}")
 
 
 def load_object(place: str, option: str = "") -> object:
@@ -36,19 +56,6 @@ def load_object(place: str, option: str = "") -> object:
             raise click.UsageError(f"{shown}: there is no {name} in {where}")
         found = getattr(found, step)
     return found
-
-
-def load_module(place: str, option: str) -> None:
-    """Import a module or file for what it registers.
-
-    Args:
-        place: The module or file, such as "shop.views" or "views.py".
-        option: The option that the place was given to, for errors.
-
-    Raises:
-        click.UsageError: The module does not exist or cannot be loaded.
-    """
-    _module(place, f"{option} {place}")
 
 
 def folder_of(place: str) -> Path:

@@ -130,6 +130,11 @@ def find_view(key: Key) -> Callable[[Any], object] | None:
     return _views.get(key)
 
 
+def has_views() -> bool:
+    """Return whether there is any view."""
+    return bool(_views)
+
+
 def drop_view(key: Key, view: Callable[[Any], object]) -> bool:
     """Draw without a view from now on; return whether that is news."""
     return _views.get(key) is view and _views.pop(key, None) is not None

@@ -24,7 +24,7 @@ from agui_client.recording.reading import Exchange, RecordingError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ag_ui.core import Event, Message
+    from ag_ui.core import Event, Message, ToolCall
 
     from agui_client.recording.format import RequestLine
 
@@ -101,6 +101,10 @@ class AnswerChanges:
             self.error = effects.error = printable(f"{type(error).__name__}: {error}")
         effects.warnings, self._log.latest = self._log.latest, []
         return effects
+
+    def call(self, tool_call_id: str) -> ToolCall | None:
+        """Return a tool call as it is now; None if there is none with this id."""
+        return self._reducer.tool_call(tool_call_id)
 
     def _asked(self, request: RequestLine) -> tuple[Sequence[Message], Any]:
         """Return the messages and the state that the answer begins with; a replay begins with none."""

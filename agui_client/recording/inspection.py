@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_json
+
+from agui_client._widgets.drawing import call_html
+from agui_client._widgets.views import find_view
 from agui_client.recording.answer_changes import AnswerChanges
 from agui_client.recording.format import (
     AgentRecord,
@@ -66,7 +70,8 @@ class Inspection:
             JSON, with these members: `t`, the seconds since the recording began; `k`, the kind of the line; `d`, its
             content, of an event the event; and those of these that there is something for: `r` and `l`, the numbers of
             its request and its lane; `lanes`, lanes that begin; `c`, the conversation that a request begins with, if
-            that is not in its input; `o`, operations that change it; `w`, warnings; `e`, the reason why a client stops.
+            that is not in its input; `o`, operations that change it; `w`, warnings; `e`, the reason why a client stops;
+            `v`, the HTML that a view makes of a tool call.
         """
         row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
         match line:
@@ -117,9 +122,15 @@ class Inspection:
         effects = answer.changes.feed(line.event)
         members = {"o": effects.operations, "w": effects.warnings, "e": effects.error}
         row.update({name: value for name, value in members.items() if value})
+        if line.event.get("type") == "TOOL_CALL_RESULT":
+            call = answer.changes.call(str(line.event.get("toolCallId")))
+            if call is not None:
+                _add_view(row, call.id, call.function.name, call.function.arguments, line.event.get("content"))
 
     def _place(self, row: dict[str, Any], line: Line) -> None:
         """Find the request and the lane of a line that is neither a request nor an event."""
+        if isinstance(line, ToolLine) and line.result is not None:
+            _add_view(row, line.tool_call_id, line.name, to_json(line.arguments).decode(), line.result)
         if isinstance(line, OutcomeLine) and line.warnings:
             row["w"] = [[each.rule, each.message, each.path] for each in line.warnings]
         answer = self._answers.get(getattr(line, "request", None) or "")
@@ -142,7 +153,7 @@ class Inspection:
             name = event.get("name") if event.get("type") == "SUBAGENT_STARTED" else None
             answer.subagents[subagent] = self._free_lane(parent, str(name or subagent), "subagent")
         lane = answer.subagents[subagent]
-        if event.get("type") in _SUBAGENT_ENDS:
+        if str(event.get("type")) in _SUBAGENT_ENDS:
             lane.is_busy = False
         return lane
 
@@ -158,6 +169,13 @@ class Inspection:
             self._new_lanes.append({"id": lane.number, "parent": above, "name": name, "kind": kind})
         lane.is_busy = True
         return lane
+
+
+def _add_view(row: dict[str, Any], tool_call_id: str, name: str, arguments: str, result: object) -> None:
+    """Add the drawing of an answered call, if its tool has a view."""
+    if find_view(("tool", name)) is not None:
+        text = result if isinstance(result, str) else to_json(result).decode()
+        row["v"] = call_html(tool_call_id, name, arguments, text)
 
 
 def _name(agent: AgentRecord) -> str:

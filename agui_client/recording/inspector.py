@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from agui_client._widgets.views import has_views
 from agui_client.recording.inspection import Inspection
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def inspector_page(recording: Recording) -> bytes:
     """Return a recording as an HTML page, in UTF-8.
 
     The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings and
-    requests. All that the recording has is in it; it loads nothing, and runs no script but its own.
+    requests. All that the recording has is in it; it loads nothing, and runs no script but its own. Views of tools
+    (`@renders`) draw their calls, each in a frame that can do nothing.
 
     Args:
         recording: The recording.
@@ -48,8 +50,10 @@ def page_of(rows: Iterable[bytes], title: str, notes: Sequence[str] = (), *, is_
         is_live: Whether the page asks its server for further rows.
     """
     style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
-    policy = f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; base-uri 'none'"
-    policy += "; form-action 'none'" + ("; connect-src 'self'" if is_live else "")
+    policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
+    # The HTML of views has styles and pictures of its own.
+    policy += "; style-src 'unsafe-inline'; img-src data:" if has_views() else f"; style-src {_source(style)}"
+    policy += "; connect-src 'self'" if is_live else ""
     facts = escaped_json({"title": title, "live": is_live, "notes": list(notes)})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
     page = _file("page.html")

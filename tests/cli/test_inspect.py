@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from agui_client.recording import record
-from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.testing import ScriptedAgent, text, tool_call, tool_result, turn
+from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., Program]
 
 
 @pytest.fixture
@@ -63,3 +65,20 @@ def test_what_is_no_recording_is_refused(agui: Agui, tmp_path: Path) -> None:
     missing = agui("inspect", str(tmp_path / "nothing.jsonl"))
     assert (missing.returncode, "No such file" in missing.stderr) == (2, True)
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_views_draw_the_calls_of_their_tools(start: Start, tmp_path: Path) -> None:
+    path, views = tmp_path / "run.jsonl", tmp_path / "cards.py"
+    views.write_text(
+        "from agui_client.notebook import renders\n"
+        "@renders('look')\n"
+        "def card(call):\n"
+        "    return call.name + ' came to ' + str(call.result)\n",
+        "utf-8",
+    )
+    agent = ScriptedAgent(turn(tool_call("look", {}), tool_result("nothing")))
+    agent.use(record(path)).run_agent_sync("Look!")
+    # In a process of its own, as the view stays registered.
+    done = start("inspect", str(path), "--views", str(views))
+    assert done.wait(timeout=30) == 0
+    assert b"look came to nothing" in path.with_name("run.inspect.html").read_bytes()

@@ -18,6 +18,7 @@ from agui_client._protocol.schema import is_object
 from agui_client.recording import Recording, inspector_page, record
 from agui_client.recording.format import EventLine, HeaderLine, Line, RequestLine
 from agui_client.recording.inspection import Inspection
+from agui_client.recording.inspector import escaped_json
 from agui_client.recording.json_changes import changes
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
 from conformance_fixtures import Fixture, fixtures
@@ -172,6 +173,25 @@ def test_subagents_have_lanes_below_their_agent_and_reuse_those_that_are_free() 
     lanes = [(lane["name"], lane["parent"]) for row in rows for lane in row.get("lanes", ())]
     assert lanes == [("a", None), ("reader", 0), ("reader", 0), ("writer", 1)]
     assert [row.get("l") for row in rows] == [None, 0, 0, 1, 2, 3, 2, 2]
+
+
+def test_a_state_as_deep_as_it_may_be_has_rows() -> None:
+    ends = {"threadId": "thread-1", "runId": "run-1"}
+    deep: Any = 1
+    for _ in range(180):
+        deep = {"a": [deep]} if _ % 2 else {"a": deep}
+    path = "".join("/a" if each % 2 else "/a/0" for each in range(60))
+    snapshots = [{"type": "STATE_SNAPSHOT", "snapshot": {"v": value}} for value in (deep, json.loads(json.dumps(deep)))]
+    delta = {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": f"/v{path}", "value": 2}]}
+    rows = rows_of([{"type": "RUN_STARTED", **ends}, *snapshots, delta])
+    assert "e" not in rows[-1]
+
+
+@given(st.recursive(st.none() | st.text() | st.integers(), lambda each: st.dictionaries(st.text(), each)))
+def test_any_json_can_stand_in_a_script(value: Any) -> None:
+    written = escaped_json(value)
+    assert json.loads(written) == value
+    assert not {*"<>&\u2028\u2029"} & {*written.decode()}
 
 
 STORY: tuple[Turn, ...] = (

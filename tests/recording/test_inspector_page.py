@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from agui_client._protocol.schema import is_object
+from agui_client._widgets import views
+from agui_client.notebook import ShownCall, renders
 from agui_client.recording import Recording, inspector_page
 from support.browser import FRAME, Chromium, chromium
-from weaves import weave
+from weaves import spoil, weave
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -207,6 +211,76 @@ def test_what_a_hostile_agent_wrote_is_text(browser: Chromium, tmp_path: Path) -
     ]
     assert elements == [0, 2, None, "run.jsonl: AG-UI inspector"]
     assert complaints == []
+
+
+@pytest.fixture
+def forgotten_views() -> Generator[None]:
+    before = dict(views._views)
+    yield
+    views._views.clear()
+    views._views.update(before)
+
+
+class Card:
+    """An HTML view that tries everything."""
+
+    def __init__(self, seats: int, result: object) -> None:
+        self.seats, self.result = seats, result
+
+    def _repr_html_(self) -> str:
+        script = (
+            "<script>top.document.title = 'taken'</script><a id=away target=_top href='https://agent.test/'>away</a>"
+        )
+        return f"<b style='color: rgb(200, 0, 0)'>{self.seats} seats: {html.escape(str(self.result))}</b>{script}"
+
+
+@pytest.mark.usefixtures("forgotten_views")
+def test_the_view_of_a_tool_draws_its_calls_and_can_do_nothing_else(browser: Chromium, tmp_path: Path) -> None:
+    @renders("book")
+    def card(call: ShownCall) -> Card:
+        return Card(call.partial_arguments["seats"], call.result)
+
+    def look(page: Page) -> list[str]:
+        page.get_by_role("tab", name="Tools").click()
+        drawn = page.frame_locator("#tools iframe").locator("b")
+        seen = [drawn.inner_text(), drawn.evaluate("(drawn) => getComputedStyle(drawn).color")]
+        page.frame_locator("#tools iframe").locator("#away").click()
+        page.evaluate(FRAME)
+        return [*seen, page.title()]
+
+    seen, complaints = browser.visit(written(tmp_path, *STORY), look)
+    assert seen == ["2 seats: booked", "rgb(200, 0, 0)", "run.jsonl: AG-UI inspector"]
+    assert len(complaints) > 0  # about the script and the link
+
+
+def test_no_stream_however_spoiled_breaks_the_page(browser: Chromium, tmp_path: Path) -> None:
+    answers: list[list[Json]] = []
+    for seed in range(12):
+        random = Random(seed)
+        frames = spoil(random, weave(random).events).frames
+        answers.append([event for frame in frames if is_object(event := read(frame))])
+    odd: Json = {"type": "TEXT_MESSAGE_CONTENT", "toolCallId": 7, "messageId": [], "delta": {}, "subagentRunId": None}
+    answers.append([{"type": [1]}, {"type": None}, {"type": "TOOL_CALL_RESULT", "toolCallId": "c", "content": 3}, odd])
+
+    def look(page: Page) -> int:
+        for tab in ("State", "Event", "Tools", "Warnings", "Request", "Messages"):
+            page.get_by_role("tab", name=tab).click()
+            page.evaluate("for (page.at = 0; page.at < page.recording.rows.length; page.at += 13) page.showMoment()")
+        page.evaluate("page.recording.lanes.forEach((lane) => page.fold(lane))")
+        page.evaluate("page.search.find('text')")
+        return page.evaluate("page.recording.errors.length")  # type: ignore[no-any-return]
+
+    errors, complaints = browser.visit(written_answers(tmp_path, *answers), look)
+    assert errors > 3
+    assert complaints == []
+
+
+def read(frame: str) -> object:
+    """What a recording has of a frame; None for one that is no event."""
+    try:
+        return json.loads(frame, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
 
 
 def test_a_script_that_came_into_the_page_would_not_run(browser: Chromium, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -89,4 +91,8 @@ def chromium() -> Generator[Chromium]:
             finally:
                 thread.submit(browser.close).result(_LIMIT)
         finally:
-            thread.submit(driver.stop).result(_LIMIT)
+            # Playwright begins calls that its own end cuts off before they are awaited.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                thread.submit(driver.stop).result(_LIMIT)
+                gc.collect()

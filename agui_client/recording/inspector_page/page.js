@@ -266,6 +266,18 @@ class Page {
     return element;
   }
 
+  /** Draw new rows, and rest three times as long as that takes. */
+  refreshSoon() {
+    this.refreshing ??= setTimeout(() => {
+      const began = performance.now();
+      this.refreshing = null;
+      this.refresh();
+      if (this.isFollowing) this.choose(this.recording.rows.length - 1);
+      else this.showMoment();
+      this.rest = 3 * (performance.now() - began);
+    }, this.rest ?? 0);
+  }
+
   /** Take in the rows that the server sends while the recording goes on. */
   follow() {
     document.body.classList.add("live");
@@ -274,9 +286,8 @@ class Page {
       const { after, rows } = JSON.parse(event.data);
       const wasLast = this.at >= this.recording.rows.length - 1;
       rows.slice(Math.max(0, this.recording.rows.length - after)).forEach((row) => this.recording.add(row));
-      this.refresh();
-      if (wasLast && byId("follow").checked) this.choose(this.recording.rows.length - 1);
-      else this.timeline.moveCursor(this.at, this.marked);
+      this.isFollowing = (this.refreshing ? this.isFollowing : wasLast) && byId("follow").checked;
+      this.refreshSoon();
     };
     source.onopen = () => (byId("connection").textContent = "live");
     source.onerror = () => (byId("connection").textContent = "not connected");

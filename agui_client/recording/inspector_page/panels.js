@@ -173,6 +173,7 @@ function rowDetails(recording, row) {
     h("p.facts", {}, facts.filter(Boolean).join(" · ")),
     row.e ? h("p.failed", {}, `A client stops here: ${row.e}`) : null,
     warnings,
+    row.v === undefined ? null : viewFrame(row.v),
     textBlock(JSON.stringify(row.d, null, 2), "pre.text"),
   ];
 }
@@ -209,7 +210,7 @@ function toolTable(recording, choose) {
   const { rows } = recording;
   const lines = [...recording.calls.values()].slice(-MOST_CALLS).map((call) => {
     const seconds = call.seconds ?? rows[call.last].t - rows[call.first].t;
-    return h(
+    const line = h(
       "tr",
       { onclick: () => choose(call.last), tabindex: 0, onkeydown: (event) => event.key === "Enter" && choose(call.last) },
       h("td", {}, h("b", {}, call.name || "?"), h("br"), h("small", {}, recording.lanes[call.lane]?.name ?? "")),
@@ -217,10 +218,18 @@ function toolTable(recording, choose) {
       h("td", {}, oneLine(call.result, 300)),
       h("td", {}, call.status, h("br"), h("small", {}, duration(seconds), call.isHere ? " here" : ""))
     );
+    return call.view === undefined ? line : [line, h("tr", {}, h("td", { colspan: 4 }, viewFrame(call.view)))];
   });
   if (!lines.length) return [h("p.empty", {}, "No tool was called.")];
   const head = h("tr", {}, ["tool", "arguments", "result", "status"].map((each) => h("th", {}, each)));
   return [h("table.calls", {}, head, lines)];
+}
+
+/** Show what a view made of a call: in a frame without scripts, forms and ways out. */
+function viewFrame(html) {
+  const frame = h("iframe", { sandbox: "", title: "the view of the tool", loading: "lazy" });
+  frame.srcdoc = `<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><body>${html}`;
+  return frame;
 }
 
 function warningTable(recording, choose) {
@@ -236,7 +245,7 @@ function warningTable(recording, choose) {
       lines.slice(0, 1000).map((each) =>
         h(
           `tr${each.rule === "error" ? ".failed" : ""}`,
-          { onclick: () => choose(each.row) },
+          { onclick: () => choose(each.row), tabindex: 0, onkeydown: (event) => event.key === "Enter" && choose(each.row) },
           h("td", {}, h("b", {}, each.rule)),
           h("td", {}, each.message, each.path ? h("code", {}, ` ${each.path}`) : null),
           h("td", {}, `row ${each.row + 1}`)

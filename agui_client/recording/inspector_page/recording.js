@@ -140,6 +140,7 @@ function noteStep(call, row) {
     Object.assign(call, { status: "answered", result: data.content });
   }
   if (typeof data.delta === "string") call.pieces.push(data.delta);
+  call.view = row.v ?? call.view;
 }
 
 /** Return a value with an operation applied; containers that are not `own` are copied. See json_changes.py. */
