@@ -321,6 +321,48 @@ def test_of_a_very_long_text_the_beginning_and_the_end_are_shown() -> None:
         assert "x last" in content
 
 
+def test_what_nests_too_deeply_is_cut_and_what_is_no_text_is_named() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    for shown in bundle_of(ToolExecution("c", "t", "running", {"deep": deep})).values():
+        assert "nested too deeply" in shown
+    image: Any = {"type": "image", "source": {"type": "url", "value": "http://a.example/i.png"}}
+    content: Any = [{"type": "text", "text": "Look:"}, image]
+    parts = UserMessage(id="u", content=content)
+    assert plain_of(parts) == "user: Look:\n[image]"
+    assert "a.example" not in bundle_of(parts)["text/html"]
+
+
+@pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize("mark", [">", "> ", "- ", "> - ", "1. ", "["])
+@pytest.mark.parametrize("times", [5, 17, 18, 19, 20, 21, 5_000])
+def test_no_markup_hides_what_stands_in_it(mark: str, times: int) -> None:
+    shown = bundle_of(AssistantMessage(id="a", content=f"{mark * times}deep"))["text/html"]
+    assert "deep" in read(shown).written
+
+
+@pytest.mark.anyio
+async def test_the_items_of_snapshots_and_lists_are_shown_at_once(cell: Cell) -> None:
+    async with ScriptedAgent(turn(text("Hello."))).stream("Hi") as run:
+        seen = [each async for each in run.snapshots]
+    show(seen[-2:])
+    assert cell.drawings[-1]["text/plain"].splitlines() == [
+        "after TEXT_MESSAGE_END",
+        "user: Hi",
+        "agent: Hello.",
+        "after RUN_FINISHED",
+        "user: Hi",
+        "agent: Hello.",
+    ]
+
+
+def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agui_client.notebook.elements._markdown_parser", lambda: None)
+    shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
+    assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
+
+
 LOOK = """
 <script>
 document.querySelectorAll("details").forEach(each => each.open = true)

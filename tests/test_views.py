@@ -239,6 +239,7 @@ def test_views_draw_activities_and_custom_events_in_a_cell(cell: Cell, plan_view
     assert "<pre>&lt;pack&gt; then leave</pre>" in shown["text/html"]
     assert "progress\n  card: 100 % after 2" in shown["text/plain"]
     assert "<td>100 % after 2</td>" in shown["text/html"]
+    assert shown["text/plain"].splitlines()[-1].startswith("success · ")
     assert ShownCustom("progress", 100, (10, 100)) in plan_views
     # A result keeps the activities, and no events.
     assert "<pack> then leave" in bundle_of(result)["text/plain"]

@@ -30,7 +30,7 @@ from agui_client._widgets.views import ShownCustom, find_view, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import UsageError
-from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, bundle
+from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt
@@ -78,7 +78,13 @@ for _kind in _MESSAGES:
 
 
 @elements_of.register
-def _(shown: RunResult) -> list[Element]:
+def of_result(shown: RunResult, drawn: Sequence[Element] = ()) -> list[Element]:
+    """Describe the chat of a call, and how it ended.
+
+    Args:
+        shown: The result.
+        drawn: Drawings of events, which a result does not keep.
+    """
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
     names = names_of(shown.subagents)
@@ -86,7 +92,7 @@ def _(shown: RunResult) -> list[Element]:
     if shown.subagents:
         lines = [_subagent(each, names[each.subagent_run_id]) for each in shown.subagents]
         elements.append(Fold(_count(len(lines), "subagent"), lines))
-    elements += [*waiting_lines(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
+    elements += [*drawn, *waiting_lines(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
     if shown.warnings:
         warnings = [element for each in shown.warnings for element in elements_of(each)]
         elements.append(Fold(_count(len(warnings), "warning"), warnings, "bad"))
@@ -301,7 +307,7 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
     if result is not None:
         content += [Line("result"), _value(content_text(result.content))]
         content += [Line(result.error, "bad")] if result.error else []
-    shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=repr)
+    shown = arguments if isinstance(arguments, str) else as_json(arguments, indent=None)
     good = status in ("succeeded", "answered")
     return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
 

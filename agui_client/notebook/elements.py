@@ -121,11 +121,11 @@ class Tree:
 
     def markdown(self) -> str:
         """Write the value as a block of code."""
-        return Code(_json(self.value)).markdown()
+        return Code(as_json(self.value)).markdown()
 
     def plain(self) -> str:
         """Write the value as JSON."""
-        return Code(_json(self.value)).plain()
+        return Code(as_json(self.value)).plain()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +189,19 @@ def page(elements: Sequence[Element]) -> str:
 
 @lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
 def _prose(text: str) -> str:
-    """Write Markdown as HTML; without the library for it, or of a very long text, the text as it is."""
+    """Write Markdown as HTML; without the library for it, or of a very long or deep text, the text as it is."""
     parser = _markdown_parser() if len(text) <= _LONGEST_TEXT else None
     if parser is None:
         return f"<p>{_text(text)}</p>"
     try:
-        # Escaped afterwards: Markdown may make a hidden character out of something else.
-        return sentence(parser.render(text.expandtabs(4)))
+        tokens = parser.parse(text.expandtabs(4))
+        # What nests deeper than the parser reads would be left out, and a person would not see it.
+        if all(token.level < parser.options.maxNesting - 1 for token in tokens):
+            # Escaped afterwards: Markdown may make a hidden character out of something else.
+            return sentence(parser.renderer.render(tokens, parser.options, {}))
     except RecursionError:
-        return f"<p>{_text(text)}</p>"
+        pass
+    return f"<p>{_text(text)}</p>"
 
 
 @cache
@@ -214,7 +218,7 @@ def _markdown_parser() -> Any:
 def _branch(value: Any, depth: int) -> str:
     members = _members(value)
     if not members or depth >= _DEEPEST:
-        leaf = _json(value, indent=None)
+        leaf = as_json(value, indent=None)
         kind = "text" if isinstance(value, str) else "value"
         return f'<span class="agui-{kind}">{html.escape(_exact(leaf))}</span>'
     rows = [_row(key, each, depth) for key, each in islice(members, _MOST_MEMBERS)]
@@ -241,7 +245,8 @@ def _members(value: Any) -> Collection[tuple[object, Any]]:
     return [*enumerate(value)] if is_array(value) else ()
 
 
-def _json(value: Any, indent: int | None = 2) -> str:
+def as_json(value: Any, indent: int | None = 2) -> str:
+    """Write a JSON value as text that is not escaped yet."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
     except (RecursionError, ValueError):

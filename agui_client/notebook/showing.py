@@ -29,10 +29,10 @@ from agui_client.notebook.content import (
     bundle_of,
     conversation,
     custom_events,
-    elements_of,
     ending_line,
     names_of,
     nested,
+    of_result,
     of_this_call,
     seconds_text,
     state_fold,
@@ -194,7 +194,7 @@ class _Cell:
             self._is_over.set()
             self._news.set()
             drawing.join()
-            elements = [*elements_of(self._run.partial), *self._custom_elements()]
+            elements = of_result(self._run.partial, self._custom_elements())
             self._update([*elements, Line(ended, "bad")] if ended else elements)
             _left_in_cell[:] = [(self._run.partial, _cell_number())]
 
