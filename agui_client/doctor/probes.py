@@ -299,13 +299,13 @@ async def _interrupt(doctor: Examination) -> None:
         return
     agent.changes["resume"] = [ResumeEntry(interrupt_id=name, status="cancelled") for name in names]
     stray = await doctor.ask(agent, doctor.prompt("hello"))
-    doctor.note("answers to nothing", not stray.is_refused, stray.reason or "ignored")
+    doctor.note("ignores stray answers", not stray.is_refused, stray.reason)
     left = doctor.agent()
     await doctor.ask(left, doctor.prompt("interrupt"))
     left.abandon_interrupts()
     left.changes["resume"] = None
     after = await doctor.ask(left, doctor.prompt("hello"))
-    doctor.note("thread without answers", not after.is_refused, after.reason or "goes on")
+    doctor.note("goes on without answers", not after.is_refused, after.reason)
 
 
 async def _error(doctor: Examination) -> None:
