@@ -13,12 +13,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ag_ui.core import ImageInputContent, InputContentDataSource, RunAgentInput, RunErrorEvent, TokenUsage, UserMessage
+from ag_ui.core import (
+    ImageInputContent,
+    InputContentDataSource,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    TokenUsage,
+    UserMessage,
+)
 from pydantic import BaseModel
 
 from agui_client import FunctionAgent, HttpAgent, UsageError, attach
-from agui_client.batch import Budget, RowError, RowResult, RowRetry, run_many, table, write_table
-from agui_client.testing import Gate, ScriptedAgent, Step, faults, interrupt, serve, serve_bytes, sse, text, turn
+from agui_client.batch import Budget, Progress, RowError, RowResult, RowRetry, run_many, table, write_table
+from agui_client.testing import (
+    Gate,
+    ScriptedAgent,
+    Step,
+    faults,
+    interrupt,
+    serve,
+    serve_bytes,
+    sse,
+    text,
+    tool_call,
+    turn,
+)
 from support.waiting import LIMIT, until
 
 QUESTIONS = [{"id": f"q{number}", "question": f"What is {number}?"} for number in range(6)]
@@ -196,6 +216,16 @@ def test_a_run_that_waits_for_somebody_is_no_answer() -> None:
     assert (done.error.type, "Shall I?" in done.error.message, done.text) == ("Unfinished", True, "Well,")
 
 
+def test_a_run_that_is_cancelled_or_waits_for_a_tool_is_no_answer() -> None:
+    cancelled = ScriptedAgent(turn(text("Well,"), outcome=RunFinishedCancelledOutcome(type="cancelled")))
+    waiting = ScriptedAgent(turn(tool_call("buy", {})))
+    results = sorted(run_many({"a": cancelled, "b": waiting}, ["Buy it"]), key=lambda done: done.agent)
+    assert [done.error and done.error.message for done in results] == [
+        "the run was cancelled",
+        "the agent waits for the result of buy; give the agent the tool, or approve=",
+    ]
+
+
 def test_errors_are_repeated_as_the_policy_says() -> None:
     tries = count(1)
 
@@ -231,6 +261,51 @@ def test_a_server_that_asks_to_come_back_holds_back_all_rows() -> None:
     assert [done.text for done in results] == ["now"] * 4
     assert sorted(done.attempts for done in results) == [1, 1, 2, 2]
     assert moments[2] - moments[0] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("status", "repeated_on"),
+    [
+        (400, {"any"}),
+        (408, {"transport", "any"}),
+        (429, {"unsent", "transport", "any"}),
+        (500, {"transport", "any"}),
+        (503, {"unsent", "transport", "any"}),
+    ],
+)
+def test_a_status_is_repeated_by_the_policies_that_cover_it(status: int, repeated_on: set[str]) -> None:
+    kinds: tuple[Any, ...] = ("unsent", "transport", "any")
+    repeated: set[str] = set()
+    with serve_bytes(lambda request: faults.status(status)) as server:
+        for kind in kinds:
+            (done,) = run_many(HttpAgent(server.url), ["a"], retry=RowRetry(times=1, on=kind, first_wait=0))
+            assert done.error is not None
+            assert (done.error.type, done.error.code) == ("HTTPStatusError", str(status))
+            if done.attempts == 2:
+                repeated.add(kind)
+    assert repeated == repeated_on
+
+
+def test_a_row_that_would_wait_too_long_is_left_or_has_failed(tmp_path: Path) -> None:
+    journal, budget = tmp_path / "out.jsonl", Budget(seconds=30)
+    with serve_bytes(lambda request: faults.status(429, retry_after=60)) as server:
+        left = run_many(HttpAgent(server.url), ["a"], budget=budget, journal=journal)
+        assert (list(left), left.summary.stopped_by, journal.read_bytes()) == ([], "seconds", b"")
+        (done,) = run_many(HttpAgent(server.url), ["a"], retry=RowRetry(max_wait=59))
+        assert (done.attempts, done.error and done.error.code) == (1, "429")
+    left = run_many(failing("a"), ["a"], budget=budget, retry=RowRetry(on="any", first_wait=100))
+    assert (list(left), left.summary.stopped_by) == ([], "seconds")
+    assert str(left.summary).endswith("stopped by the budget of seconds; 1 rows are left")
+
+
+def test_progress_is_a_line_for_people() -> None:
+    def line(seconds_left: float | None) -> str:
+        rate = None if seconds_left is None else 12.3
+        return str(Progress(9, 4, 0, 1, 2, 0, 8.5, per_minute=rate, seconds_left=seconds_left))
+
+    assert line(None) == "4/9 rows, 1 failed"
+    ends = {59: "59 s left", 125: "2 min left", 7500: "2 h 5 min left"}
+    assert {seconds: line(seconds).removeprefix("4/9 rows, 1 failed, 12 a minute, ") for seconds in ends} == ends
 
 
 def test_rows_are_spread_over_the_minute() -> None:
@@ -499,7 +574,24 @@ def test_a_journal_is_json_lines_that_other_tools_read(tmp_path: Path) -> None:
     }
 
 
-def test_half_a_character_in_an_answer_loses_nothing(tmp_path: Path) -> None:
+class HalfName(BaseModel):
+    name: str = "caf\udce9"
+
+
+def test_half_a_character_in_a_parsed_answer_loses_nothing(tmp_path: Path) -> None:
+    journal = tmp_path / "out.jsonl"
+    (done,) = run_many(ScriptedAgent(turn(text("{}"))), ["a"], parse=HalfName, journal=journal)
+    assert done.parsed == HalfName()
+    assert json.loads(journal.read_bytes())["parsed"] == {"name": "caf?"}
+
+
+def test_a_journal_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path, "Is a directory"), (tmp_path / "no" / "out.jsonl", "No such file")):
+        with pytest.raises(UsageError, match=f"the journal .* cannot be opened: {reason}"):
+            list(run_many(ScriptedAgent(echo), ["a"], journal=path))
+
+
+def test_half_a_character_in_an_error_loses_nothing(tmp_path: Path) -> None:
     async def answer(input: RunAgentInput) -> AsyncIterator[Any]:
         if input.messages:
             raise LookupError("caf\udce9")
