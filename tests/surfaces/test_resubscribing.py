@@ -172,7 +172,11 @@ SEVERAL: dict[str, tuple[Callable[[], Observable[Any]], list[Any]]] = {
     "sequence_equal": (lambda: says("a").pipe(ops.sequence_equal(says("a"))), [True]),
     "timeout with another": (lambda: stalls().pipe(ops.timeout(0.5, says("b"))), ["s", "b"]),
     "take_until": (lambda: stalls().pipe(ops.take_until(reactivex.timer(0.5))), ["s"]),
-    "delay_subscription": (lambda: says("a").pipe(ops.delay_subscription(0.01)), ["a"]),
+    # It subscribes at the timer's value, and again at its end, before it disposes the first: so each has its own agent.
+    "delay_subscription": (
+        lambda: reactivex.defer(lambda _: slow("a")).pipe(ops.delay_subscription(0.01)),
+        ["a"],
+    ),
     "window": (lambda: says("a").pipe(ops.window_with_count(1), ops.concat_all()), ["a"]),
 }
 """Runs of several agents: one after the other, or in the middle of each other."""
