@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
 
 
+_DEEPEST = 19
+"""The level that no token of rich's Markdown has, unless something was left out below it."""
+
+
 class Printable:
     """Content without control characters: everything that is drawn goes through here (SEC-8).
 
@@ -106,7 +110,11 @@ class Answer(Block):
     doing = "answering"
 
     def __rich__(self) -> RenderableType:
-        return Markdown(self.content, hyperlinks=False)
+        content = self.content
+        markdown = Markdown(content, hyperlinks=False)
+        # What nests deeper than the parser reads would be left out, and a person would not see it.
+        is_whole = all(token.level < _DEEPEST for token in markdown.parsed)
+        return markdown if is_whole else Text(content)
 
 
 class Call(Block):

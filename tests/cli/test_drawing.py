@@ -42,6 +42,15 @@ def drawn(*events: Event) -> str:
 
 
 @pytest.mark.requirement("SEC-8")
+@pytest.mark.parametrize("mark", [">", "> ", "- ", "> - ", "1. "])
+@pytest.mark.parametrize("times", [5, 18, 19, 20, 21, 5_000])
+def test_no_markup_hides_what_stands_in_it(mark: str, times: int) -> None:
+    begin = TextMessageStartEvent(message_id="m", role="assistant")
+    piece = TextMessageContentEvent(message_id="m", delta=f"{mark * times}deep")
+    assert "deep" in drawn(begin, piece, TextMessageEndEvent(message_id="m"))
+
+
+@pytest.mark.requirement("SEC-8")
 @pytest.mark.parametrize(
     "events",
     [
