@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_LIMIT = 30.0
+_LIMIT = 90.0
 FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 """Waits until the page has drawn what it was asked for."""
 
@@ -36,7 +36,7 @@ class Chromium:
     def __init__(self, page: Page, thread: ThreadPoolExecutor) -> None:
         self._page, self._thread = page, thread
         self._complaints: list[str] = []
-        page.set_default_timeout(_LIMIT / 2 * 1000)
+        page.set_default_timeout(_LIMIT / 3 * 1000)
         page.on("console", lambda message: self._complaints.append(message.text))
         page.on("pageerror", lambda error: self._complaints.append(str(error)))
 
@@ -84,7 +84,7 @@ def chromium() -> Generator[Chromium]:
         driver = thread.submit(lambda: playwright.sync_playwright().start()).result(_LIMIT)
         try:
             # Without a sandbox, as root in a container has none; every page is made by a test.
-            options = {"executable_path": place, "args": ["--no-sandbox"]}
+            options = {"executable_path": place, "args": ["--no-sandbox"], "timeout": _LIMIT * 1000}
             browser = thread.submit(lambda: driver.chromium.launch(**options)).result(_LIMIT)
             try:
                 yield Chromium(thread.submit(browser.new_page).result(_LIMIT), thread)
