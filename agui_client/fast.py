@@ -32,7 +32,6 @@ from yarl import URL
 
 from agui_client._concurrency import call_aside
 from agui_client._transport.clients import PROXIES, NoCookies, check_proxies
-from agui_client._transport.response import BARE_BODY
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -271,14 +270,14 @@ class _Stream(httpx.AsyncByteStream):
 
 def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
     version, connection = response.version, response.connection
-    stream = _Stream(response)
-    reason = (response.reason or "").encode("ascii", "ignore")
-    extensions: dict[str, Any] = {"reason_phrase": reason, BARE_BODY: stream}
+    extensions: dict[str, Any] = {"reason_phrase": (response.reason or "").encode("ascii", "ignore")}
     if version is not None:
         extensions["http_version"] = f"HTTP/{version.major}.{version.minor}".encode()
     if connection is not None:
         extensions["network_stream"] = connection.transport
-    return httpx.Response(response.status, headers=response.raw_headers, stream=stream, extensions=extensions)
+    return httpx.Response(
+        response.status, headers=response.raw_headers, stream=_Stream(response), extensions=extensions
+    )
 
 
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)

@@ -24,9 +24,6 @@ from agui_client._field_docs import Record
 if TYPE_CHECKING:
     from agui_client._transport.clock import Clock
 
-BARE_BODY = "agui_client.body"
-"""The extension of a response that has its body as the transport made it: httpx iterates that in a generator, whose
-step costs as much as a tenth of an event that comes alone."""
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
@@ -99,8 +96,7 @@ class Body:
         # A response made by hand, as tests do with a MockTransport, was read when it was made, and unpacked.
         is_read = response.is_stream_consumed
         # What `aiter_raw()` reads, without a step in between.
-        body: httpx.AsyncByteStream = response.extensions.get(BARE_BODY, response.stream)
-        unread = response.aiter_bytes() if is_read else aiter(body)
+        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", response.stream))
         self._packed = cast("AsyncGenerator[bytes]", unread)
         codings = [] if is_read else _codings_of(response.headers.get("content-encoding", ""))
         self.chunks = _unpacked(self._packed, codings) if codings else self._packed
