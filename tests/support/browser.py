@@ -26,11 +26,11 @@ FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 
 
 class Chromium:
-    """A browser with one page.
+    """A browser with one page, made in the thread in which it lives.
 
     Args:
         page: Playwright's.
-        thread: The thread in which it lives.
+        thread: That thread.
     """
 
     def __init__(self, page: Page, thread: ThreadPoolExecutor) -> None:
@@ -87,7 +87,7 @@ def chromium() -> Generator[Chromium]:
             options = {"executable_path": place, "args": ["--no-sandbox"], "timeout": _LIMIT * 1000}
             browser = thread.submit(lambda: driver.chromium.launch(**options)).result(_LIMIT)
             try:
-                yield Chromium(thread.submit(browser.new_page).result(_LIMIT), thread)
+                yield thread.submit(lambda: Chromium(browser.new_page(), thread)).result(_LIMIT)
             finally:
                 thread.submit(browser.close).result(_LIMIT)
         finally:
