@@ -142,6 +142,7 @@ class TeamWatch(RunObserver):
     was_cut: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether a member was stopped from this side when it was called last, by its path; absent if it has no end."""
     usage: dict[str, int] = field(default_factory=dict[str, int])
+    _waiting: set[str] = field(default_factory=set[str])
 
     def on_event(self, run: RunScope, event: Event, change: Change) -> None:
         if isinstance(event, SubagentStartedEvent):
@@ -149,6 +150,13 @@ class TeamWatch(RunObserver):
         if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent):
             path = _path(event.subagent_run_id)
             self.was_cut[path] = isinstance(event, SubagentErrorEvent) and event.code in ("cancelled", "timeout")
+            if self.was_cut[path]:
+                # Whoever waited inside may have been called again, and stopped before a word of it was read.
+                self.was_cut.update(dict.fromkeys((each for each in self._waiting if each.startswith(path)), True))
+            self._waiting.discard(path)
+            outcome = event.outcome if isinstance(event, SubagentFinishedEvent) else None
+            if outcome is not None and outcome.type == "suspended":
+                self._waiting.add(path)
             reported = (event.metadata or {}).get("agui-client", {}).get("usage", ())
             self.usage[path] = self.usage.get(path, 0) + sum(each["totalTokens"] for each in reported)
 
