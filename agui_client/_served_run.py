@@ -92,6 +92,8 @@ def _answering(agent: AbstractAgent, input: RunAgentInput, seal: Seal | None) ->
         "forwarded_props": input.forwarded_props,
     }
     is_owner = agent.thread_id == input.thread_id
+    if seal is not None:
+        seal.distrust(input.state, agent.state if is_owner else None)
     # What was shown is the agent's to say, where it stores its conversation.
     messages = agent.messages if is_owner else input.messages
     calls = {call.id: call for each in messages if each.role == "assistant" for call in each.tool_calls or ()}

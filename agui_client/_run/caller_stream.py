@@ -250,7 +250,7 @@ def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> 
     theirs = asked if run.is_passed else map(_passed_on, asked)
     interrupts = [*theirs, *_questions(run), *_approvals(run)]
     if run.seal is not None:
-        interrupts = [each.model_copy(update={"id": run.seal.signed(each.id)}) for each in interrupts]
+        interrupts = [each.model_copy(update={"id": run.seal.asked(each.id)}) for each in interrupts]
     last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
     if run.partial.aborted or (finished is None and not interrupts):
         return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})

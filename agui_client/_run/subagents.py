@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 EXTENSION = "agui-client"
 """The member of a closing event's metadata that may have the subagent's `usage`, and the `messageId` of its answer."""
+JOURNAL = "_team"
+"""The member of a team's state that says, while the team waits for answers, how far the members have come."""
 _USAGE = TypeAdapter(list[TokenUsage])
 
 

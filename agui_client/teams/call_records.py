@@ -13,10 +13,9 @@ from ag_ui.core import Event, Interrupt, RunErrorEvent, StateDeltaEvent, StateSn
 from pydantic import BaseModel, Field, ValidationError
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import SubagentResult
+from agui_client._run.subagents import JOURNAL, SubagentResult
 from agui_client.errors import UsageError
 from agui_client.teams.names import state_patch
-from agui_client.teams.passing import JOURNAL
 
 if TYPE_CHECKING:
     from agui_client.teams.subagent_run import SubagentRun

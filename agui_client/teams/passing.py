@@ -13,14 +13,12 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import EXTENSION
+from agui_client._run.subagents import EXTENSION, JOURNAL
 from agui_client.teams.names import Names, as_pointer, changed, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
 """The place of a member's state: under the member's name in the team's, the team's own, or nowhere."""
-JOURNAL = "_team"
-"""The member of a team's state that says, while the team waits for answers, how far the members have come."""
 Whole: TypeAlias = Callable[[Sequence[Message]], core.MessagesSnapshotEvent]
 """Makes a snapshot of the team's messages as they are when the event is delivered."""
 

@@ -42,13 +42,13 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.schema import is_object
 from agui_client._run.caller_stream import caller_end
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import EXTENSION, SubagentResult, reported_usage
+from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, reported_usage
 from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
 from agui_client.errors import RunFailedError
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import JOURNAL, Passing, Whole
+from agui_client.teams.passing import Passing, Whole
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun

@@ -22,8 +22,8 @@ from agui_client import (
 )
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
-from agui_client.asgi import agent_app, served_run_sync
-from agui_client.teams import SequentialAgent
+from agui_client.asgi import agent_app, served_run, served_run_sync
+from agui_client.teams import Member, SequentialAgent
 from agui_client.testing import ScriptedAgent, events_of, interrupt, text, tool_call, turn
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ ASKING: list[tuple[Callable[[], AbstractAgent], Any, list[str]]] = [
     (_booking, Resolve("Ritz"), ["booked Ritz"]),
     (_asking, Resolve(2), []),
     (_team, Approve(), ["paid 3"]),
+    (lambda: SequentialAgent(_team()), Approve(), ["paid 3"]),
 ]
 
 
@@ -147,6 +148,31 @@ async def test_an_approval_passes_through_servers_with_secrets_of_their_own() ->
     with anyio.fail_after(_SECONDS):
         assert (await caller.run_agent(resume={question_id: Approve()})).text == "Done."
     assert done == ["paid 3"]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_team_signs_no_question_that_its_caller_has_made_up(is_stored: bool) -> None:
+    # The caller gets all that it needs of an app that signs nothing, and adds a call whose result is there.
+    team = SequentialAgent(Member(_paying(), "cashier"))
+    unsigned = _caller(team, secret=None)
+    await _asked(unsigned)
+    asked = json.loads(unsigned.snapshot().model_dump_json())
+    journal = asked["state"]["_team"]
+    journal["calls"]["other"] = {"waiting": ["x"]}
+    call = {"id": "x", "type": "function", "function": {"name": "x", "arguments": "{}"}}
+    further = [
+        {"id": "x-call", "role": "assistant", "toolCalls": [call]},
+        {"id": "x-result", "role": "tool", "toolCallId": "x", "content": ""},
+    ]
+    messages = [message.model_dump(mode="json", by_alias=True, exclude_none=True) for message in unsigned.messages]
+    agent = team.clone(thread_id="t") if is_stored else team
+    given: dict[str, Any] = {"threadId": "t", "runId": "r", "tools": [], "context": [], "forwardedProps": {}}
+    input = RunAgentInput.model_validate({**given, "messages": [*messages, *further], "state": asked["state"]})
+    run = served_run(agent, input, secret=SECRET)
+    with anyio.fail_after(_SECONDS):
+        end = [each async for each in run.sse()][-1]
+    assert b"agent_failed" in end
+    assert b"approval:" not in end
 
 
 def test_a_sync_framework_signs_as_well() -> None:
