@@ -34,10 +34,10 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
         secrets: Texts that must not be shown.
         limit: The most characters.
     """
-    # Nothing behind the cut is looked at, but for secrets that it would cut in two.
-    text = text[: 4 * limit + max(map(len, secrets), default=0)]
+    # Before anything is cut, which might leave a part of a secret.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REDACTED)
+    text = text[: 4 * limit]  # nothing behind it is looked at
     text = _ENCRYPTED.sub(rf"\1{_REDACTED}", _SCHEME.sub(rf"\1 {_REDACTED}", text))
     text = exact(text).replace("\n", "\\n")
     return text if len(text) <= limit else f"{text[:limit]}…"
@@ -72,7 +72,7 @@ def evidence(
     elif exchange.frames:
         received += [shown(line, secrets) for line in _frame_lines(exchange, event)]
     else:
-        text = exchange.content[: 4 * _LONGEST_BODY].decode("utf-8", "backslashreplace")
+        text = exchange.content.decode("utf-8", "backslashreplace")
         received += [shown(line, secrets) for line in text.splitlines()[:_MOST_LINES]]
     return Evidence(sent=sent, received="\n".join(received))
 
@@ -91,7 +91,7 @@ def _frame_lines(exchange: Exchange, event: int | None) -> list[str]:
         return lines
     _, end, rest = bytes(exchange.content).rpartition(b"\n\n")
     is_new = end and rest and (not exchange.frames or not rest.endswith(exchange.frames[-1].data.encode()))
-    then = repr(rest[: 2 * _LONGEST_LINE]) if is_new else "the end of the stream"
+    then = repr(rest) if is_new else "the end of the stream"
     return [*lines, f"then: {then}"]
 
 

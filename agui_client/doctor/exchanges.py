@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -166,13 +166,17 @@ class Tap:
     def note_secrets(self, request: httpx.Request) -> None:
         """Remember what is secret in a request."""
         values = [value for name, value in request.headers.items() if not _COMMON.fullmatch(name)]
-        parts = [part for value in values for part in value.split()]
-        self.secrets.update(part for part in parts if len(part) >= 4)
+        parts = [part for value in values for part in re.split(r"[\s;,]+", value)]
+        self._note([*parts, *(part.partition("=")[2].strip('"') for part in parts)])
         self.note_address(request.url)
 
     def note_address(self, url: httpx.URL) -> None:
         """Remember what is secret in an address."""
-        parts = [url.username, url.password, *(value for _, value in url.params.multi_items())]
+        self._note([url.username, url.password, *(value for _, value in url.params.multi_items())])
+        query = url.query.decode().split("&")  # as it is sent: values may be escaped there
+        self._note([*url.userinfo.decode().split(":"), *(each.partition("=")[2] for each in query)])
+
+    def _note(self, parts: Iterable[str]) -> None:
         self.secrets.update(part for part in parts if len(part) >= 4)
 
 

@@ -190,6 +190,26 @@ async def test_nothing_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None
             assert secret not in text
 
 
+@pytest.mark.parametrize(
+    ("options", "secret"),
+    [
+        ({"headers": {"Authorization": f"Bearer {'sesame' * 300}"}}, "sesame" * 300),
+        ({"headers": {"Cookie": "theme=dark; session=sesame-open"}}, "sesame-open"),
+        ({"url": "http://server.example/agent?key=sesame%2Fopen"}, "sesame%2Fopen"),
+        ({"url": "http://user:sesame%2Fopen@server.example/agent"}, "sesame%2Fopen"),
+    ],
+)
+async def test_a_secret_is_removed_as_a_whole_wherever_a_server_repeats_it(
+    options: dict[str, Any], secret: str
+) -> None:
+    server = Server()
+    server.change = lambda events, request: [events[0], {"type": "SAID", "said": [secret] * 3}, *events[1:]]
+    given: dict[str, Any] = {"url": "http://server.example/agent", **options}
+    diagnosis = await diagnose(HttpAgent(**given, app=server), only=["hello"])
+    assert [finding.rule for finding in diagnosis.findings] == ["PROC-7"]
+    assert "sesame" not in diagnosis.model_dump_json()
+
+
 @pytest.mark.parametrize("fault", ["crlf", "unterminated_last_frame", "no_json", "cut_frame", "collected_response"])
 async def test_an_encrypted_value_is_shown_in_no_form(fault: str) -> None:
     server = Server(fault)
