@@ -114,7 +114,7 @@ class InspectorApp:
         if scope["type"] != "http":
             await self._proxy(scope, receive, send)
         elif not _is_for_this_machine(scope):
-            # A page of another site whose name leads here could read the recording otherwise.
+            # A page of another site could begin runs otherwise; and read the recording, if its name leads here.
             await _respond(send, HTTPStatus.FORBIDDEN, "text/plain", b"This server is for this machine only.\n")
         elif (scope["method"], scope["path"]) == ("GET", "/"):
             await _respond(send, HTTPStatus.OK, "text/html; charset=utf-8", self.page())
@@ -208,9 +208,11 @@ def _reason(body: str) -> object:
 
 
 def _is_for_this_machine(scope: Mapping[str, Any]) -> bool:
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    """Return whether a request is for this server under a name of this machine, and from no page of another site."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    host = f"//{headers.get(b'host', '')}"
     with suppress(ValueError):
-        return urlsplit(f"//{host}").hostname in _OWN_NAMES
+        return all(urlsplit(each).hostname in _OWN_NAMES for each in (host, headers.get(b"origin", host)))
     return False
 
 

@@ -137,7 +137,9 @@ class AgentApp:
             reason = f"{scope['method']} is not allowed; POST a RunAgentInput"
             raise RequestRefusedError(405, reason, {"allow": "POST"})
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        # A browser sends bytes without a type for a page of any site, unasked; other callers need not name one.
+        usual = "" if "origin" in headers else "application/json"
+        kind = headers.get("content-type", usual).partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestRefusedError(415, "the content type must be application/json")
         body = bytearray()

@@ -462,6 +462,7 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
     [
         ({"method": "GET"}, 405),
         ({"method": "POST", "content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
+        ({"method": "POST", "content": json.dumps(INPUT), "headers": {"origin": "https://evil.test"}}, 415),
         ({"method": "POST", "content": b"{", "headers": {"content-type": "application/json"}}, 400),
         ({"method": "POST", "content": json.dumps({**INPUT, "state": float("nan")})}, 400),
         ({"method": "POST", "content": json.dumps({**INPUT, "forwardedProps": [float("-inf")]})}, 400),

@@ -100,6 +100,10 @@ def test_a_refusal_passes_through_with_its_status(tmp_path: Path) -> None:
 def test_the_page_is_for_this_machine_only(tmp_path: Path) -> None:
     with inspected("http://agent.test/", tmp_path / "run.jsonl") as front:
         assert httpx.get(front, headers={"host": "evil.test"}).status_code == 403
+        for origin in ("https://evil.test", "http://localhost.evil.test", "null"):
+            refused = httpx.post(front, json={}, headers={"origin": origin})
+            assert (refused.status_code, httpx.get(front, headers={"origin": origin}).status_code) == (403, 403)
+        assert httpx.post(front, json={}, headers={"origin": "http://localhost:3000"}).status_code == 422
         page = httpx.get(front)
     assert page.headers["cache-control"] == "no-store"
     assert "connect-src 'self'" in page.text
