@@ -140,6 +140,23 @@ def test_the_page_follows_a_run_while_it_goes_on(browser: Chromium, tmp_path: Pa
     assert complaints == []
 
 
+def test_a_page_that_is_opened_between_two_runs_follows_the_second(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> str:
+        page.get_by_text("live", exact=True).wait_for()
+        earlier = page.locator("#messages .message.assistant").inner_text()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(agent.run_agent_sync, "And now?").result(LIMIT)
+        page.locator("#messages .message.assistant", has_text="Rain.").wait_for()
+        return earlier
+
+    with serve(ScriptedAgent(STORY, turn(text("Rain.")))) as remote, inspected(remote.url, tmp_path / "r.jsonl") as front:
+        agent = HttpAgent(front)
+        agent.run_agent_sync("Weather?")
+        earlier, complaints = browser.visit(front, look)
+    assert "18 degrees." in earlier
+    assert complaints == []
+
+
 def test_the_command_serves_until_ctrl_c_and_writes_the_page(start: Start, tmp_path: Path) -> None:
     page, path = tmp_path / "page.html", tmp_path / "run.jsonl"
     with serve(ScriptedAgent(STORY)) as remote:

@@ -30,7 +30,7 @@ class Page {
     this.state = new StatePanel(byId("state"));
     this.listen();
     this.refresh();
-    this.choose(this.shown[0] ?? 0);
+    this.choose((data.live ? this.shown.at(-1) : this.shown[0]) ?? 0);
     if (data.live) this.follow();
   }
 
