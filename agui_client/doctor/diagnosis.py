@@ -116,19 +116,28 @@ class Diagnosis(_Part):
         return (", ".join(named) or "no findings") + stopped
 
     def __str__(self) -> str:
-        lines = [f"{self.url}: {self.headline} ({self.requests} requests, {self.seconds:.1f} s)"]
+        lines = [f"{self.url}: {self.headline} ({effort_of(self)})"]
         for finding in self.findings:
             lines += ["", *finding_lines(finding)]
         if self.profile:
             width = max(len(ability.name) for ability in self.profile) + 2
             lines += ["", "Profile"]
             lines += [f"  {MARKS[each.verdict]} {each.name:<{width}}{each.detail}".rstrip() for each in self.profile]
-        left_out = [f"  {probe.name}: {probe.detail}" for probe in self.probes if probe.outcome == "skipped"]
+        reasons: dict[str, list[str]] = {}
+        for probe in self.probes:
+            if probe.outcome == "skipped":
+                reasons.setdefault(probe.detail, []).append(probe.name)
+        left_out = [f"  {', '.join(names)}: {reason}" for reason, names in reasons.items()]
         return "\n".join([*lines, *(["", "Left out", *left_out] if left_out else [])])
 
 
 MARKS: dict[Verdict, str] = {"yes": "+", "no": "-", "unknown": "?"}
 """The sign of each verdict in a text."""
+
+
+def effort_of(diagnosis: Diagnosis) -> str:
+    """Write the number of requests and the seconds that an examination took."""
+    return f"{diagnosis.requests} request{'' if diagnosis.requests == 1 else 's'}, {diagnosis.seconds:.1f} s"
 
 
 def finding_lines(finding: Finding) -> list[str]:

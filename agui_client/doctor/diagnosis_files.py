@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from agui_client.doctor.diagnosis import MARKS, finding_lines
+from agui_client.doctor.diagnosis import MARKS, effort_of, finding_lines
 
 if TYPE_CHECKING:
     from agui_client.doctor.diagnosis import Diagnosis, Finding, Severity
@@ -20,7 +20,8 @@ article { border-left: .3rem solid gray; margin: 1rem 0; padding: .1rem 1rem; }
 pre { overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; padding: .5rem; background: #8882; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; padding: .2rem .6rem; vertical-align: top; }
-tr { border-bottom: 1px solid #8884; } td { overflow-wrap: anywhere; }
+tr { border-bottom: 1px solid #8884; } th, td:first-child, td:nth-child(4) { white-space: nowrap; }
+td:nth-child(2) { overflow-wrap: normal; min-width: 9rem; }
 """
 
 
@@ -44,7 +45,7 @@ def as_html(diagnosis: Diagnosis) -> str:
         )
         for each in diagnosis.probes
     )
-    about = f"{diagnosis.headline}. {diagnosis.requests} requests, {diagnosis.seconds:.1f} s, {diagnosis.client}."
+    about = f"{diagnosis.headline}. {effort_of(diagnosis)}, {diagnosis.client}."
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'

@@ -126,7 +126,7 @@ async def _again(doctor: Examination) -> None:
     ids = _started_ids(first)
     second = await doctor.ask(agent, doctor.setup.prompts.get("state") or doctor.prompt("hello"))
     _note_events(doctor, second)
-    doctor.note("second run of a thread", not second.is_refused, second.reason)
+    doctor.note("second run of a thread", not second.is_refused, _service(second))
     if second.is_refused:
         await _blame(doctor, "INPUT-1", "the second run of a thread is not served, but the first was", second)
     for exchange in second.exchanges if second.error is None else ():
@@ -193,7 +193,7 @@ async def _newer(doctor: Examination) -> None:
     if seen.is_refused:
         problem = "an input of version 1.99 with an unknown member is not served, but one of 1.0 is"
         await _blame(doctor, "VER-9", problem, seen)
-    doctor.note("clients of newer minor versions", not seen.is_refused, seen.reason)
+    doctor.note("clients of newer minor versions", not seen.is_refused, _service(seen))
 
 
 async def _tools(doctor: Examination) -> None:
@@ -341,6 +341,11 @@ PROBES = (
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
 )
 """All probes, in order."""
+
+
+def _service(seen: Seen) -> str:
+    """Say why a run was not served, or with which fault."""
+    return f"served, but {seen.reason}" if seen.reason and not seen.is_refused else seen.reason
 
 
 def _note_events(doctor: Examination, seen: Seen) -> None:

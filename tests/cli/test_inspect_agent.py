@@ -149,7 +149,8 @@ def test_a_page_that_is_opened_between_two_runs_follows_the_second(browser: Chro
         page.locator("#messages .message.assistant", has_text="Rain.").wait_for()
         return earlier
 
-    with serve(ScriptedAgent(STORY, turn(text("Rain.")))) as remote, inspected(remote.url, tmp_path / "r.jsonl") as front:
+    script = ScriptedAgent(STORY, turn(text("Rain.")))
+    with serve(script) as remote, inspected(remote.url, tmp_path / "run.jsonl") as front:
         agent = HttpAgent(front)
         agent.run_agent_sync("Weather?")
         earlier, complaints = browser.visit(front, look)

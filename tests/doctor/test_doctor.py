@@ -257,10 +257,23 @@ async def test_what_a_hostile_server_writes_is_only_text_in_every_report() -> No
     ]
 
 
+async def test_an_ability_that_was_served_with_a_fault_says_so() -> None:
+    server = Server()
+    stray = {"type": "TEXT_MESSAGE_END", "messageId": "nobody's"}
+    server.change = lambda events, request: [events[0], stray, events[-1]]
+    diagnosis = await examined(server)
+    (second,) = [ability for ability in diagnosis.profile if ability.name == "second run of a thread"]
+    assert (second.verdict, second.detail.partition(" event")[0]) == ("yes", "served, but")
+
+
 async def test_nothing_answers() -> None:
     diagnosis = await diagnose("http://127.0.0.1:1/")
     assert (diagnosis.is_reachable, diagnosis.requests, diagnosis.findings) == (False, 1, [])
     assert "nothing listens there" in diagnosis.probes[0].detail
+    report = str(diagnosis)
+    assert " (1 request, " in report
+    assert report.count("no run was possible") == 1
+    assert "  again, newer, tools, parallel, leave, interrupt, error, malformed: no run was possible" in report
     assert ElementTree.fromstring(as_junit(diagnosis)).find("testsuite/testcase/error") is not None
 
 
