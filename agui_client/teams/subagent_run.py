@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -57,7 +58,14 @@ if TYPE_CHECKING:
 
 
 _WATCHED = frozenset(
-    {MessagesSnapshotEvent, RunFinishedEvent, RunErrorEvent, SubagentFinishedEvent, SubagentErrorEvent}
+    {
+        MessagesSnapshotEvent,
+        RunErrorEvent,
+        RunFinishedEvent,
+        SubagentErrorEvent,
+        SubagentFinishedEvent,
+        SubagentStartedEvent,
+    }
 )
 
 
@@ -144,7 +152,8 @@ class SubagentRun:
         self._kept: set[str] = set()
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
-        self._unreported: list[TokenUsage] = []
+        self._unreported: dict[str, list[TokenUsage]] = {}
+        self._called: dict[str, list[str]] = {}
 
     @property
     def result(self) -> SubagentResult:
@@ -221,7 +230,7 @@ class SubagentRun:
             return []
         self.error, self._seconds = error, time.perf_counter() - self._began_at
         self._status = "abandoned" if code == "cancelled" else "error"
-        self.usage += self._unreported
+        self.usage += chain(*self._unreported.values())
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
@@ -291,17 +300,27 @@ class SubagentRun:
         return [passed for result in results for passed in self._passing.feed(result)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
-        """Take note of the end of a run or of a subagent; return events for a snapshot."""
+        """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
             return self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
             self.usage += event.usage or ()
             self._unreported.clear()
-        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent) and "/" not in event.subagent_run_id:
-            # Part of the usage that the agent reports at its end, if it comes to that.
-            self._unreported += reported_usage(event)
+        if isinstance(event, SubagentStartedEvent) and event.parent_subagent_run_id is not None:
+            self._called.setdefault(event.parent_subagent_run_id, []).append(event.subagent_run_id)
+        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent) and (usage := reported_usage(event)):
+            self._keep_usage(event.subagent_run_id, usage)
         return []
+
+    def _keep_usage(self, subagent: str, usage: Iterable[TokenUsage]) -> None:
+        """Keep a subagent's usage, which includes that of those it called, until the agent reports the whole."""
+        included = self._called.pop(subagent, [])
+        while included:
+            each = included.pop()
+            self._unreported.pop(each, None)
+            included += self._called.pop(each, [])
+        self._unreported.setdefault(subagent, []).extend(usage)
 
     # --- afterwards
 

@@ -17,6 +17,7 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunStartedEvent,
     SubagentErrorEvent,
+    SubagentFinishedEvent,
     SubagentStartedEvent,
     TextMessageStartEvent,
 )
@@ -269,3 +270,23 @@ def test_limits_that_mean_nothing_are_refused(given: Any) -> None:
         SequentialAgent(says("one", "A"), limits=TeamLimits(**given))
     with pytest.raises(UsageError, match=r"limits= takes TeamLimits"):
         SequentialAgent(says("one", "A"), limits=given)
+
+
+async def test_tokens_of_a_member_are_counted_once_when_the_teams_around_it_are_stopped() -> None:
+    is_told = anyio.Event()
+
+    async def fail(input: RunAgentInput) -> AsyncIterator[Any]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        await is_told.wait()
+        raise ValueError("broken")
+
+    inner = ParallelAgent(says("quick", "A"), agent("slow", turn(text("B"), pause(60))), agent_id="inner")
+    middle = SequentialAgent(inner, agent_id="middle")
+    outer = ParallelAgent(middle, FunctionAgent(fail, agent_id="failing"), agent_id="outer")
+    async with ParallelAgent(outer, on_error="continue", strict=True).stream("Hi") as run:
+        async for event in run:
+            if isinstance(event, SubagentFinishedEvent):
+                is_told.set()
+        result = await run.result()
+    used = {each.name: each.usage for each in result.subagents if each.usage}
+    assert (used["quick"], used["middle"], used["outer"], result.usage) == (FIVE, FIVE, FIVE, FIVE)
