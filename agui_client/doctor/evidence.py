@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 300
 _LONGEST_BODY = 700
 _MOST_LINES = 6
+_HEAD = 8
+"""The first characters of a secret, which are one even if the rest was cut off."""
 _REDACTED = "[redacted]"
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+[\w+/=.~-]{6,}")
 _USERINFO = re.compile("//[^/]*@")
@@ -34,9 +36,11 @@ def shown(text: str, secrets: Collection[str], limit: int = _LONGEST_LINE) -> st
         secrets: Texts that must not be shown.
         limit: The most characters.
     """
-    # Before anything is cut, which might leave a part of a secret.
+    # Before anything is cut, which might leave a part of a secret; the client's own errors quote what they have cut.
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _REDACTED)
+        if len(secret) > _HEAD:
+            text = re.sub(rf"{re.escape(secret[:_HEAD])}[^\s\"'<>]*", _REDACTED, text)
     text = text[: 4 * limit]  # nothing behind it is looked at
     text = _ENCRYPTED.sub(rf"\1{_REDACTED}", _SCHEME.sub(rf"\1 {_REDACTED}", text))
     text = exact(text).replace("\n", "\\n")

@@ -210,6 +210,15 @@ async def test_a_secret_is_removed_as_a_whole_wherever_a_server_repeats_it(
     assert "sesame" not in diagnosis.model_dump_json()
 
 
+async def test_a_secret_that_was_cut_off_in_an_error_is_removed() -> None:
+    server = Server()
+    server.change = lambda events, request: [events[0] | {"threadId": f"{'p' * 40}{'sesame' * 10}"}, *events[1:]]
+    agent = HttpAgent("http://server.example/agent", headers={"X-Api-Key": "sesame" * 10}, app=server)
+    diagnosis = await diagnose(agent, only=["hello"])
+    assert "LIFE-12" in {finding.rule for finding in diagnosis.findings}
+    assert "sesame" not in diagnosis.model_dump_json()
+
+
 @pytest.mark.parametrize("fault", ["crlf", "unterminated_last_frame", "no_json", "cut_frame", "collected_response"])
 async def test_an_encrypted_value_is_shown_in_no_form(fault: str) -> None:
     server = Server(fault)
