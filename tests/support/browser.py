@@ -60,15 +60,18 @@ class Chromium:
             The look's result, and everything that the page complained about.
         """
 
-        def visited() -> T:
+        def visited() -> tuple[T, list[str]]:
             """Do it in the browser's thread."""
             self._page.set_viewport_size({"width": width, "height": 800})
             self._page.emulate_media(color_scheme=scheme)
             self._page.goto(place.as_uri() if isinstance(place, Path) else place)
-            return look(self._page)
+            try:
+                return look(self._page), [*self._complaints]
+            finally:  # a page that stayed would complain in the next visit that its server has gone
+                self._page.goto("about:blank")
 
         self._complaints.clear()
-        return self._thread.submit(visited).result(_LIMIT), [*self._complaints]
+        return self._thread.submit(visited).result(_LIMIT)
 
 
 @contextmanager
