@@ -218,7 +218,7 @@ def _parse_run_words(context: click.Context, parameter: click.Parameter, words: 
     is_addressed = len(words) == 2 or any(map(_is_address, words))
     url, *prompts = [*words] if is_addressed else [os.environ.get(URL_VARIABLE), *words]
     if not url:
-        raise click.UsageError("Missing argument 'URL'")
+        raise click.UsageError(f"Missing argument 'URL'; give one, or set {URL_VARIABLE}")
     if not prompts:
         raise click.UsageError("Missing argument 'PROMPT'")
     context.params.update(url=_check_url(context, parameter, url), prompt=prompts[0])

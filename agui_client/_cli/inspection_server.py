@@ -72,7 +72,7 @@ def inspect_agent(url: str, port: int, record_to: Path | None, out: Path | None,
         UsageError: The address cannot be read.
     """
     HttpAgent(url)
-    with TemporaryDirectory() as folder, listening(_HOST, port) as listener:
+    with TemporaryDirectory() as folder, listening(_HOST, port, "name another with --port") as listener:
         path = Path(folder) / "run.jsonl" if record_to is None else record_to
         here, title = f"http://{_HOST}:{listener.getsockname()[1]}/", without_credentials(url)
         recorder = record(path)

@@ -89,7 +89,7 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     Returns:
         The exit code.
     """
-    with listening(host, port) as listener:
+    with listening(host, port, "name others with --host and --port") as listener:
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{listener.getsockname()[1]}/"
         announcement = f"{settings.place or settings.model} answers at {url} until Ctrl-C"
@@ -102,8 +102,8 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     return ExitCode.SUCCESS
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Listen on a port.
+def listening(host: str, port: int, hint: str) -> socket.socket:
+    """Listen on a port; if that fails, the error ends with the hint.
 
     Raises:
         click.UsageError: The address is not there, or the port is taken.
@@ -114,7 +114,6 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else "there is no such host"
-        hint = "name others with --host and --port"
         raise click.UsageError(f"cannot serve on {host}, port {port}: {reason}; {hint}") from error
 
 

@@ -234,7 +234,7 @@ def _checked(url: str, base: Address | None = None) -> Address:
         # Behind the colon its text quotes a part of the url, which may be a password that stands in the wrong place.
         raise UsageError(f"the agent's url cannot be read: {str(error).partition(':')[0]}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UsageError("the agent's url must start with http:// or https:// and a host: http://localhost:8000/agent")
+        raise UsageError("the agent's url must start with http:// or https:// and a host, as in http://localhost:8000/")
     if not can_exist(parsed):
         raise UsageError(
             "the agent's url names a host or port that there cannot be: ports are 1 to 65535, names have no blanks"

@@ -56,7 +56,7 @@ def place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at
         open_cluster, pack = partial(RayCluster, ray, at_once), ray.cloudpickle.dumps
     else:
         kind = type(on).__name__
-        raise UsageError(f"on= takes a distributed.Client, or the module ray after ray.init(), not a {kind}")
+        raise UsageError(f"on= takes a distributed.Client, or the module ray after ray.init(), not this {kind}")
     carried = {name: Carried(batch, _content(source, options, pack)) for name, source in agents.items()}
     return partial(_far, open_cluster, carried)
 

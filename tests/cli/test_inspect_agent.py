@@ -176,6 +176,13 @@ def test_the_command_serves_until_ctrl_c_and_writes_the_page(start: Start, tmp_p
     assert len(Recording.read(path).exchanges) == 1
 
 
+def test_a_port_that_is_taken_names_the_option_that_there_is(agui: Agui) -> None:
+    with serve_bytes(b"") as taken:
+        done = agui("inspect", "http://agent.test/", "--port", taken.url.rstrip("/").rpartition(":")[2])
+    assert done.returncode == 2
+    assert "Address already in use; name another with --port; see agui inspect --help" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -287,7 +287,7 @@ def test_the_state_can_come_from_stdin(agui: Agui) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["run"], "Missing argument 'URL'; see agui run --help"),
+        (["run"], "Missing argument 'URL'; give one, or set AGUI_URL; see agui run --help"),
         (["run", "localhost:8000", "Hi"], "did you mean http://localhost:8000?"),
         (["run", "localhost:8000/?token=secret", "Hi"], "did you mean http://localhost:8000/?;"),
         (["run", "user:secret@localhost:8000", "Hi"], "this is no HTTP address;"),
@@ -296,7 +296,7 @@ def test_the_state_can_come_from_stdin(agui: Agui) -> None:
         (["run", "http://h", "Hi", "-H", "X: ø"], "a header reads 'Name: value', in ASCII"),
         (["run", "http://h", "Hi", "-H", "@nowhere"], "the headers of @nowhere cannot be read: nowhere: No such file"),
         (["run", "http://h"], "Missing argument 'PROMPT'; see agui run --help"),
-        (["run", "Hi"], "Missing argument 'URL'; see agui run --help"),
+        (["run", "Hi"], "Missing argument 'URL'; give one, or set AGUI_URL; see agui run --help"),
         (["run", "http://h", "Hi", "there"], "there are too many arguments; put the prompt into quotes"),
         (["events", "http://h", "Hi", "--state", "nowhere.json"], "'nowhere.json' does not exist"),
         (["run", "http://h", "Hi", "--state", "-"], "--state - is not JSON"),
