@@ -6,7 +6,6 @@ An agent comes as bytes, and its result goes back as bytes, so that no log of a 
 from __future__ import annotations
 
 import pickle
-from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,8 +30,8 @@ MOST_STARTS = 2
 LOST = "two workers were lost while they ran this row"
 _MOST_AGENTS = 16
 """The number of agents that a worker keeps for further rows."""
-_running: defaultdict[str, set[AbstractAgent[Any]]] = defaultdict(set)
-"""The agents that are running rows, by batch."""
+_running: set[tuple[str, AbstractAgent[Any]]] = set()
+"""The agents that are running rows, each with its batch; rows run in threads, so each change is a single one."""
 
 
 class ClusterError(AGUIError):
@@ -112,8 +111,9 @@ class RayRunner:
 
 def stop_rows(batch: str) -> None:
     """Stop the rows of a batch that are running in this process."""
-    for agent in list(_running.get(batch, ())):
-        agent.abort_run()
+    for running, agent in list(_running):
+        if running == batch:
+            agent.abort_run()
 
 
 @lru_cache(_MOST_AGENTS)
@@ -125,13 +125,11 @@ def _unpacked(content: bytes) -> tuple[AbstractAgent[Any], RunOptions]:
 @contextmanager
 def _noted(batch: str, agent: AbstractAgent[Any]) -> Generator[None]:
     """Note that an agent is running, so that it can be stopped."""
-    _running[batch].add(agent)
+    _running.add((batch, agent))
     try:
         yield
     finally:
-        _running[batch].discard(agent)
-        if not _running[batch]:
-            _running.pop(batch, None)
+        _running.discard((batch, agent))
 
 
 def _packed(outcome: RunResult | Exception) -> bytes:
