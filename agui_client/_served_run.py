@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from agui_client._run.async_run import AgentRun
     from agui_client._run.sync_run import SyncAgentRun
+    from agui_client._tools.questions import ToolQuestion
     from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
@@ -108,24 +109,37 @@ def _answering(agent: AbstractAgent, input: RunAgentInput, seal: Seal | None) ->
         if input.state is not None:
             agent.set_state(input.state)
     else:
-        agent = agent.clone(thread_id=input.thread_id)
-        agent.restore(
-            ConversationSnapshot(
-                thread_id=input.thread_id,
-                messages=input.messages,
-                state={} if input.state is None else input.state,
-                # Of the interrupts that the caller answers, the agent needs no more than their ids.
-                pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in entries],
-                tool_questions=[question for _, question in asked],
-                # The ids of their interrupts say that these calls are the ones that were shown.
-                shown_tool_calls=[calls[each] for each in (*results, *waiting) if each in calls],
-            )
-        )
+        # The ids of their interrupts say that these calls are the ones that were shown.
+        shown = [calls[each] for each in (*results, *waiting) if each in calls]
+        agent = _with_conversation(agent, input, entries, [question for _, question in asked], shown)
     if entries or answers:
         options["resume"] = [*entries, *answers]
     if results:
         options["tool_results"] = results
     return agent, options
+
+
+def _with_conversation(
+    agent: AbstractAgent,
+    input: RunAgentInput,
+    entries: list[ResumeEntry],
+    questions: list[ToolQuestion],
+    shown: list[ToolCall],
+) -> AbstractAgent:
+    """Return a clone of an agent with the conversation of an input, and with the interrupts that the input answers."""
+    agent = agent.clone(thread_id=input.thread_id)
+    agent.restore(
+        ConversationSnapshot(
+            thread_id=input.thread_id,
+            messages=input.messages,
+            state={} if input.state is None else input.state,
+            # Of the interrupts that the caller answers, the agent needs no more than their ids.
+            pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in entries],
+            tool_questions=questions,
+            shown_tool_calls=shown,
+        )
+    )
+    return agent
 
 
 def _with_tools(own: ToolSource, input: RunAgentInput) -> ToolSource:
