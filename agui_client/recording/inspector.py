@@ -56,11 +56,12 @@ def page_of(rows: Iterable[bytes], title: str, notes: Sequence[str] = (), *, is_
     policy += "; connect-src 'self'" if is_live else ""
     facts = escaped_json({"title": title, "live": is_live, "notes": list(notes)})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
-    page = _file("page.html")
+    filled, rest = b"", _file("page.html")
     for name, part in ((b"policy", policy.encode()), (b"style", style), (b"data", data), (b"script", script)):
-        before, _, after = page.partition(b"{{" + name + b"}}")
-        page = before + part + after
-    return page
+        # Only what is left of the page is looked through: the recording may have the name of a part in it.
+        before, _, rest = rest.partition(b"{{" + name + b"}}")
+        filled += before + part
+    return filled + rest
 
 
 def escaped_json(value: Any) -> bytes:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 HOSTILE = (
     '</script><script>document.title="taken"</script><!--<img src=x onerror="document.title=\'taken\'">\u2028\u202e'
+    "{{script}}{{data}}"
 )
 ENDS = {"threadId": "t", "runId": "r"}
 
