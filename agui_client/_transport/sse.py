@@ -1,23 +1,17 @@
 """Framing: split the bytes of an event stream into the data of its frames (SSE-4 … SSE-7, SSE-12).
 
 Sans-I/O. Nearly every read consists of whole frames of one `data:` line each, and is split in one pass. Anything else
-is collected up to a blank line; frames that are not that plain go through httpx-sse.
+is collected up to a blank line, and read line by line.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
 
-import httpx
-from httpx_sse import EventSource
-
-from agui_client._transport.response import EVENT_STREAM
 from agui_client.errors import DecodeError, ProtocolError, StreamTooLargeError
 
 _COMMENT = re.compile(rb"^:.*\n", re.MULTILINE)
-_BOM = b"\xef\xbb\xbf"
 
 
 class Framer:
@@ -31,9 +25,8 @@ class Framer:
         self.keep_alives = 0
         """The number of reads that began with a comment; servers send them while they have no event (SSE-6)."""
         self._max_event_bytes = max_event_bytes
-        self._lines = _Lines(200, headers={"content-type": EVENT_STREAM})
-        # The frame under construction: its line ends are LF, and comments that are complete are left out.
-        self._rest, self._last_line_at = bytearray(), 0
+        # The frame under construction, its line ends LF.
+        self._rest = bytearray()
         self._ended_with_cr, self._is_at_start = False, True
         self._fault: ProtocolError | None = None
 
@@ -58,7 +51,7 @@ class Framer:
             try:
                 text = chunk.decode()
             except UnicodeDecodeError:
-                text = ""
+                return self._split(chunk)
             frames = text[6:-2].split("\n\ndata: ")
             # With two line ends to a frame, none is left that could stand inside of one.
             if text.count("\n") == 2 * len(frames) and "" not in frames:
@@ -70,7 +63,8 @@ class Framer:
         """End the stream.
 
         Returns:
-            The data of a last frame that no blank line terminated; nothing if there is none.
+            The data of a last frame that no blank line terminated, without half a character that the end cut off;
+            nothing if there is none.
 
         Raises:
             ProtocolError: The same as from `feed`.
@@ -78,80 +72,49 @@ class Framer:
         if self._fault is not None:
             raise self._fault
         last, self._rest = bytes(self._rest), bytearray()
-        return self._split(last, end="\n\n")
+        return self._split(last, is_whole=False)
 
     def _complete(self, chunk: bytes) -> bytes:
         """Add to the frame under construction, and return the frames that are complete now."""
         rest = self._rest
         if chunk.startswith(b":") and (not rest or rest.endswith(b"\n")):
             self.keep_alives += 1
-        chunk = self._with_line_feeds(chunk)
+        if chunk:
+            chunk = chunk.removeprefix(b"\n") if self._ended_with_cr else chunk
+            self._ended_with_cr = chunk.endswith(b"\r")
         seam = max(len(rest) - 1, 0)
-        rest += chunk
-        if self._is_at_start:
-            self._is_at_start = len(rest) < len(_BOM) and _BOM.startswith(rest)
-            if rest.startswith(_BOM):
-                del rest[: len(_BOM)]
-        blank_line_at = rest.rfind(b"\n\n", seam)
-        frames = b""
-        if blank_line_at >= 0:
-            frames = bytes(rest[: blank_line_at + 2])
-            del rest[: blank_line_at + 2]
-            self._last_line_at = 0
-        if b"\n" in chunk:
-            self._drop_comments()
-        if (size := len(rest) - rest.endswith(b"\n")) > self._max_event_bytes:
-            self._fault = self._too_large(size)
+        rest += chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        end = rest.rfind(b"\n\n", seam) + 2
+        frames = bytes(rest[:end]) if end > 1 else b""
+        del rest[: len(frames)]
+        if len(rest) > self._max_event_bytes:
+            # A server may send any number of comments (SSE-6).
+            rest[:] = _COMMENT.sub(b"", rest)
+            if (size := len(rest) - rest.endswith(b"\n")) > self._max_event_bytes:
+                self._fault = self._too_large(size)
         return frames
 
-    def _with_line_feeds(self, chunk: bytes) -> bytes:
-        """Return the chunk with every line end written as LF."""
-        if self._ended_with_cr and chunk.startswith(b"\n"):
-            self._ended_with_cr = False
-            chunk = chunk[1:]
-        if chunk:
-            self._ended_with_cr = chunk.endswith(b"\r")
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in chunk else chunk
-
-    def _drop_comments(self) -> None:
-        """Remove comments from the lines that were completed: a server may send any number of them (SSE-6)."""
-        rest, at = self._rest, self._last_line_at
-        rest[at:] = _COMMENT.sub(b"", rest[at:])
-        self._last_line_at = max(rest.rfind(b"\n", at) + 1, at)
-
-    def _split(self, frames: bytes, end: str = "") -> list[str]:
+    def _split(self, frames: bytes, *, is_whole: bool = True) -> list[str]:
         """Split frames of any form, up to the first fault in them."""
         found: list[str] = []
-        if frames:
-            self._is_at_start = False
-        if text := self._decode(frames):
-            self._lines.text_to_read = text + end
-            found = [event.data for event in EventSource(self._lines).iter_sse() if event.data]
-        if len(frames) > self._max_event_bytes:
-            found = self._within_limit(found)
+        if frames and self._is_at_start:
+            self._is_at_start, frames = False, frames.removeprefix(codecs.BOM_UTF8)
+        for frame in filter(None, frames.split(b"\n\n")):
+            if len(frame) > self._max_event_bytes:
+                self._fault = self._too_large(len(frame))
+                break
+            try:
+                text, _ = codecs.utf_8_decode(frame, "strict", is_whole)
+            except UnicodeDecodeError as error:
+                where = f"{error.reason} at its byte {error.start}"
+                message = f"a frame is not UTF-8: {where}; the server must send text as UTF-8"
+                self._fault = DecodeError(message, rule="PROC-12")
+                break
+            if data := _data_of(text):
+                found.append(data)
         if self._fault is not None and not found:
             raise self._fault
         return found
-
-    def _decode(self, frames: bytes) -> str:
-        """Decode frames up to the first that is not UTF-8; half a character at the end of the stream is cut off."""
-        try:
-            text, _ = codecs.utf_8_decode(frames, "strict", False)
-        except UnicodeDecodeError as error:
-            before, blank_line, broken = frames[: error.start].rpartition(b"\n\n")
-            where = f"{error.reason} at its byte {len(broken)}"
-            message = f"a frame is not UTF-8: {where}; the server must send text as UTF-8"
-            self._fault = DecodeError(message, rule="PROC-12")
-            text = (before + blank_line).decode()
-        return text
-
-    def _within_limit(self, frames: list[str]) -> list[str]:
-        """Return the frames before the first that is too large."""
-        for index, data in enumerate(frames):
-            if (size := len(data.encode())) > self._max_event_bytes:
-                self._fault = self._too_large(size)
-                return frames[:index]
-        return frames
 
     def _too_large(self, size: int) -> StreamTooLargeError:
         what = f"a frame of at least {size} bytes exceeds max_event_bytes={self._max_event_bytes}"
@@ -159,11 +122,7 @@ class Framer:
         return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
 
 
-class _Lines(httpx.Response):
-    """A response for httpx-sse to read, whose text has arrived already."""
-
-    text_to_read = ""
-
-    def iter_text(self, chunk_size: int | None = None) -> Iterator[str]:
-        """Return the text in one piece."""
-        return iter((self.text_to_read,))
+def _data_of(frame: str) -> str:
+    """Return the values of `data` fields, joined with newlines; all other lines mean nothing (SSE-4, SSE-5)."""
+    fields = (line.partition(":") for line in frame.split("\n"))
+    return "\n".join(value.removeprefix(" ") for name, _, value in fields if name == "data")
