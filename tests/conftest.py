@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Generator
@@ -34,6 +35,19 @@ if "AGUI_CLIENT_FAST" in os.environ:
         for item in items:
             if (reason := next((why for part, why in UNLIKE.items() if part in item.nodeid), None)) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the garbage collector pass by the suite itself, as each look through all of its objects takes a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], 100)  # some tests take the freezing back
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
