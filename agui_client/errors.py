@@ -37,6 +37,38 @@ if TYPE_CHECKING:
 
     from agui_client._run.result import RunResult
 
+__all__ = [
+    "AGUIError",
+    "CannotWaitError",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "DecodeError",
+    "EventOrderError",
+    "FirstEventTimeoutError",
+    "HTTPStatusError",
+    "HistoryError",
+    "IdleTimeoutError",
+    "IncompleteRunError",
+    "InterruptsNotCoveredError",
+    "InvalidEventError",
+    "ParseError",
+    "ProtocolError",
+    "RunFailedError",
+    "RunInProgressError",
+    "RunTimeoutError",
+    "StreamTimeoutError",
+    "StreamTooLargeError",
+    "ThreadBusyError",
+    "ThreadStoreError",
+    "ToolArgumentsError",
+    "ToolError",
+    "ToolRoundsExceededError",
+    "ToolsetError",
+    "TransportError",
+    "UnexpectedContentTypeError",
+    "UsageError",
+]
+
 _PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
 """Packages whose frames say nothing about where the application went wrong."""
 _LONGEST_MESSAGE = 4000

@@ -200,7 +200,7 @@ class Observers:
     """
 
     def __init__(self, members: Sequence[RunObserver]) -> None:
-        members = [*members, *(made for make in DEFAULT_OBSERVERS if (made := make()) is not None)]
+        members = [*members, *(made for make in DEFAULT_OBSERVERS for made in make() if made is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
         self._methods["on_end"].reverse()
         self._methods["on_call_end"].reverse()
@@ -292,5 +292,5 @@ def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in dict(headers or {}).items()}
 
 
-DEFAULT_OBSERVERS: list[Callable[[], RunObserver | None]] = []
-"""Functions that make the observers of every call, or None; filled where the package is put together."""
+DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
+"""Functions that make observers of every call; filled where the package is put together."""
