@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from enum import Enum, auto
+from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import uuid4
 
@@ -49,17 +50,15 @@ _LONGEST_CALL = 300
 
 
 class Mark(Enum):
-    """Facts about a message or tool call that its model has no place for."""
+    """Facts about a message or tool call that its model has no place for, by their members of a saved conversation."""
 
-    PENDING = auto()
+    PENDING = "pending_tool_call_ids"
     """The last run left the call to the application."""
-    INCOMPLETE = auto()
+    INCOMPLETE = "incomplete_ids"
     """A run began the message or call and did not complete it."""
-    EXECUTED = auto()
+    EXECUTED = "executed_call_ids"
     """The function of the call was called; it is never called again."""
-    UNREPORTED = auto()
-    """The call was executed, and no run has received its result yet."""
-    UNFINISHED = auto()
+    UNFINISHED = "unfinished_call_ids"
     """The run that made the call did not finish; no function is called for it unless somebody approves it."""
 
 
@@ -90,8 +89,6 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The tool calls whose functions were called; none of them is called again."""
     unfinished_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
-    unheard_ids: list[str] = Field(default_factory=list[str])
-    """The results of executed tool calls that no run has received yet."""
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     tool_questions: list[ToolQuestion] = Field(default_factory=list["ToolQuestion"])
@@ -130,7 +127,6 @@ class Conversation:
         """Whether the next run cancels the pending interrupts because they were abandoned."""
         self._questions: dict[str, ToolQuestion] = {}
         self._shown: dict[str, ToolCall] = {}
-        self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
 
     @contextmanager
@@ -181,20 +177,13 @@ class Conversation:
         """Append messages."""
         if added := as_messages(messages):
             self.reducer.add_messages(added)
-            self._note_unreceived(added)
-            self.notify(Change.MESSAGES)
+            self._note_added(added)
 
     def add_results(self, results: Sequence[ToolMessage]) -> None:
         """Insert results of tool calls behind their calls."""
         if results:
             self.reducer.add_results(results)
-            self._note_unreceived(results)
-            self.notify(Change.MESSAGES)
-
-    def add_own_results(self, results: Sequence[ToolMessage]) -> None:
-        """Insert results of calls that were executed here, and that no run has received yet."""
-        self.add_results(results)
-        self.mark(Mark.UNREPORTED, (each.tool_call_id for each in results))
+            self._note_added(results)
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
@@ -207,9 +196,10 @@ class Conversation:
             self.reducer.note_sent(messages)
         self.unreceived = {} if history in ("full", "new") else None
 
-    def _note_unreceived(self, added: Iterable[Message]) -> None:
+    def _note_added(self, added: Iterable[Message]) -> None:
         if self.unreceived is not None:
             self.unreceived.update((message.id, None) for message in added)
+        self.notify(Change.MESSAGES)
 
     def remove_messages(self, message_ids: Collection[str]) -> None:
         """Remove messages by their ids."""
@@ -288,6 +278,13 @@ class Conversation:
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
         return self._unanswered(Mark.PENDING)
+
+    @property
+    def unreported_call_ids(self) -> Collection[str]:
+        """The executed tool calls with whose results the conversation ends: no agent has gone on from them."""
+        results = takewhile(lambda message: message.role == "tool", reversed(self.reducer.messages))
+        ending = {each.tool_call_id for each in results if isinstance(each, ToolMessage)}
+        return ending.intersection(self._marks[Mark.EXECUTED])
 
     def _unanswered(self, mark: Mark) -> list[ToolCall]:
         """Return the calls with a mark that have no result."""
@@ -379,16 +376,15 @@ class Conversation:
                 warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
-        """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
+        """Keep each waiting call as it was first shown whole, and warn of those that are another now."""
         answered, incomplete = self.reducer.answered_call_ids, self._marks[Mark.INCOMPLETE]
         waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
         found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
         for tool_call_id, call in found.items():
-            if not _is_same_call(call, self._latest.get(tool_call_id, call)):
+            if not _is_same_call(call, self._shown.get(tool_call_id, call)):
                 what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
                 warnings.add("SEC-3", f"tool call {quoted(tool_call_id)}, {what}")
         self._shown = {each: self._shown.get(each, call) for each, call in found.items()}
-        self._latest = found
 
     def is_waiting(self, tool_call_id: str) -> bool:
         """Whether a run left a call without a result, and whole."""
@@ -431,11 +427,11 @@ class Conversation:
         called = dict.fromkeys(
             call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
         )
-        answered = self.reducer.answered_call_ids
+        answered, unreported = self.reducer.answered_call_ids, self.unreported_call_ids
         for tool_call_id in results:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            if tool_call_id in answered and tool_call_id not in self._marks[Mark.UNREPORTED]:
+            if tool_call_id in answered and tool_call_id not in unreported:
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
@@ -456,7 +452,6 @@ class Conversation:
         self.mark(Mark.INCOMPLETE, [*earlier, *verifier.left_open])
         self.unmark(Mark.UNFINISHED, outcome.tool_call_ids)
         self.mark(Mark.UNFINISHED, outcome.unfinished_call_ids)
-        self.unmark(Mark.UNREPORTED)
 
     # --- replays
 
@@ -482,24 +477,15 @@ class Conversation:
 
     def members(self) -> dict[str, Any]:
         """Return the members of the conversation's document, which share messages and state with it."""
-        messages = self.reducer.messages
-        unreported = self._marks[Mark.UNREPORTED]
         return {
+            **{mark.value: self.marked(mark) for mark in Mark},
             "thread_id": self.thread_id,
-            "messages": messages,
+            "messages": self.reducer.messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
             "abandoned": self.is_abandoned,
             "pending_tool_call_ids": [call.id for call in self.pending_tool_calls],
             "kept_answers": list(self._kept_answers),
-            "incomplete_ids": self.marked(Mark.INCOMPLETE),
-            "executed_call_ids": self.marked(Mark.EXECUTED),
-            "unfinished_call_ids": self.marked(Mark.UNFINISHED),
-            "unheard_ids": [
-                each.id
-                for each in (messages if unreported else ())
-                if isinstance(each, ToolMessage) and each.tool_call_id in unreported
-            ],
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "tool_questions": self.questions,
             "shown_tool_calls": list(self._shown.values()),
@@ -526,7 +512,6 @@ class Conversation:
         self.reducer.set_messages(document.messages)
         # An older document of this thread does not know the calls that were executed since.
         executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
-        unreported = set(document.unheard_ids)
         self.thread_id = document.thread_id
         self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
@@ -534,22 +519,9 @@ class Conversation:
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self._questions = {each.interrupt.tool_call_id or "": each for each in document.tool_questions}
-        self._marks = {
-            Mark.PENDING: dict.fromkeys(document.pending_tool_call_ids),
-            Mark.INCOMPLETE: dict.fromkeys(document.incomplete_ids),
-            Mark.EXECUTED: dict.fromkeys([*document.executed_call_ids, *executed]),
-            Mark.UNFINISHED: dict.fromkeys(document.unfinished_call_ids),
-            Mark.UNREPORTED: {
-                each.tool_call_id: None
-                for each in (document.messages if unreported else ())
-                if isinstance(each, ToolMessage)
-                and each.id in unreported
-                and each.tool_call_id in document.executed_call_ids
-            },
-        }
-        waiting = self.pending_tool_calls
-        self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
-        self._latest = {call.id: call for call in waiting}
+        self._marks = {mark: dict.fromkeys(getattr(document, mark.value)) for mark in Mark}
+        self.mark(Mark.EXECUTED, executed)
+        self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
         self.notify(Change.MESSAGES | Change.STATE)
 
     def branch(self) -> Conversation:

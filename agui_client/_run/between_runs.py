@@ -98,7 +98,7 @@ class BetweenRuns:
         finally:
             if answers is None:
                 done = [each.message for key, each in engine.executions.items() if key not in earlier and each.message]
-                engine.conversation.add_own_results(done)
+                engine.conversation.add_results(done)
                 engine.conversation.keep_answers(self.kept_entries)
         self.is_waiting = False
         return answers or Answers()

@@ -442,7 +442,7 @@ class Engine:
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
-        self.conversation.add_own_results(answers.messages)
+        self.conversation.add_results(answers.messages)
         if self.is_stopped or not answers.is_complete:
             self.conversation.keep_answers(answers.entries)
         events: list[core.Event] = []

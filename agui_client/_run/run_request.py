@@ -118,7 +118,7 @@ class RunRequest:
             call = self._conversation.reducer.tool_call(tool_call_id)
             assert call is not None
             tool = offered.get(call.function.name)
-            if tool_call_id in self._conversation.marked(Mark.UNREPORTED):
+            if tool_call_id in self._conversation.unreported_call_ids:
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if answer != Approve():
                     raise UsageError(
