@@ -1,12 +1,13 @@
 """Python programs as processes of their own, which begin with everything imported: most of their cost is imports.
 
-For each set of interpreter flags, one process imports the package and what it needs, and then forks for each program.
-Apart from the imports, a program finds what a new interpreter has: its arguments, environment, folder and streams.
+One process imports the package and what it needs, and then forks for each program.
+Apart from the imports, a program finds what a new interpreter has: arguments, flags, environment, folder, streams.
 """
 
 from __future__ import annotations
 
 import atexit
+import builtins
 import functools
 import gc
 import importlib
@@ -20,6 +21,7 @@ import struct
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -30,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 STRICT = ("-W", "error")
 """Flags for a program that takes every warning for an error."""
 DEV = ("-X", "dev", "-W", "error::ResourceWarning")
-"""Flags for a program that takes every forgotten resource for an error."""
+"""Flags for a program that takes every forgotten resource for an error, on loops that look for mistakes."""
 
 _IMPORTED = (
     "agui_client._cli.commands",
@@ -57,7 +59,7 @@ class Program:
 
     Args:
         *arguments: The interpreter's: `-m MODULE`, `-c SOURCE` or a path, and what the program gets.
-        flags: The interpreter's flags.
+        flags: The interpreter's flags: none, `STRICT` or `DEV`.
         stdin, stdout, stderr: `subprocess.PIPE`, `subprocess.DEVNULL`, or a descriptor.
         env: The whole environment.
         pace: The demo agent's, compared with its usual one.
@@ -79,6 +81,7 @@ class Program:
     ) -> None:
         request = {
             "arguments": arguments,
+            "flags": flags,
             "env": dict(os.environ if env is None else env),
             "pace": pace,
             "start_new_session": start_new_session,
@@ -90,7 +93,7 @@ class Program:
         self.stderr = _our_end(stderr, theirs, "r", errors)
         self._line, line = socket.socketpair()
         with line:
-            socket.send_fds(_launcher(flags), [b"+"], [*theirs, line.fileno()])
+            socket.send_fds(_launcher(), [b"+"], [*theirs, line.fileno()])
         for descriptor in theirs:
             os.close(descriptor)
         self._line.sendall(json.dumps(request).encode())
@@ -172,12 +175,12 @@ def _our_end(wanted: int, theirs: list[int], mode: str, errors: str | None) -> I
 
 
 @functools.cache
-def _launcher(flags: tuple[str, ...]) -> socket.socket:
+def _launcher() -> socket.socket:
     """A socket that takes the four descriptors of a program: its streams, and the line to its `Program`."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", *flags, __file__, str(theirs.fileno())],
+            [sys.executable, "-P", __file__, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
@@ -240,10 +243,22 @@ def _watched(stdin: int, stdout: int, stderr: int, line: int) -> dict[str, Any]:
     os._exit(0)
 
 
+def _apply(flags: list[str]) -> None:
+    """Filter warnings as the interpreter does; of `-X dev` there is what a program of ours can notice."""
+    filters = [value for flag, value in zip(flags[::2], flags[1::2], strict=True) if flag == "-W"]
+    if "dev" in flags:
+        filters.insert(0, "default")
+        os.environ["PYTHONASYNCIODEBUG"] = "1"
+    for each in filters:
+        action, _, category = each.partition("::")
+        warnings.simplefilter(action, getattr(builtins, category or "Warning"))  # type: ignore[arg-type]
+
+
 def _prepare(request: dict[str, Any]) -> None:
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(request["env"])
+    _apply(request["flags"])
     if request["start_new_session"]:
         os.setsid()
     if request["pace"] is not None:
@@ -257,11 +272,7 @@ def _prepare(request: dict[str, Any]) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
 
 
-if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as control:
-        request = _launched(control)
-    _prepare(request)
-    sys.argv = list(request["arguments"])
+def _run() -> None:
     if sys.argv[0] == "-m":
         del sys.argv[0]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
@@ -271,3 +282,11 @@ if __name__ == "__main__":
     else:
         sys.path.insert(0, str(Path(sys.argv[0]).parent))
         runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        request = _launched(control)
+    _prepare(request)
+    sys.argv = list(request["arguments"])
+    _run()  # what the program leaves in its variables goes with its last line, as nothing here refers to them

@@ -201,14 +201,10 @@ def by_verb(
 every_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
 """Run a test once with each."""
 
-every_kind_of_verb = pytest.mark.parametrize(
-    "verb",
-    [
-        pytest.param(VERBS[name], id=name)
-        for name in ("run_agent-asyncio", "stream-trio", "stream_sync", "observe-loop")
-    ],
-)
+KINDS = {name: VERBS[name] for name in ("run_agent-asyncio", "stream-trio", "stream_sync", "observe-loop")}
 """One verb of each kind, and both event loops: for what the engine does, which is the same for all verbs."""
+
+every_kind_of_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in KINDS.items()])
 
 
 RESULT_VERBS = {name: verb for name, verb in VERBS.items() if not name.startswith("observe")}

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from agui_client.testing import Reply, serve_bytes, sse, text, turn
+from support.programs import Program, run_program
 from support.waiting import LIMIT
 
-ROOT = Path(__file__).resolve().parents[2]
 FRAMES = sse(turn(text("One two", message_id="m1")))
 BEGUN = FRAMES[: FRAMES.index(b'data: {"type":"TEXT_MESSAGE_END')]
 MOMENTS = int(os.environ.get("AGUI_CLIENT_MOMENTS", "6"))
@@ -97,12 +95,15 @@ def ask():
         for event in events():
             pass
 
-print("ready", flush=True)
 try:
-    while True:
-        ask()
+    try:
+        print("ready", flush=True)
+        while True:
+            ask()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 except KeyboardInterrupt:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second may have come before the line above
 give_up = time.monotonic() + 5
 while (agent.is_running or threading.active_count() > 1) and time.monotonic() < give_up:
     time.sleep(0.001)
@@ -113,19 +114,10 @@ raise KeyboardInterrupt
 """
 
 
-def start(program: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", BEGINNING + program, *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.mark.parametrize("program", OPEN_AT_THE_END.values(), ids=list(OPEN_AT_THE_END))
 def test_a_program_ends_at_its_last_line_without_a_word(program: str) -> None:
-    with serve_bytes(Reply([BEGUN], end="stall")) as server, start(program, server.url) as process:
-        try:
-            output, complaints = process.communicate(timeout=LIMIT)
-        finally:
-            process.kill()
-    assert (process.returncode, output, complaints) == (0, "", "")
+    with serve_bytes(Reply([BEGUN], end="stall")) as server:
+        assert run_program("-c", BEGINNING + program, server.url) == ("", "", 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")
@@ -134,16 +126,13 @@ def test_ctrl_c_twice_ends_the_run_and_leaves_an_agent_that_can_be_used(moment: 
     chance = random.Random(moment)
     reply = chance.choice([Reply([BEGUN], end="stall"), Reply([FRAMES])])
     verb = chance.choice(["run_agent_sync", "stream_sync"])
-    with serve_bytes(reply) as server, start(PRESSED_TWICE, server.url, verb) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(chance.uniform(0, chance.choice([0.02, 0.3])))
-            process.send_signal(signal.SIGINT)
-            time.sleep(chance.uniform(0.001, 0.01))
-            process.send_signal(signal.SIGINT)
-            output, complaints = process.communicate(timeout=LIMIT)
-        finally:
-            process.kill()
-    assert output == "['MainThread']\n"
+    with serve_bytes(reply) as server, Program("-c", BEGINNING + PRESSED_TWICE, server.url, verb) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0, chance.choice([0.02, 0.3])))
+        process.send_signal(signal.SIGINT)
+        time.sleep(chance.uniform(0.001, 0.01))
+        process.send_signal(signal.SIGINT)
+        output, complaints = process.communicate(timeout=LIMIT)
+    assert output == "['MainThread']\n", complaints
     assert process.returncode == -signal.SIGINT, complaints

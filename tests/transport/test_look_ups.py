@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Generator
@@ -15,11 +13,15 @@ import pytest
 
 from agui_client import ConnectError, ConnectTimeoutError, HttpAgent, RunTimeoutError, Timeouts
 from agui_client.testing import serve_bytes, sse, text, turn
-from support.verbs import RESULT_VERBS, VERBS, Verb
+from support.programs import run_program
+from support.verbs import KINDS, RESULT_VERBS, Verb, by_verb
 from support.waiting import until, until_sync
 
 URL = "http://agent.test/"
-each_verb = pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in VERBS.items()])
+LIMITS = {
+    "connect": (Timeouts(connect=0.1), ConnectTimeoutError),
+    "total": (Timeouts(total=0.1), RunTimeoutError),
+}
 
 
 @pytest.fixture
@@ -37,13 +39,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     over.set()
 
 
-@each_verb
-@pytest.mark.parametrize(
-    ("limits", "kind"), [(Timeouts(connect=0.1), ConnectTimeoutError), (Timeouts(total=0.1), RunTimeoutError)]
-)
-def test_every_verb_gives_a_look_up_up_in_time(
-    verb: Verb, limits: Timeouts, kind: type[Exception], asked: list[str]
+@by_verb("limit", LIMITS, ["connect"], KINDS, thorough=["stream-trio"])
+def test_every_kind_of_verb_gives_a_look_up_up_in_time(
+    verb: Verb, limit: tuple[Timeouts, type[Exception]], asked: list[str]
 ) -> None:
+    limits, kind = limit
     began = time.monotonic()
     error = verb(HttpAgent(URL, timeout=limits, retry=0), "Hi").error
     assert type(error) is kind
@@ -105,9 +105,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("ending", [_GIVEN_UP, _CTRL_C], ids=["given up", "Ctrl-C"])
 def test_the_end_of_a_program_does_not_wait_for_a_look_up(ending: str) -> None:
-    command = [sys.executable, "-c", _PROGRAM + ending]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout == "over\n"
+    printed, _, code = run_program("-c", _PROGRAM + ending)
+    assert (printed, code) == ("over\n", 0)
 
 
 def test_a_name_that_nobody_knows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
