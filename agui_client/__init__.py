@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Cancel, Resolve
     from agui_client._interrupts.models import answer_model
     from agui_client._protocol.events import UnrecognizedEvent
-    from agui_client._run.async_run import AgentRun
+    from agui_client._run.async_run import AgentRun, StreamedToolCall
     from agui_client._run.result import RunResult
     from agui_client._run.sync_run import SyncAgentRun
-    from agui_client._run.tool_calls import StreamedToolCall
     from agui_client._tools.approval import ApprovalRequest, Approve, Deny
     from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
@@ -82,10 +81,9 @@ _LATER = {
     "_interrupts.answers": ("Cancel", "Resolve"),
     "_interrupts.models": ("answer_model",),
     "_protocol.events": ("UnrecognizedEvent",),
-    "_run.async_run": ("AgentRun",),
+    "_run.async_run": ("AgentRun", "StreamedToolCall"),
     "_run.result": ("RunResult",),
     "_run.sync_run": ("SyncAgentRun",),
-    "_run.tool_calls": ("StreamedToolCall",),
     "_tools.approval": ("ApprovalRequest", "Approve", "Deny"),
     "_tools.context": ("ToolContext", "ToolExecution"),
     "_tools.function": ("FunctionTool", "tool"),

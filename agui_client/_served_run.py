@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, digest, unpacked
-from agui_client._run.seal import Seal
+from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, Seal, digest, unpacked
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.toolset import Toolset
 from agui_client.conversation import ConversationSnapshot

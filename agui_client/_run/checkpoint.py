@@ -18,8 +18,8 @@ from agui_client.conversation import Conversation, ConversationSnapshot, documen
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
 
+    from agui_client._run.async_run import RunLoop
     from agui_client._run.engine import Engine
-    from agui_client._run.loop import RunLoop
 
 SECONDS = 1.0
 """The time between two saves while events arrive."""

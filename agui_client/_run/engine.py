@@ -7,12 +7,14 @@ It pulls, so that back-pressure is the socket's, and has no task of its own. Asy
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 
+import anyio
 from ag_ui.core import ToolCallResultEvent
 
 from agui_client._protocol.pipeline import Pipeline
@@ -22,17 +24,14 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run import ending
 from agui_client._run.between_runs import BetweenRuns
 from agui_client._run.checkpoint import Saving
-from agui_client._run.hooks import HookContext
-from agui_client._run.middleware import RunSource
-from agui_client._run.observed_source import observed_run
+from agui_client._run.hooks import HookCalls, HookContext
+from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
 from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
-from agui_client._run.subscribers import HookCalls
-from agui_client._run.total_time import in_time, opened_in_time, with_tools_in_time
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import RunFailedError, UsageError
+from agui_client.errors import RunFailedError, RunTimeoutError, UsageError
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import Outcome
+    from agui_client._run.async_run import RunLoop
     from agui_client._run.call_setup import CallSetup
-    from agui_client._run.loop import RunLoop
     from agui_client._run.result import RunResult
     from agui_client._run.run_request import Answers, RunRequest
     from agui_client._run.scope import RunScope
@@ -60,6 +59,7 @@ T = TypeVar("T")
 _logger = logging.getLogger("agui_client")
 # Looking up the member of an enum, or its truth, costs a tenth of what an event may.
 _NO_CHANGE = Change.NONE
+_LISTING = "its toolsets were opened and listed"
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
 
@@ -102,9 +102,7 @@ class Engine:
         self.is_stopped = False
         """Whether the caller asked for the end of the call."""
         self.is_aborted = False
-        """Whether the present run was stopped from here before its end."""
-        self.is_aborted_between_runs = False
-        """Whether the call was stopped while tools or people were at work."""
+        """Whether the call was stopped from here before the end of its run, or while tools or people were at work."""
         self.is_behind = False
         """Whether a replay ended before it came as far as the local thread."""
         self.has_come_to_end = False
@@ -118,6 +116,7 @@ class Engine:
         self.error: Exception | None = None
         """The exception that the call ended with; None while it goes on, or if it did not fail."""
         self._prompt, self._options, self._loop = prompt, options, loop
+        self._until = self.started_at + setup.total
         self._stack = AsyncExitStack()
         self._waiter: Waiter | None = None
         self._source: Source | None = None
@@ -143,7 +142,7 @@ class Engine:
                 self.request = request_of(conversation, self._prompt, options)
                 first = self.request.input
             self.tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
-            await stack.enter_async_context(opened_in_time(self.tools, self.started_at, self.setup.total))
+            await stack.enter_async_context(self._open_toolsets())
             first = await self._with_tools(first)
             if self.request is not None:
                 self.approved = self.request.check_tools(self.tools.offered)
@@ -160,7 +159,7 @@ class Engine:
                 try:
                     await self._iteration.aclose()
                     if self._is_run_over:
-                        self.is_aborted_between_runs = True
+                        self.is_aborted = True
                     else:
                         await self._leave_run()
                 finally:
@@ -191,7 +190,7 @@ class Engine:
         if not self._is_run_over:
             self.is_aborted = not (self.outcomes and self.outcome.is_terminal)
         elif self.between.is_answering:
-            self.is_aborted_between_runs = True
+            self.is_aborted = True
         self._give_up()
 
     def _give_up(self) -> None:
@@ -252,7 +251,8 @@ class Engine:
                     yield result
                 if not answers.is_complete or self.is_stopped:
                     break
-                self._new_run(await self._with_tools(next_input(self.input, self.conversation, answers.entries)))
+                following = next_input(self.input, self.conversation, answers.entries)
+                self._new_run(await self._loop.call(self._with_tools, following))
             self._finish(None)
         except GeneratorExit:
             raise
@@ -295,8 +295,8 @@ class Engine:
         reducer = conversation.reducer
         reducer.use_warnings(self.warnings)
         self.input = run_input
-        first, until = self.scopes[0] if self.scopes else None, self.started_at + setup.total
-        self.scope = setup.scope(run_input, self._options, self.warnings, until, first)
+        first = self.scopes[0] if self.scopes else None
+        self.scope = setup.scope(run_input, self._options, self.warnings, self._until, first)
         nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         self.outcome = self.pipeline.outcome
@@ -309,7 +309,8 @@ class Engine:
         self.has_come_to_end = self._is_run_over = self.is_run_open = False
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
-        return await self._loop.call(with_tools_in_time, self.tools, run_input, self.started_at, self.setup.total)
+        listed = await self._in_time(Waiter(), partial(self.tools.offer, run_input), _LISTING)
+        return run_input.model_copy(update={"tools": listed or None})
 
     async def _begin_run(self) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
@@ -438,7 +439,7 @@ class Engine:
 
     async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
-        return await in_time(self._waiter, work, self.started_at, self.setup.total)
+        return await self._in_time(self._waiter, work, "tools, people or the function of history= were at work")
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
@@ -455,6 +456,41 @@ class Engine:
             self.setup.observers.event(self.scope, event, Change.MESSAGES)
             events.append(event)
         return events
+
+    # --- the time that the whole call may take, where no source is read
+
+    @asynccontextmanager
+    async def _open_toolsets(self) -> AsyncGenerator[None]:
+        """Open the toolsets; they stay open while the block lasts."""
+        if not self.tools.has_toolsets or self._until == math.inf:
+            async with self.tools:
+                yield
+            return
+        # Around the toolsets as long as they are open: their own scopes begin inside of it, and must end there, too.
+        with anyio.CancelScope(deadline=anyio.current_time() + self._until - perf_counter()) as scope:
+            async with self.tools:
+                scope.deadline = math.inf
+                yield
+        if scope.cancelled_caught:
+            raise self._too_late(_LISTING)
+
+    async def _in_time(self, waiter: Waiter, work: Callable[[], Awaitable[T]], what: str) -> T | None:
+        """Wait for work that is not begun if the time is up already; return None if the wait was ended."""
+        result, left = None, self._until - perf_counter()
+        try:
+            if left > 0:
+                result = await waiter.wait(work(), left)
+        finally:
+            waiter.close()
+        if result is None and self._until <= perf_counter():
+            raise self._too_late(what)
+        return result
+
+    def _too_late(self, what: str) -> RunTimeoutError:
+        took = f"the call took longer than {self.setup.total:g} s, and was stopped while {what}"
+        return RunTimeoutError(
+            f"{took}; raise Timeouts.total to allow more", silent=0.0, keep_alives=0, last_event=None
+        )
 
     # --- looking
 

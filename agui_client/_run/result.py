@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ag_ui.core import AssistantMessage, ToolMessage, aggregate_token_usage
-from pydantic_core import to_json, to_jsonable_python
+from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, aggregate_token_usage
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
+from agui_client._protocol.schema import is_object
 from agui_client._run.logs import without_secrets
 from agui_client._run.observers import CallEnd, RunEnd
-from agui_client._run.parsing import parse
 from agui_client._run.subagents import SubagentResult, subagent_results
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
@@ -177,7 +181,7 @@ def build_result(engine: Engine) -> RunResult:
         text=_text(engine, messages if engine.setup.is_replay else new_messages),
         result=outcome.finished.result if outcome.finished and not is_void else None,
         # Stopped between two runs: the outcome of the last one is not the call's.
-        outcome=None if is_void or engine.is_aborted_between_runs else outcome.outcome,
+        outcome=None if is_void or engine.is_aborted else outcome.outcome,
         interrupts=[] if is_void else [*(each for each in outcome.interrupts if each.id not in kept), *asked],
         pending_tool_calls=[] if is_void else [call for call in pending_calls(engine) if call.id not in asking],
         new_messages=new_messages,
@@ -192,7 +196,7 @@ def build_result(engine: Engine) -> RunResult:
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(engine.outcomes, conversation.reducer, is_over=engine.ended),
         incomplete_ids=list(engine.pipeline.verifier.left_open),
-        aborted=engine.is_aborted or engine.is_aborted_between_runs,
+        aborted=engine.is_aborted,
     )
 
 
@@ -302,3 +306,70 @@ def _timings(scopes: Sequence[RunScope], outcomes: Sequence[Outcome], start: flo
         first_text=first((outcome.first_text_at for outcome in outcomes), start),
         total=first([ended_at], start),
     )
+
+
+_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_QUOTED = 300
+_FEW = 3
+
+
+def parse(result: RunResult, shape: Any) -> Any:
+    """Read a result as a type: the first of its answers that fits.
+
+    Args:
+        result: The result.
+        shape: Any type that pydantic can validate.
+
+    Raises:
+        ParseError: None of them fits.
+    """
+    adapter, misfits = TypeAdapter[Any](shape), list[tuple[str, ValidationError]]()
+    for answer in _answers(result):
+        try:
+            return adapter.validate_json(answer)
+        except ValidationError as error:
+            misfits.append((answer, error))
+    wanted = shape.__name__ if isinstance(shape, type) else shape
+    if not misfits:
+        raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
+    # JSON that does not fit says more than text that is no JSON.
+    answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
+    why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
+    shown = answer if len(answer) <= _QUOTED else f"{answer[:_QUOTED]}…"
+    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {shown!r}") from misfit
+
+
+def _answers(result: RunResult) -> Iterator[str]:
+    """Yield whatever may be the answer as JSON, the most certain first."""
+    if result.result is not None:
+        yield to_json(result.result).decode()
+    if result.text:
+        yield result.text
+        yield from _FENCED.findall(result.text)
+    for arguments in _last_arguments(result):
+        yield arguments
+        # pydantic-ai wraps what is no object.
+        with suppress(ValueError):
+            wrapped = from_json(arguments)
+            if is_object(wrapped) and wrapped.keys() == {"response"}:
+                yield to_json(wrapped["response"]).decode()
+
+
+def _last_arguments(result: RunResult) -> Iterator[str]:
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and said no more."""
+    executed = {each.tool_call_id for each in result.tool_executions}
+    answered: set[str] = set()
+    for message in reversed(result.new_messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            calls = [call for call in message.tool_calls if call.id in answered - executed]
+            yield from (call.function.arguments for call in calls)
+            return
+        elif not isinstance(message, ReasoningMessage):
+            return
+    # A server that repeats the id of an earlier call calls anew in the earlier message.
+    called = set(result.called_ids) - executed - {call.id for call in result.pending_tool_calls}
+    for message in result.messages:
+        if isinstance(message, AssistantMessage):
+            yield from (call.function.arguments for call in message.tool_calls or () if call.id in called)

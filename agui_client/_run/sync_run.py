@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple,
 import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled, stay_if_program_ends
-from agui_client._run.async_run import AgentRun, AnswerText, RunView
-from agui_client._run.loop import SYNC_CALLER, RunLoop
+from agui_client._run.async_run import SYNC_CALLER, AgentRun, AnswerText, RunLoop, RunView
 from agui_client._run.result import Snapshot
 from agui_client._run.subagents import SubagentText
 from agui_client._transport.source import Source
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
     from ag_ui.core import Event
 
     from agui_client._protocol.events import WireEvent
-    from agui_client._run.async_run import Start
+    from agui_client._run.async_run import Start, StreamedToolCall
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
-    from agui_client._run.tool_calls import StreamedToolCall
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.patch import is_same_json
-from agui_client._run.loop import SYNC_CALLER
+from agui_client._run.async_run import SYNC_CALLER
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments

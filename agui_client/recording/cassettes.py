@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
-from agui_client._run.observed_source import ObservedSource
+from agui_client._run.middleware import ObservedSource
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client.errors import UsageError
 from agui_client.http_agent import HttpAgent

@@ -18,7 +18,7 @@ from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._run.subscribers import takes_two
+from agui_client._run.hooks import takes_two
 from agui_client.errors import UsageError
 from agui_client.state.merging import ABSENT
 
