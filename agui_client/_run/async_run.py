@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ag_ui.core import Event, Message, ToolCall, ToolMessage
+    from ag_ui.core import Event, Message, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.caller_stream import Seal
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
-    from agui_client._tools.toolset import OfferedTool
     from agui_client._transport.source import Source
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
@@ -116,93 +115,59 @@ class RunView:
     @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
-        engine = self._engine
+        engine = self.engine
         return list(engine.result().messages) if engine.ended else engine.conversation.messages
-
-    @property
-    def messages_before_snapshot(self) -> list[Message]:
-        """The conversation as it was before the latest MESSAGES_SNAPSHOT; empty before the first."""
-        return self._engine.conversation.reducer.before_snapshot
-
-    def remember_before_snapshot(self) -> None:
-        """Keep `messages_before_snapshot` from now on; other runs do without, as every snapshot costs a look then."""
-        self._engine.conversation.reducer.remember_before_snapshot()
 
     @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
-        engine = self._engine
+        engine = self.engine
         return engine.result().state if engine.ended else engine.conversation.state
 
     @property
     def partial(self) -> RunResult:
         """The result so far, at any time; after the end, the result."""
-        return self._engine.result()
+        return self.engine.result()
 
     @property
     def tool_calls(self) -> ToolCalls:
         """The tool calls so far, by id, live while their arguments arrive."""
         if self._tool_calls is None:
-            self._tool_calls = ToolCalls(self._engine)
+            self._tool_calls = ToolCalls(self.engine)
         return self._tool_calls
 
     @property
     def warnings(self) -> list[ProtocolWarning]:
         """The deviations from the protocol that were tolerated so far."""
-        return self._engine.warnings.records()
+        return self.engine.warnings.records()
 
     @property
     def tool_executions(self) -> list[ToolExecution]:
         """The tools that are executed here, each as far as it has come."""
-        return list(self._engine.executions.values())
-
-    def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
-        """Call a function for each step of a tool that is executed here, in the task or thread that executes it."""
-        self._engine.setup.observers.watch_tools(tell)
-
-    @property
-    def given_results(self) -> list[ToolMessage]:
-        """The results of tool calls that came with the call, and not from a tool."""
-        request = self._engine.request
-        return [] if request is None else request.results
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether the caller made the input, whose answers to interrupts reach the agent as they are."""
-        request = self._engine.request
-        return request is not None and request.is_passed
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the conversation is saved here, so that no caller has to send it back."""
-        return self._engine.setup.save is not None
-
-    @property
-    def offered_tools(self) -> Mapping[str, OfferedTool]:
-        """The tools that the latest run offers, by name."""
-        return self._engine.tools.offered
+        return list(self.engine.executions.values())
 
     @property
     def tool_names(self) -> set[str]:
         """The names of the tools that the latest run offers, and of those that were called."""
-        return {*self.offered_tools, *(call.name for call in self.tool_calls.values())}
+        return {*self.engine.tools.offered, *(call.name for call in self.tool_calls.values())}
 
     @property
     def thread_id(self) -> str:
         """The id of the thread."""
-        return self._engine.input.thread_id
+        return self.engine.input.thread_id
 
     @property
     def run_id(self) -> str:
         """The id of the run that was asked for."""
-        return self._engine.input.run_id
+        return self.engine.input.run_id
 
     def cancel(self) -> None:
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
-        self._engine.interrupt()
+        self.engine.interrupt()
 
     @property
-    def _engine(self) -> Engine:
+    def engine(self) -> Engine:
+        """The engine of the run, for other parts of the package; a caller needs nothing of it."""
         if self._entered is None:
             raise UsageError(self._outside)
         return self._entered
@@ -213,7 +178,7 @@ class RunView:
         Raises:
             Exception: The run failed, or its block was left before it ended.
         """
-        engine = self._engine
+        engine = self.engine
         if engine.error is not None:
             raise engine.error
         result = engine.result()
@@ -249,7 +214,7 @@ class AgentRun(RunView):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        engine = self._engine
+        engine = self.engine
         if not engine.ended:
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
@@ -306,7 +271,7 @@ class AgentRun(RunView):
     @property
     def snapshots(self) -> AsyncIterator[Snapshot]:
         """Every event, with the messages and the state that include it."""
-        conversation = self._engine.conversation
+        conversation = self.engine.conversation
         return _Lens(self._next, lambda event: Snapshot(event, conversation.messages, conversation.state))
 
     async def result(self) -> RunResult:
@@ -321,7 +286,7 @@ class AgentRun(RunView):
             TransportError: No usable response arrived.
             UsageError: The block was left before the run ended.
         """
-        engine = self._engine
+        engine = self.engine
         while not engine.ended:
             with suppress(StopAsyncIteration):
                 await self._next()

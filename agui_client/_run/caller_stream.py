@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import logging
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, nullcontext, suppress
@@ -29,7 +28,6 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TokenUsage,
     ToolCallArgsEvent,
-    ToolCallResultEvent,
     aggregate_token_usage,
 )
 from ag_ui.encoder import EventEncoder
@@ -39,6 +37,7 @@ from agui_client._concurrency import spawn
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.run_request import event_of_result
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.questions import ToolQuestion
 from agui_client._transport.timeouts import is_duration
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ag_ui.core import Event, ToolCall
+    from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
@@ -111,69 +111,43 @@ async def sse_chunks(run: AgentRun, keep_alive: float, *, expose_errors: bool) -
     Yields:
         One or more whole frames, or a comment.
     """
-    sending = _Sending(run, keep_alive, expose_errors=expose_errors)
-    spawn(sending.send_frames, copy_context())
+    sender, receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
+    running, ended = anyio.CancelScope(), anyio.Event()
+
+    async def send_frames() -> None:
+        """Send frames until the run ends or is left."""
+        try:
+            with running, sender:
+                async with aclosing(caller_events(run, expose_errors=expose_errors)) as events:
+                    async for event in events:
+                        await _send(sender, frame_of(event))
+        finally:
+            ended.set()
+
+    spawn(send_frames, copy_context())
     try:
         while True:
-            chunks = [await sending.receiver.receive()]
+            chunks = [KEEP_ALIVE]
+            with anyio.move_on_after(keep_alive):
+                chunks = [await receiver.receive()]
             with suppress(anyio.WouldBlock, anyio.EndOfStream):
                 while True:  # frames that are there already go out together
-                    chunks.append(sending.receiver.receive_nowait())
+                    chunks.append(receiver.receive_nowait())
             yield b"".join(chunks)
     except anyio.EndOfStream:
         return
     finally:
-        await sending.stop()
-
-
-class _Sending:
-    """A run whose frames are sent to a stream in memory, with comments where it is silent.
-
-    Args:
-        run: The run, entered or not.
-        keep_alive: Seconds of silence after which a comment is sent.
-        expose_errors: Whether the caller gets the text of exceptions.
-    """
-
-    def __init__(self, run: AgentRun, keep_alive: float, *, expose_errors: bool) -> None:
-        self._run, self._keep_alive, self._expose_errors = run, keep_alive, expose_errors
-        self._sender, self.receiver = anyio.create_memory_object_stream[bytes](_AHEAD)
-        self._ended, self._cancel_scope = anyio.Event(), anyio.CancelScope()
-        self._latest = time.monotonic()
-
-    async def send_frames(self) -> None:
-        """Send frames until the run ends or is left."""
-        try:
-            with self._cancel_scope, self._sender:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._send_comments)
-                    async with aclosing(caller_events(self._run, expose_errors=self._expose_errors)) as events:
-                        async for event in events:
-                            await self._send(frame_of(event))
-                    tasks.cancel_scope.cancel()
-        finally:
-            self._ended.set()
-
-    async def stop(self) -> None:
-        """Leave the run, and wait until it is left."""
-        self._cancel_scope.cancel()
-        self.receiver.close()
+        running.cancel()
+        receiver.close()
         with anyio.CancelScope(shield=True):
-            await self._ended.wait()
+            await ended.wait()
 
-    async def _send_comments(self) -> None:
-        """Send a comment whenever there was no frame for a while."""
-        while True:
-            await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
-            if time.monotonic() - self._latest >= self._keep_alive:
-                await self._send(KEEP_ALIVE)
 
-    async def _send(self, frame: bytes) -> None:
-        self._latest = time.monotonic()
-        try:
-            self._sender.send_nowait(frame)
-        except anyio.WouldBlock:
-            await self._sender.send(frame)
+async def _send(sender: MemoryObjectSendStream[bytes], frame: bytes) -> None:
+    try:
+        sender.send_nowait(frame)
+    except anyio.WouldBlock:
+        await sender.send(frame)
 
 
 async def caller_events(
@@ -199,10 +173,8 @@ async def caller_events(
                 if not has_started:
                     has_started = True
                     yield _started(event, thread_id, run_id)
-                    for result in run.given_results:
-                        yield ToolCallResultEvent(
-                            message_id=result.id, tool_call_id=result.tool_call_id, content=result.content
-                        )
+                    for message in run.engine.given_results:
+                        yield event_of_result(message)
                 if isinstance(event, _ENDS):
                     # Not the caller's end if tools have answered, and another round follows.
                     last = event
@@ -249,7 +221,8 @@ def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> 
     finished = last if isinstance(last, RunFinishedEvent) else None
     outcome = finished.outcome if finished else None
     asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
-    theirs = asked if run.is_passed else map(_passed_on, asked)
+    request = run.engine.request
+    theirs = asked if request is not None and request.is_passed else map(_passed_on, asked)
     interrupts = [*theirs, *_questions(run), *_approvals(run)]
     if run.seal is not None:
         interrupts = [each.model_copy(update={"id": run.seal.asked(each.id)}) for each in interrupts]
@@ -276,7 +249,7 @@ def _questions(run: AgentRun) -> list[Interrupt]:
 
 def _packed(question: ToolQuestion, run: AgentRun) -> str:
     value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    if run.is_saved:
+    if run.engine.setup.save is not None:
         # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
         value.pop("left", None)
     elif question.left is not None:
@@ -312,7 +285,7 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each pending call of a function here, which waits for approval."""
     asked = {interrupt.tool_call_id for interrupt in run.partial.interrupts}
     calls = [call for call in run.partial.pending_tool_calls if call.id not in asked]
-    pending = [(call, run.offered_tools.get(call.function.name)) for call in calls]
+    pending = [(call, run.engine.tools.offered.get(call.function.name)) for call in calls]
     return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
 
 

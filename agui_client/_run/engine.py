@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
-from ag_ui.core import ToolCallResultEvent
 
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
@@ -27,7 +26,7 @@ from agui_client._run.checkpoint import Saving
 from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
-from agui_client._run.run_request import composed_input, next_input, request_of, with_conversation
+from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import RunAgentInput
+    from ag_ui.core import RunAgentInput, ToolMessage
 
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import Outcome
@@ -448,9 +447,7 @@ class Engine:
             self.conversation.keep_answers(answers.entries)
         events: list[core.Event] = []
         for message in answers.messages:
-            event = ToolCallResultEvent(
-                message_id=message.id, tool_call_id=message.tool_call_id, content=message.content
-            )
+            event = event_of_result(message)
             if self.setup.subscribers:
                 await self._loop.call(self._inside, self._hooks.deliver, event)
             self.setup.observers.event(self.scope, event, Change.MESSAGES)
@@ -493,6 +490,11 @@ class Engine:
         )
 
     # --- looking
+
+    @property
+    def given_results(self) -> Sequence[ToolMessage]:
+        """The results of tool calls that came with the call, and not from a tool."""
+        return () if self.request is None else self.request.results
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from ag_ui.core import RunAgentInput, ToolMessage
+from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
 from agui_client._interrupts.answers import answers_for_tools
@@ -244,6 +244,11 @@ def _result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
             raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
         messages.append(ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content, error=failure))
     return messages
+
+
+def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
+    """Return the event that brings the result of a tool call."""
+    return ToolCallResultEvent(message_id=message.id, tool_call_id=message.tool_call_id, content=message.content)
 
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:

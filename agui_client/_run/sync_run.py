@@ -153,7 +153,7 @@ class SyncAgentRun(RunView):
         Raises:
             AGUIError: As `AgentRun.result`.
         """
-        while not self._engine.ended:
+        while not self.engine.ended:
             for _ in self:
                 pass
         return self._outcome()

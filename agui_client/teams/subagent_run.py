@@ -42,6 +42,7 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.caller_stream import caller_end
+from agui_client._run.run_request import event_of_result
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, reported_usage
 from agui_client._served_run import served_run
@@ -200,7 +201,7 @@ class SubagentRun:
                 agent.agent_id = self.member.name
             async with served_run(agent, self._inner) as run:
                 self._run = run
-                run.remember_before_snapshot()
+                run.engine.conversation.reducer.remember_before_snapshot()
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)
@@ -293,16 +294,14 @@ class SubagentRun:
 
     def _given(self, run: AgentRun) -> list[Event]:
         """Return events of the results that came with the answers of the caller."""
-        results = [
-            ToolCallResultEvent(message_id=each.id, tool_call_id=each.tool_call_id, content=each.content)
-            for each in run.given_results
-        ]
+        results = map(event_of_result, run.engine.given_results)
         return [passed for result in results for passed in self._passing.feed(result)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
-            return self._passing.snapshot(run.messages_before_snapshot, run.messages, self._foreign)
+            before = run.engine.conversation.reducer.before_snapshot
+            return self._passing.snapshot(before, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
             self.usage += event.usage or ()
