@@ -31,7 +31,6 @@ from agui_client._run.subagents import SubagentText
 from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from ag_ui.core import Event, Message, ToolCall
@@ -211,9 +210,7 @@ class AgentRun(RunView):
         self._entered, self._next = engine, engine.__anext__
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         engine = self.engine
         if not engine.ended:
             self._next = self._not_open

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,9 +18,6 @@ from agui_client._protocol.reduce import Change
 from agui_client.conversation import state_as_json
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from ag_ui.core import Message, RunAgentInput, ToolCall
 
     from agui_client.conversation import Conversation
@@ -241,7 +239,7 @@ _COMPLETING = frozenset({*_MESSAGE_ENDS, core.ToolCallEndEvent})
 _ALL_EFFECT_HOOKS = ("on_messages_changed", "on_state_changed", "on_new_message", "on_new_tool_call")
 
 
-class Subscription:
+class Subscription(AbstractContextManager["Subscription"]):
     """A subscriber's place on an agent; as a context manager it ends with the block."""
 
     def __init__(self, subscribers: list[Subscriber], subscriber: Subscriber) -> None:
@@ -252,12 +250,7 @@ class Subscription:
         """Stop calling the subscriber's hooks; idempotent."""
         self._subscribers[:] = [other for other in self._subscribers if other is not self._subscriber]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.unsubscribe()
 
 
@@ -300,7 +293,7 @@ class HookCalls:
 
     def concern(self, event: core.Event) -> bool:
         """Whether there are hooks to call for an event."""
-        return bool(self._hooks_for(event)) or self._watches_effects
+        return bool(self._hooks_of(type(event))) or self._watches_effects
 
     async def deliver(self, event: core.Event, apply: Callable[[core.Event], Change] | None = None) -> Change:
         """Call the hooks of an event, apply it unless one of them stops it, and call the hooks about its effects.
@@ -312,13 +305,13 @@ class HookCalls:
         Returns:
             The parts of the conversation that the event and the hooks changed.
         """
-        hooks = self._hooks_for(event)
+        hooks = self._hooks_of(type(event))
         is_wanted = not hooks or await self._call(hooks, event)
         change = Change.MESSAGES if apply is None else apply(event) if is_wanted else _NO_CHANGE
         if self._watches_effects:
             touched = change if self._mutated is _NO_CHANGE else change | self._mutated
             for moment in _EFFECT_HOOKS[touched]:
-                await self._call(self._hooks_at(moment))
+                await self._call(self._hooks_of(moment))
             if type(event) in _COMPLETING:
                 await self._tell_complete(event)
         return change if self._mutated is _NO_CHANGE else change | self._take_mutated()
@@ -330,30 +323,38 @@ class HookCalls:
             moment: The name of the hook.
             details: Its arguments, before the context.
         """
-        await self._call(self._hooks_at(moment), *details)
+        await self._call(self._hooks_of(moment), *details)
         self._conversation.notify(self._take_mutated())
-
-    def _hooks_at(self, moment: str) -> list[Hook]:
-        if self._members != self._subscribers:
-            self._refresh()
-        found = self._hooks.get(moment)
-        if found is None:
-            found = self._hooks[moment] = _overriding(self._members, moment)
-        return found
 
     def _take_mutated(self) -> Change:
         mutated, self._mutated = self._mutated, _NO_CHANGE
         return mutated
 
-    def _hooks_for(self, event: core.Event) -> list[Hook]:
-        """Return the hooks of an event, in the order of the subscribers."""
+    def _hooks_of(self, subject: type[core.BaseEvent] | str) -> list[Hook]:
+        """Return the hooks of a type of events, or those of a name, in the order of the subscribers."""
         if self._members != self._subscribers:
-            self._refresh()
-        kind = type(event)
-        found = self._hooks.get(kind)
+            # Somebody subscribed or left, perhaps in the middle of the run.
+            self._members = list(self._subscribers)
+            self._hooks.clear()
+            self._watches_effects = any(self._hooks_of(moment) for moment in _ALL_EFFECT_HOOKS)
+        found = self._hooks.get(subject)
         if found is None:
-            found = self._hooks[kind] = _event_hooks(self._members, event)
+            if isinstance(subject, str):
+                found = overriding(self._members, Subscriber, subject)
+            else:
+                found = self._event_hooks(subject)
+            self._hooks[subject] = found
         return found
+
+    def _event_hooks(self, kind: type[core.BaseEvent]) -> list[Hook]:
+        name = f"on_{kind.model_fields['type'].default.value.lower()}_event"
+        hooks: list[Hook] = []
+        for subscriber in self._members:
+            if not isinstance(subscriber, EventSubscriber):
+                hooks += [hook for each in ("on_event", name) for hook in overriding([subscriber], Subscriber, each)]
+            elif issubclass(kind, subscriber.event_type):
+                hooks.append(subscriber.call)
+        return hooks
 
     async def _call(self, hooks: Sequence[Hook], *details: object) -> bool:
         """Call hooks and apply the mutations that they return; return whether none stopped the propagation."""
@@ -376,9 +377,9 @@ class HookCalls:
         reducer = self._conversation.reducer
         if isinstance(event, _MESSAGE_ENDS):
             if (message := reducer.message(event.message_id)) is not None:
-                await self._call(self._hooks_at("on_new_message"), message)
+                await self._call(self._hooks_of("on_new_message"), message)
         elif isinstance(event, core.ToolCallEndEvent) and (call := reducer.tool_call(event.tool_call_id)) is not None:
-            await self._call(self._hooks_at("on_new_tool_call"), call)
+            await self._call(self._hooks_of("on_new_tool_call"), call)
 
     def _apply(self, mutation: Mutation) -> None:
         if mutation.messages is not None:
@@ -388,28 +389,6 @@ class HookCalls:
         if mutation.state is not UNSET:
             self._conversation.replace_state(state_as_json(mutation.state))
             self._mutated |= Change.STATE
-
-    def _refresh(self) -> None:
-        """Look hooks up anew, at the start and when somebody subscribes or leaves in the middle of the run."""
-        self._members = list(self._subscribers)
-        self._hooks.clear()
-        self._watches_effects = any(_overriding(self._members, moment) for moment in _ALL_EFFECT_HOOKS)
-
-
-def _event_hooks(subscribers: Sequence[Subscriber], event: core.Event) -> list[Hook]:
-    name = f"on_{event.type.value.lower()}_event"
-    hooks: list[Hook] = []
-    for subscriber in subscribers:
-        if isinstance(subscriber, EventSubscriber):
-            if isinstance(event, subscriber.event_type):
-                hooks.append(subscriber.call)
-        else:
-            hooks += _overriding([subscriber], "on_event") + _overriding([subscriber], name)
-    return hooks
-
-
-def _overriding(subscribers: Sequence[Subscriber], name: str) -> list[Hook]:
-    return overriding(subscribers, Subscriber, name)
 
 
 def takes_two(function: Callable[..., Any]) -> bool:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import reactivex
 from reactivex.disposable import Disposable
 
-from agui_client._concurrency import LoopThread, PrivateLoop, is_being_cancelled
+from agui_client._concurrency import LoopThread, PrivateLoop
 from agui_client.errors import CannotWaitError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -153,7 +153,17 @@ def _followed(
     """Follow a run here or in a thread, and send the observer its end; return the function that cancels it."""
     if (loop := _loop_to_join()) is not None:
         _refuse_to_block()
-        return _followed_here(loop, follow, observer, is_over)
+
+        def end_here(ended: asyncio.Task[None]) -> None:
+            """Send the end, unless the task was cancelled: nobody waits for it then."""
+            is_over.set_result(None)
+            error = asyncio.CancelledError() if ended.cancelled() else ended.exception()
+            if not ended.cancelling() or isinstance(error, Exception):
+                _send_end(observer, error)
+
+        here, task = LoopThread(), loop.create_task(follow())
+        task.add_done_callback(end_here)
+        return lambda: here.call(task.cancel)
 
     def end(error: BaseException | None) -> None:
         """Send the end when the loop is gone: who subscribes again at that moment gets a thread of its own."""
@@ -173,30 +183,6 @@ def _loop_to_join() -> asyncio.AbstractEventLoop | None:
     with suppress(RuntimeError):
         return asyncio.get_running_loop()
     return None
-
-
-def _followed_here(
-    loop: asyncio.AbstractEventLoop,
-    follow: Callable[[], Coroutine[Any, Any, None]],
-    observer: ObserverBase[Event],
-    is_over: Future[None],
-) -> Callable[[], object]:
-    async def follow_to_end() -> None:
-        """Follow the run in a task."""
-        try:
-            await follow()
-        except BaseException as error:
-            if is_being_cancelled() and not isinstance(error, Exception):
-                raise
-            _send_end(observer, error)
-            if not isinstance(error, Exception | asyncio.CancelledError):
-                raise
-        else:
-            _send_end(observer, None)
-
-    thread, task = LoopThread(), loop.create_task(follow_to_end())
-    task.add_done_callback(lambda _: is_over.set_result(None))
-    return lambda: thread.call(task.cancel)
 
 
 def _send_end(observer: ObserverBase[Event], error: BaseException | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ag_ui.core import (
@@ -94,25 +94,20 @@ def _result(
     *,
     is_over: bool,
 ) -> SubagentResult:
-    about: dict[str, Any] = {
-        "name": event.name,
-        "subagent_run_id": event.subagent_run_id,
-        "parent_subagent_run_id": event.parent_subagent_run_id,
-    }
+    parent = event.parent_subagent_run_id
+    status: Any = "abandoned" if is_over else "running"
+    record = SubagentResult(event.name, event.subagent_run_id, status, text, parent_subagent_run_id=parent)
     if end is None:
-        return SubagentResult(status="abandoned" if is_over else "running", text=text, **about)
+        return record
     closing, at = end
-    about["seconds"] = at - since
-    about["usage"] = reported_usage(closing)
     more = (closing.metadata or {}).get(EXTENSION)
     if is_object(more):
         text = reducer.text_of(str(more.get("messageId"))) or text
+    record = replace(record, text=text, seconds=at - since, usage=reported_usage(closing))
     if isinstance(closing, SubagentErrorEvent):
-        status: Any = "abandoned" if closing.code == "cancelled" else "error"
-        return SubagentResult(status=status, text=text, error=closing.message, **about)
+        return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)
     is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
-    status = "suspended" if is_waiting else "success"
-    return SubagentResult(status=status, text=text, result=closing.result, **about)
+    return replace(record, status="suspended" if is_waiting else "success", result=closing.result)
 
 
 def reported_usage(closing: SubagentFinishedEvent | SubagentErrorEvent) -> list[TokenUsage]:

@@ -25,7 +25,6 @@ from agui_client.errors import IncompleteRunError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
     from typing import Self
 
     from ag_ui.core import Event
@@ -67,9 +66,7 @@ class SyncAgentRun(RunView):
         self._entered, self._next = engine, engine.__anext__
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._next = self._not_open
         if self._loop is not None:
             self._loop.leave()
