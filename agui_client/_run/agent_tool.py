@@ -7,16 +7,14 @@ nobody does, the call waits as one of the other agent's, and the conversation go
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from ag_ui.core import Interrupt, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
+from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import BaseModel
 
-from agui_client._interrupts.answers import Answer, Cancel, Resolve
-from agui_client._protocol.schema import is_object
 from agui_client._run.async_run import AnswerText
-from agui_client._run.caller_stream import APPROVAL, PASSED_ON, QUESTION, caller_end, unpacked
-from agui_client._tools.approval import Approve, Deny
+from agui_client._run.caller_stream import APPROVAL, CallerAnswers, caller_end
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError
@@ -120,42 +118,19 @@ async def _run(agent: Asked, prompt: str | None, options: RunOptions, ctx: ToolC
 
 async def _answers(agent: Asked, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
     """Have interrupts answered, and return the options of the run that goes on."""
-    resume: dict[str, Answer] = {}
-    results: dict[str, Approve | Deny] = {}
-    calls = {call.id: call for call in agent.pending_tool_calls}
-    for interrupt in interrupts:
-        is_approval = interrupt.id.startswith(APPROVAL) and interrupt.tool_call_id is not None
-        # The person sees no message of this agent: what would be called is to be read in the question.
-        call = calls.get(interrupt.tool_call_id or "") if is_approval else None
-        changes = {"id": f"{ctx.tool_call_id}/{hashlib.sha256(interrupt.id.encode()).hexdigest()[:16]}"}
-        if call is not None:
-            changes["message"] = f"Allow the call of {call.function.name} with {call.function.arguments or '{}'}?"
-        try:
-            payload = await _asked(interrupt.model_copy(update=changes), ctx)
-        except DeclinedError:
-            payload = None
-        if is_approval:
-            decision: dict[str, Any] = payload if is_object(payload) else {}
-            is_approved = decision.get("approved") is True
-            results[interrupt.tool_call_id or ""] = Approve(decision.get("editedArgs")) if is_approved else Deny()
-        else:
-            resume[_own_id(interrupt.id)] = Cancel() if payload is None else Resolve(payload)
-    options: RunOptions = {}
-    if resume:
-        options["resume"] = resume
-    if results:
-        options["tool_results"] = results
-    return options
-
-
-def _own_id(interrupt_id: str) -> str:
-    """Return the id under which the agent itself waits for an answer."""
-    if interrupt_id.startswith(QUESTION):
-        return unpacked(interrupt_id).interrupt.id
-    return interrupt_id.removeprefix(PASSED_ON)
-
-
-async def _asked(interrupt: Interrupt, ctx: ToolContext) -> Any:
     if ctx.on_ask is None:
         raise ToolError(NOBODY)
-    return await ctx.on_ask(interrupt)
+    entries: list[ResumeEntry] = []
+    calls = {call.id: call for call in agent.pending_tool_calls}
+    for interrupt in interrupts:
+        changes = {"id": f"{ctx.tool_call_id}/{hashlib.sha256(interrupt.id.encode()).hexdigest()[:16]}"}
+        # The person sees no message of this agent: what would be called is to be read in the question.
+        call = calls.get(interrupt.tool_call_id or "") if interrupt.id.startswith(APPROVAL) else None
+        if call is not None:
+            changes["message"] = f"Allow the call of {call.function.name} with {call.function.arguments or '{}'}?"
+        payload: Any = None
+        with suppress(DeclinedError):
+            payload = await ctx.on_ask(interrupt.model_copy(update=changes))
+        status: Literal["resolved", "cancelled"] = "cancelled" if payload is None else "resolved"
+        entries.append(ResumeEntry(interrupt_id=interrupt.id, status=status, payload=payload))
+    return CallerAnswers(entries, calls).options

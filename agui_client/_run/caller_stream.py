@@ -11,7 +11,7 @@ import hmac
 import json
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.run_request import event_of_result
 from agui_client._run.subagents import JOURNAL
+from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.questions import ToolQuestion
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import RunFailedError, UsageError
@@ -47,12 +48,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from typing import TypeAlias
 
-    from ag_ui.core import Event, ToolCall
+    from ag_ui.core import Event, ResumeEntry, ToolCall
     from anyio.streams.memory import MemoryObjectSendStream
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
+    from agui_client.options import RunOptions
 
     AsyncContextManager: TypeAlias = AbstractAsyncContextManager[object]
 
@@ -264,7 +266,7 @@ def _without_encrypted(value: Any) -> Any:
     return [_without_encrypted(each) for each in value] if is_array(value) else value
 
 
-def unpacked(interrupt_id: str) -> ToolQuestion:
+def _unpacked(interrupt_id: str) -> ToolQuestion:
     """Return the question of a tool that is in the id of an interrupt.
 
     Raises:
@@ -276,7 +278,55 @@ def unpacked(interrupt_id: str) -> ToolQuestion:
         raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
 
 
-def digest(call: ToolCall) -> str:
+class CallerAnswers:
+    """A caller's answers to the interrupts that it got, as answers to what the agent itself waits for.
+
+    Args:
+        resume: The caller's entries.
+        calls: The tool calls that the caller may have decided about, by id.
+
+    Raises:
+        UsageError: An entry answers a question that no tool has asked.
+    """
+
+    def __init__(self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall]) -> None:
+        self.entries: list[ResumeEntry] = []
+        """The answers to interrupts of the agent."""
+        self.questions: list[ToolQuestion] = []
+        """The questions of tools that are answered."""
+        self.decisions: dict[str, Approve | Deny] = {}
+        """The decisions about tool calls, by call id."""
+        answers: list[ResumeEntry] = []
+        for entry in resume:
+            if entry.interrupt_id.startswith(APPROVAL):
+                tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
+                self.decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
+            elif entry.interrupt_id.startswith(QUESTION):
+                self.questions.append(_unpacked(entry.interrupt_id))
+                answers.append(entry.model_copy(update={"interrupt_id": self.questions[-1].interrupt.id}))
+            else:
+                own_id = entry.interrupt_id.removeprefix(PASSED_ON)
+                self.entries.append(entry.model_copy(update={"interrupt_id": own_id}))
+        self.options: RunOptions = {}
+        """The keywords of the run that goes on with the answers."""
+        if self.entries or answers:
+            self.options["resume"] = [*self.entries, *answers]
+        if self.decisions:
+            self.options["tool_results"] = self.decisions
+
+
+def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
+    """Return a caller's decision about a call; only an approval of the very call that was shown approves it (SEC-3)."""
+    given: dict[str, Any] = entry.payload if is_object(entry.payload) else {}
+    if entry.status != "resolved" or given.get("approved") is not True:
+        reason = given.get("reason")
+        return Deny(reason) if isinstance(reason, str) and reason else Deny()
+    if call is None or not entry.interrupt_id.endswith(f":{_digest(call)}"):
+        return Deny("The call is not the one that was approved.")
+    return Approve(given.get("editedArgs"))
+
+
+def _digest(call: ToolCall) -> str:
     """Return a short text that changes with the name and the arguments of a call."""
     return hashlib.sha256(f"{call.function.name}\n{call.function.arguments}".encode()).hexdigest()[:16]
 
@@ -292,7 +342,7 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
 def _approval(call: ToolCall, tool: OfferedTool) -> Interrupt:
     edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
     return Interrupt(
-        id=f"{APPROVAL}{call.id}:{digest(call)}",
+        id=f"{APPROVAL}{call.id}:{_digest(call)}",
         reason="tool_call",
         message=f"Allow the call of {call.function.name}?",
         tool_call_id=call.id,
