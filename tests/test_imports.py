@@ -291,7 +291,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
                 "agui_client.doctor.exchanges",
                 "agui_client.fast",
             ),
-            ("httpcore", "httpx"),
+            ("httpcore", "httpx", "httpx_sse"),
         ),
         (("agui_client._run.observable",), ("reactivex",)),
         (("agui_client._cli",), ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
@@ -416,7 +416,7 @@ def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -
     # httpx itself loads rich where its own command line could run, so its imports are taken off.
     program = f"""
 import sys
-import ag_ui.core, anyio, httpx, jsonpatch
+import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
 before = set(sys.modules)
 import agui_client, agui_client.batch, agui_client.doctor, agui_client.testing
 import agui_client.notebook, agui_client.threads

@@ -1,14 +1,19 @@
 """Framing: split the bytes of an event stream into the data of its frames (SSE-4 … SSE-7, SSE-12).
 
 Sans-I/O. Nearly every read consists of whole frames of one `data:` line each, and is split in one pass. Anything else
-is collected up to a blank line, and read line by line.
+is collected up to a blank line, and read by httpx-sse.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 
+import httpx
+from httpx_sse import EventSource
+
+from agui_client._transport.response import EVENT_STREAM
 from agui_client.errors import DecodeError, ProtocolError, StreamTooLargeError
 
 _COMMENT = re.compile(rb"^:.*\n", re.MULTILINE)
@@ -25,6 +30,7 @@ class Framer:
         self.keep_alives = 0
         """The number of reads that began with a comment; servers send them while they have no event (SSE-6)."""
         self._max_event_bytes = max_event_bytes
+        self._lines = _Lines(200, headers={"content-type": EVENT_STREAM})
         # The frame under construction, its line ends LF.
         self._rest = bytearray()
         self._ended_with_cr, self._is_at_start = False, True
@@ -96,7 +102,7 @@ class Framer:
 
     def _split(self, frames: bytes, *, is_whole: bool = True) -> list[str]:
         """Split frames of any form, up to the first fault in them."""
-        found: list[str] = []
+        whole: list[str] = []
         if frames and self._is_at_start:
             self._is_at_start, frames = False, frames.removeprefix(codecs.BOM_UTF8)
         for frame in filter(None, frames.split(b"\n\n")):
@@ -110,8 +116,9 @@ class Framer:
                 message = f"a frame is not UTF-8: {where}; the server must send text as UTF-8"
                 self._fault = DecodeError(message, rule="PROC-12")
                 break
-            if data := _data_of(text):
-                found.append(data)
+            whole.append(text)
+        self._lines.text_to_read = "".join(f"{text}\n\n" for text in whole)
+        found = [event.data for event in EventSource(self._lines).iter_sse() if event.data]
         if self._fault is not None and not found:
             raise self._fault
         return found
@@ -122,7 +129,11 @@ class Framer:
         return StreamTooLargeError(f"{what}; {advice}", rule="SSE-12")
 
 
-def _data_of(frame: str) -> str:
-    """Return the values of `data` fields, joined with newlines; all other lines mean nothing (SSE-4, SSE-5)."""
-    fields = (line.partition(":") for line in frame.split("\n"))
-    return "\n".join(value.removeprefix(" ") for name, _, value in fields if name == "data")
+class _Lines(httpx.Response):
+    """A response for httpx-sse to read, whose text has arrived already."""
+
+    text_to_read = ""
+
+    def iter_text(self, chunk_size: int | None = None) -> Iterator[str]:
+        """Return the text in one piece."""
+        return iter((self.text_to_read,))

@@ -11,7 +11,7 @@ from benchmarks.measure import Row, child_environment
 
 _PROGRAM = "import time; start = time.process_time(); import {}; print(time.process_time() - start)"
 _OURS = "agui_client"
-_REFERENCE = "ag_ui.core, httpx"
+_REFERENCE = "ag_ui.core, httpx, httpx_sse"
 _ROUNDS = 3
 
 
