@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from ag_ui import core
-from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from agui_client._protocol.open_items import Owner, order_error, owner_name, quoted
-from agui_client._protocol.schema import EVENT_MODELS
+from agui_client._protocol.schema import EVENT_MODELS, successor
 from agui_client._protocol.warnings import WarningLog
 
 _Chunk: TypeAlias = core.TextMessageChunkEvent | core.ToolCallChunkEvent | core.ReasoningMessageChunkEvent
@@ -140,13 +139,6 @@ class Expander:
         return stream.make("end")
 
 
-_new = object.__new__
-_set_values, _set_given, _set_extra, _set_private = (
-    BaseModel.__dict__[name].__set__
-    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
-)
-
-
 class _OpenStream:
     """An item that is being assembled from chunks; it makes its start, content and end events.
 
@@ -154,11 +146,6 @@ class _OpenStream:
         chunk: The first chunk.
         kind: The kind of the item.
     """
-
-    __slots__ = (
-        "_given", "_model", "_values", "chunk", "id_field", "item_id", "kind", "name", "names", "opener", "owner",
-        "plain",
-    )  # fmt: skip
 
     def __init__(self, chunk: _Chunk, kind: _Kind) -> None:
         self.kind, self.owner = kind, chunk.subagent_run_id
@@ -170,8 +157,7 @@ class _OpenStream:
         """The values of the id in a chunk that continues it: its own, or none."""
         self.opener = {**kind.omitted, **_given(**{field: getattr(chunk, field) for field in kind.repeatable})}
         """The other fields of its START: those of the first chunk, and those it meant by omission."""
-        template = self.make("content", delta="")
-        self._model, self._values, self._given = type(template), template.__dict__, template.__pydantic_fields_set__
+        self._template = self.make("content", delta="")
 
     def make(self, part: str, **fields: Any) -> core.Event:
         """Make its start, content or end event with the fields that have a value."""
@@ -181,12 +167,7 @@ class _OpenStream:
 
     def piece(self, delta: str) -> core.Event:
         """Return a content event with nothing but a delta, as the constructor would make it, at half the cost."""
-        event = _new(self._model)
-        _set_values(event, {**self._values, "delta": delta})
-        _set_given(event, self._given.copy())
-        _set_extra(event, {})
-        _set_private(event, None)
-        return event
+        return successor(self._template, {"delta": delta})
 
 
 class _Kind:

@@ -17,7 +17,7 @@ from ag_ui import core
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.size_limits import copied
-from agui_client._protocol.thread_state import MESSAGES, CallSlot, Change, MessageSlot, Thread, adopt, merge_metadata
+from agui_client._protocol.thread_state import MESSAGES, Change, MessageSlot, Thread, adopt
 
 _TextStart: TypeAlias = core.TextMessageStartEvent | core.ReasoningMessageStartEvent
 _TextContent: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent
@@ -53,7 +53,7 @@ def text_content(thread: Thread, event: _TextContent) -> Change:
     text.append(event.delta)
     thread.dirty.add(slot)
     if event.metadata:
-        merge_metadata(slot.changes, slot.message.metadata, event.metadata)
+        thread.merge(slot, event)
     return MESSAGES
 
 
@@ -70,7 +70,7 @@ def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
     stored = thread.calls.get(event.tool_call_id)
     if stored is not None:
         stored.start_again()
-        return _merge_call(thread, stored, event)
+        return thread.merge(stored, event)
     call = core.ToolCall(id=event.tool_call_id, function=core.FunctionCall(name=event.tool_call_name, arguments=""))
     if event.metadata:
         call.metadata = dict(event.metadata)
@@ -86,23 +86,24 @@ def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
     call.append(event.delta)
     thread.dirty.add(call.owner)
     if event.metadata:
-        merge_metadata(call.changes, call.call.metadata, event.metadata)
+        thread.merge(call, event)
     return MESSAGES
 
 
 def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
     """Close a call, which only merges metadata."""
     call = thread.calls.get(event.tool_call_id)
-    return _skip_call(thread, event) if call is None else _merge_call(thread, call, event)
+    return _skip_call(thread, event) if call is None else thread.merge(call, event)
 
 
 def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     """Put the result behind its call as a message of its own; a repeated one replaces the content in place (TOOL-5)."""
     stored = thread.slots.get(event.message_id)
     if stored is not None:
-        twin = stored.message
+        twin = stored.model
         if twin.role == "tool" and twin.tool_call_id == event.tool_call_id:
-            return thread.change(stored, event, {"content": event.content})
+            thread.merge(stored, event)
+            return thread.change(stored, {"content": event.content})
         if event.message_id == event.tool_call_id and twin.role == "assistant" and twin.content is None:
             # The client chose the id (TOOL-3), and the producer gives it to the result: our message takes another.
             thread.rename(stored, str(uuid5(NAMESPACE_OID, event.tool_call_id)))
@@ -118,22 +119,18 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
 def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) -> Change:
     """Store the value unread on the message or tool call it names (REASON-5 … REASON-8)."""
     stored = (thread.calls if event.subtype == "tool-call" else thread.slots).get(event.entity_id)
-    if stored is None or (isinstance(stored, MessageSlot) and stored.message.role == "activity"):
+    if stored is None or (isinstance(stored, MessageSlot) and stored.model.role == "activity"):
         missing = f"{event.subtype} {quoted(event.entity_id)}"
         return thread.warn("REASON-7", event, f"skipped: there is no {missing} to keep it on")
-    stored.changes["encrypted_value"] = event.encrypted_value
-    if isinstance(stored, CallSlot):
-        return _touch(thread, stored)
-    thread.dirty.add(stored)
-    return MESSAGES
+    return thread.change(stored, {"encrypted_value": event.encrypted_value})
 
 
 def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
     """Go on with a stored message, whose role, name and owner stay (STREAM-5, LIFE-13)."""
     if slot.open_text() is None:
         return _skip_text(thread, slot, event)
-    if isinstance(slot.message, core.ReasoningMessage) != isinstance(event, core.ReasoningMessageStartEvent):
-        stored = f"{slot.message.role} message {quoted(event.message_id)}"
+    if isinstance(slot.model, core.ReasoningMessage) != isinstance(event, core.ReasoningMessageStartEvent):
+        stored = f"{slot.model.role} message {quoted(event.message_id)}"
         thread.warn("STREAM-5", event, f"goes on with {stored}; its role stands")
     return thread.merge(slot, event)
 
@@ -141,7 +138,7 @@ def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
 def _skip_text(thread: Thread, slot: MessageSlot | None, event: _TextStart | _TextContent | _TextEnd) -> Change:
     if slot is None:
         return thread.warn("STREAM-1", event, f"skipped: there is no message {quoted(event.message_id)}")
-    stored = f"{slot.message.role} message {quoted(event.message_id)}"
+    stored = f"{slot.model.role} message {quoted(event.message_id)}"
     return thread.warn("STREAM-5", event, f"skipped: {stored} takes no text")
 
 
@@ -151,11 +148,11 @@ def _owner(thread: Thread, event: core.ToolCallStartEvent) -> MessageSlot:
         parent = thread.slots.get(event.parent_message_id)
         if parent is None:
             return _new_owner(thread, event.parent_message_id, event)
-        if isinstance(parent.message, core.AssistantMessage):
+        if isinstance(parent.model, core.AssistantMessage):
             return parent
-        thread.warn("TOOL-3", event, f"names a {parent.message.role} message as parent; the call gets one of its own")
+        thread.warn("TOOL-3", event, f"names a {parent.model.role} message as parent; the call gets one of its own")
     namesake = thread.slots.get(event.tool_call_id)
-    if namesake is not None and isinstance(namesake.message, core.AssistantMessage):
+    if namesake is not None and isinstance(namesake.model, core.AssistantMessage):
         return namesake
     return _new_owner(thread, event.tool_call_id, event)
 
@@ -165,20 +162,6 @@ def _new_owner(thread: Thread, message_id: str, event: core.ToolCallStartEvent) 
     if event.subagent_run_id is not None:
         message.subagent_run_id = event.subagent_run_id
     return thread.append(message)
-
-
-def _merge_call(thread: Thread, call: CallSlot, event: core.ToolCallStartEvent | core.ToolCallEndEvent) -> Change:
-    """Merge the metadata of a call's event into the call, not into its message (META-3)."""
-    if not event.metadata:
-        return Change.NONE
-    merge_metadata(call.changes, call.call.metadata, event.metadata)
-    return _touch(thread, call)
-
-
-def _touch(thread: Thread, call: CallSlot) -> Change:
-    call.changed = True
-    thread.dirty.add(call.owner)
-    return MESSAGES
 
 
 def _skip_call(thread: Thread, event: core.ToolCallArgsEvent | core.ToolCallEndEvent) -> Change:
@@ -212,19 +195,16 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         thread.before_snapshot = thread.messages()
     _drop_what_is_missing(thread, incoming)
     new: list[core.Message] = []
-    stored = thread.slots.get
     for message_id, message in incoming.items():
-        if (slot := stored(message_id)) is None:
+        if (slot := thread.slots.get(message_id)) is None:
             new.append(message)
         else:
             thread.replace(slot, message)
-    results = [each for each in new if each.role == "tool" and each.tool_call_id in thread.calls]
-    if results:
-        placed = {each.id for each in results}
-        new = [each for each in new if each.id not in placed]
-    thread.extend(new)
-    # Behind their calls, which were there before.
-    thread.insert_results(results)
+    thread.index_calls()
+    # Results of calls that were there before stand behind those.
+    late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in thread.calls}
+    thread.extend([each for each in new if each.id not in late])
+    thread.insert_results(late.values())
     return MESSAGES
 
 
@@ -239,8 +219,8 @@ def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> 
         if role in ("activity", "reasoning") and role not in declared:
             continue
         for slot in list(slots):
-            message_id = slot.message.id
-            is_restated = message_id in incoming and thread.slots[message_id] is slot
+            message_id = slot.model.id
+            is_restated = message_id in incoming and thread.slots.get(message_id) is slot
             if not (is_restated or message_id in thread.kept or message_id in thread.unsent):
                 thread.remove(slot)
 
@@ -263,7 +243,7 @@ def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Chan
     slot = thread.slots.get(event.message_id)
     if slot is not None and event.replace is False:
         # Content, type and owner stay as they are (ACT-4).
-        if isinstance(slot.message, core.ActivityMessage):
+        if isinstance(slot.model, core.ActivityMessage):
             return thread.merge(slot, event)
         return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
     content = copied(event.content)
@@ -278,23 +258,25 @@ def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Chan
     elif stored.metadata is not None:
         message.metadata = stored.metadata
     thread.replace(slot, adopt(message, event))
+    thread.index_calls()
     return MESSAGES
 
 
 def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:
     """Patch an activity message and set its type (ACT-5, ACT-6); metadata merges even when the patch fails (ACT-7)."""
     slot = thread.slots.get(event.message_id)
-    if slot is None or not isinstance(slot.message, core.ActivityMessage):
+    if slot is None or not isinstance(slot.model, core.ActivityMessage):
         return thread.warn("ACT-6", event, f"skipped: there is no activity message {quoted(event.message_id)}")
     if slot.document is None:
-        slot.document = Document(slot.message.content)
+        slot.document = Document(slot.model.content)
     try:
         slot.document.patch(event.patch, is_object_required=True)
     except PatchFailed as failure:
         what = f"activity patch to {quoted(event.message_id)}: {failure}"
         _patch_failed(thread, event, what, f"/patch/{failure.index}")
         return thread.merge(slot, event)
-    return thread.change(slot, event, {"activity_type": event.activity_type})
+    thread.merge(slot, event)
+    return thread.change(slot, {"activity_type": event.activity_type})
 
 
 def _patch_failed(thread: Thread, event: core.Event, what: str, path: str) -> Change:

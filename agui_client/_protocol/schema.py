@@ -11,11 +11,19 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, Union, get_args, get_origin
 
 from ag_ui.core import BaseEvent, Event, StateDeltaEvent
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_new = object.__new__
+_set_values, _set_given, _set_extra, _set_private = (
+    BaseModel.__dict__[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 class Scalar:
@@ -120,6 +128,16 @@ def is_text(value: str) -> bool:
     return True
 
 
+def successor(model: ModelT, changes: dict[str, Any]) -> ModelT:
+    """Return a copy of an official model with changes: `model_copy` in a third of the time."""
+    copy = _new(type(model))
+    _set_values(copy, {**model.__dict__, **changes})
+    _set_given(copy, model.__pydantic_fields_set__ | changes.keys())
+    _set_extra(copy, {**(model.__pydantic_extra__ or {})})
+    _set_private(copy, None)
+    return copy
+
+
 # The hand-stated fact: RFC 6902 makes members that an operation does not define something to ignore (PROC-10).
 (_OPERATION,) = get_args(StateDeltaEvent.model_fields["delta"].annotation)
 _OPEN_MODELS = frozenset(get_args(get_args(_OPERATION)[0]))
@@ -217,17 +235,18 @@ def conforms(model: BaseModel, *, has_nulls: bool = True) -> bool:
         model: Made of JSON by strict validation.
         has_nulls: Whether there may be a null in it.
     """
-    found, given = members(type(model)), model.__pydantic_fields_set__
-    if model.__pydantic_extra__ or not found.filled_in <= given:
+    found, fields = members(type(model)), model.__dict__
+    if model.__pydantic_extra__ or not found.filled_in <= model.__pydantic_fields_set__:
         return False
-    if has_nulls and None in map(model.__dict__.get, found.optional & given):
+    if has_nulls and None in map(fields.get, found.optional & model.__pydantic_fields_set__):
         return False
-    for name in found.nested & given:
-        value: Any = model.__dict__[name]
-        # Most nested members are texts, of which a snapshot has thousands.
-        if isinstance(value, str):
+    for name in found.nested:
+        value: Any = fields[name]
+        # Most nested members are texts or absent, of which a snapshot has thousands.
+        if value is None or type(value) is str:
             continue
-        for item in value if is_array(value) else (value,):
+        items: list[Any] = value if is_array(value) else [value]
+        for item in items:
             if not conforms(item, has_nulls=has_nulls):
                 return False
     return True

@@ -7,19 +7,18 @@ others, it costs a pass over all of them. Models are never changed, only succeed
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
-from typing import Any, TypeVar
+from typing import Any
 
 from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
-from pydantic import BaseModel
 from pydantic_core import from_json
 
 from agui_client._protocol.patch import Document
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_object, successor
 from agui_client._protocol.warnings import WarningLog
 
 
@@ -47,44 +46,28 @@ def adopt(message: Message, event: Any) -> Message:
     return message
 
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
-SlotT = TypeVar("SlotT")
-
-
 _LONG = 10_000
 
 
 class CallSlot:
     """One tool call, with the message that made it."""
 
-    __slots__ = (
-        "_read_again_at",
-        "arguments",
-        "begins_anew",
-        "call",
-        "changed",
-        "changes",
-        "owner",
-        "position",
-        "size",
-    )
+    changes: dict[str, Any] | None = None
+    """New values of other fields than the arguments; None if there are none since the last look."""
+    begins_anew = False
+    """Whether the next arguments replace these, which were whole when the call started again."""
+    _read_again_at = 0
 
-    def __init__(self, call: ToolCall, owner: MessageSlot) -> None:
-        self.call = call
+    def __init__(self, call: ToolCall, owner: MessageSlot, position: int) -> None:
+        self.model = call
+        """The call as it was at the last look."""
         self.owner = owner
-        self.position = len(owner.calls)
+        self.position = position
         """The number of calls that the message made before this one."""
         self.arguments = [call.function.arguments]
-        """The pieces of the argument text."""
+        """The pieces of the argument text; more than one if there is anything new since the last look."""
         self.size = len(call.function.arguments)
         """The number of characters in them, known without joining them."""
-        self.begins_anew = False
-        """Whether the next arguments replace these, which were whole when the call started again."""
-        self._read_again_at = 0
-        self.changes: dict[str, Any] = {}
-        """New values of other fields, since the last look."""
-        self.changed = False
-        """Whether there is anything new since the last look; then the owner has to be dirty, too."""
 
     def start_again(self) -> None:
         """Let further arguments begin anew if these are whole, and go on from them otherwise."""
@@ -98,57 +81,55 @@ class CallSlot:
     def append(self, delta: str) -> None:
         """Append to the arguments, or begin them anew."""
         if self.begins_anew and delta:
-            self.arguments, self.size, self.begins_anew, self._read_again_at = [], 0, False, 0
+            self.arguments, self.size, self.begins_anew, self._read_again_at = [""], 0, False, 0
         self.arguments.append(delta)
         self.size += len(delta)
-        self.changed = True
 
     def build(self) -> ToolCall:
         """Return the call as it is now; the same object until the next change."""
-        if self.changed:
-            arguments = "".join(self.arguments)
-            self.arguments = [arguments]
-            self.changes["function"] = _succeeded(self.call.function, {"arguments": arguments})
-            self.call = _succeeded(self.call, self.changes)
-            self.changes = {}
-            self.changed = False
-        return self.call
+        if len(self.arguments) > 1:
+            self.arguments = ["".join(self.arguments)]
+            function = successor(self.model.function, {"arguments": self.arguments[0]})
+            self.changes = {**(self.changes or {}), "function": function}
+        if self.changes is not None:
+            self.model, self.changes = successor(self.model, self.changes), None
+        return self.model
 
 
 class MessageSlot:
     """One message, with its place in the thread."""
 
-    __slots__ = ("calls", "changes", "document", "index", "is_gone", "last_result", "message", "next", "parts", "text")
+    # Defaults of the class, as a long thread has a slot for each message, and events touch few of them.
+    next: MessageSlot | None = None
+    """The slot of the message behind this one."""
+    is_gone = False
+    """Whether the message was removed; the slot is taken out when somebody comes by."""
+    last_result: MessageSlot | None = None
+    """The last known slot of the tool results behind this message; None before anybody looked for them."""
+    text: list[str] | None = None
+    """The pieces of the text; None until something is streamed to the message."""
+    parts: list[ContentPart] | None = None
+    """The content parts before the streamed text; None where the content is a string."""
+    document: Document | None = None
+    """The content of an activity message; None until it is patched."""
+    calls: list[CallSlot] | tuple[()] = ()
+    """The tool calls of the message."""
+    changes: dict[str, Any] | None = None
+    """New values of other fields than text and tool calls; None if there are none since the last look."""
 
     def __init__(self, message: Message, index: int) -> None:
         self.index = index
         """The position in the thread's list of models."""
-        self.next: MessageSlot | None = None
-        """The slot of the message behind this one."""
-        self.is_gone = False
-        """Whether the message was removed; the slot is taken out when somebody comes by."""
-        self.last_result: MessageSlot | None = None
-        """The last known slot of the tool results behind this message; None before anybody looked for them."""
-        self.message = message
-        self.changes: dict[str, Any] = {}
-        """New values of other fields than text and tool calls, since the last look."""
-        self.text: list[str] | None = None
-        """The pieces of the text; None until something is streamed to the message."""
-        self.parts: list[ContentPart] | None = None
-        """The content parts before the streamed text; None where the content is a string."""
-        self.document: Document | None = None
-        """The content of an activity message; None until it is patched."""
-        self.calls: list[CallSlot] = []
-        """The tool calls of the message."""
+        self.model = message
+        """The message as it was at the last look."""
         # Roles instead of isinstance, which takes half a microsecond where a model is of another class.
         if message.role == "assistant" and message.tool_calls:
-            for call in message.tool_calls:
-                self.calls.append(CallSlot(call, self))
+            self.calls = [CallSlot(call, self, position) for position, call in enumerate(message.tool_calls)]
 
     def open_text(self) -> list[str] | None:
         """Return the pieces of the text; None for tool and activity messages, which cannot be streamed to."""
-        if self.text is None and self.message.role != "tool" and self.message.role != "activity":
-            content = self.message.content
+        if self.text is None and self.model.role != "tool" and self.model.role != "activity":
+            content = self.model.content
             if isinstance(content, list):
                 self.parts, self.text = content, []
             else:
@@ -157,61 +138,19 @@ class MessageSlot:
 
     def build(self) -> Message:
         """Return the message as it is now, as a new model."""
-        changes = self.changes
+        changes = self.changes or {}
         if self.text:
-            changes["content"] = self._content(self.text)
+            text = "".join(self.text)
+            self.text = [text]
+            changes["content"] = text
+            if self.parts is not None:
+                changes["content"] = [*self.parts, TextPart(text=text)] if text else self.parts
         if self.document is not None:
             changes["content"] = self.document.look()
         if self.calls:
             changes["tool_calls"] = [call.build() for call in self.calls]
-        self.changes = {}
-        self.message = _succeeded(self.message, changes)
-        return self.message
-
-    def _content(self, pieces: list[str]) -> str | list[ContentPart]:
-        text = "".join(pieces)
-        self.text = [text]
-        if self.parts is None:
-            return text
-        return [*self.parts, TextPart(text=text)] if text else self.parts
-
-
-def merge_metadata(changes: dict[str, Any], current: dict[str, Any] | None, metadata: dict[str, Any]) -> None:
-    """Merge metadata into changes per key, last write wins, no recursion (META-1, META-2)."""
-    pending = changes.get("metadata")
-    if pending is None:
-        pending = changes["metadata"] = dict(current or {})
-    pending.update(metadata)
-
-
-class Namesakes(dict[str, SlotT]):
-    """Slots by their ids. Of several with one id the first is found, and after its removal the next."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._later: dict[str, OrderedDict[SlotT, None]] = {}
-
-    def add(self, item_id: str, slot: SlotT) -> None:
-        """Add a slot."""
-        if item_id not in self:
-            self[item_id] = slot
-        else:
-            self._later.setdefault(item_id, OrderedDict())[slot] = None
-
-    def remove(self, item_id: str, slot: SlotT) -> None:
-        """Remove a slot."""
-        later = self._later.get(item_id)
-        if self[item_id] is not slot:
-            self._later[item_id].pop(slot)
-        elif later:
-            self[item_id], _ = later.popitem(last=False)
-        else:
-            del self[item_id]
-
-    def clear(self) -> None:
-        """Remove all."""
-        super().clear()
-        self._later.clear()
+        self.model, self.changes = successor(self.model, changes), None
+        return self.model
 
 
 class Thread:
@@ -221,11 +160,11 @@ class Thread:
         self.document = Document(state)
         """The state."""
         self.log = log
-        self.slots = Namesakes[MessageSlot]()
+        self.slots: dict[str, MessageSlot] = {}
         """The messages by their ids."""
-        self.calls = Namesakes[CallSlot]()
+        self.calls: dict[str, CallSlot] = {}
         """The tool calls by theirs."""
-        self.results = Namesakes[MessageSlot]()
+        self.results: dict[str, MessageSlot] = {}
         """The results of calls, by the calls' ids."""
         self.by_role: defaultdict[str, dict[MessageSlot, None]] = defaultdict(dict)
         """The messages of each role."""
@@ -255,87 +194,70 @@ class Thread:
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Put messages at the end."""
-        # As `append` does, without a call for each of thousands of messages.
         view, last, slots, by_role = self._view, self._last, self.slots, self.by_role
         for message in messages:
             slot = MessageSlot(message, len(view))
             view.append(message)
             last.next = last = slot
-            message_id, role = message.id, message.role
-            if message_id in slots:
-                slots.add(message_id, slot)
-            else:
-                slots[message_id] = slot
+            slots.setdefault(message.id, slot)
+            role = message.role
             by_role[role][slot] = None
-            if role == "tool" or slot.calls:
-                self._register_call(slot)
+            if slot.calls or role == "tool":
+                self._index(slot)
         self._last = last
 
     def append(self, message: Message) -> MessageSlot:
         """Put a message at the end."""
-        return self.insert(self._last, message)
+        self.extend((message,))
+        return self._last
 
-    def insert(self, place: MessageSlot, message: Message) -> MessageSlot:
+    def insert(self, place: MessageSlot, message: Message) -> None:
         """Put a message behind another one."""
-        slot = MessageSlot(message, len(self._view))
-        self._view.append(message)
-        slot.next, place.next = place.next, slot
-        if slot.next is None:
-            self._last = slot
-        else:
-            self._is_in_order = False
-        self._register(slot)
-        return slot
+        last, following, self._last = self._last, place.next, place
+        slot = self.append(message)
+        if following is not None:
+            slot.next, self._last, self._is_in_order = following, last, False
 
     def replace(self, slot: MessageSlot, message: Message) -> None:
-        """Put a message in the place of another that has the same id."""
-        role, following = slot.message.role, slot.next
-        self._unregister_call(slot)
-        MessageSlot.__init__(slot, message, slot.index)
+        """Put a message in the place of another that has the same id; call `index_calls` when all are replaced."""
+        index, following = slot.index, slot.next
+        del self.by_role[slot.model.role][slot]
+        vars(slot).clear()
+        MessageSlot.__init__(slot, message, index)
         slot.next = following
-        self._view[slot.index] = message
+        self._view[index] = message
         self.dirty.discard(slot)
-        if message.role != role:
-            del self.by_role[role][slot]
-            self.by_role[message.role][slot] = None
-        self._register_call(slot)
+        self.by_role[message.role][slot] = None
 
     def remove(self, slot: MessageSlot) -> None:
-        """Remove a message."""
+        """Remove a message; call `index_calls` when all are removed."""
         slot.is_gone, self._is_in_order = True, False
-        self._unregister(slot)
+        if self.slots.get(slot.model.id) is slot:
+            del self.slots[slot.model.id]
+        del self.by_role[slot.model.role][slot]
+        self.dirty.discard(slot)
 
     def rename(self, slot: MessageSlot, message_id: str) -> None:
         """Give a message another id."""
-        self.slots.remove(slot.message.id, slot)
-        slot.changes["id"] = message_id
-        self.dirty.add(slot)
-        self.slots.add(message_id, slot)
+        del self.slots[slot.model.id]
+        self.change(slot, {"id": message_id})
+        self.slots[message_id] = slot
         self.message(slot)
 
-    def _register(self, slot: MessageSlot) -> None:
-        self.slots.add(slot.message.id, slot)
-        self.by_role[slot.message.role][slot] = None
-        self._register_call(slot)
+    def index_calls(self) -> None:
+        """Find the calls and results anew, after messages were replaced or removed."""
+        self.calls.clear()
+        self.results.clear()
+        for role in ("assistant", "tool"):
+            for slot in self.by_role[role]:
+                self._index(slot)
 
-    def _register_call(self, slot: MessageSlot) -> None:
+    def _index(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, known by their ids."""
-        if slot.message.role == "tool":
-            self.results.add(slot.message.tool_call_id, slot)
+        if slot.model.role == "tool":
+            self.results.setdefault(slot.model.tool_call_id, slot)
         for call in slot.calls:
-            self.calls.add(call.call.id, call)
-
-    def _unregister(self, slot: MessageSlot) -> None:
-        self.slots.remove(slot.message.id, slot)
-        del self.by_role[slot.message.role][slot]
-        self._unregister_call(slot)
-        self.dirty.discard(slot)
-
-    def _unregister_call(self, slot: MessageSlot) -> None:
-        if slot.message.role == "tool":
-            self.results.remove(slot.message.tool_call_id, slot)
-        for call in slot.calls:
-            self.calls.remove(call.call.id, call)
+            self.calls.setdefault(call.model.id, call)
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._next(self._head)
@@ -361,9 +283,9 @@ class Thread:
 
     def add_call(self, slot: MessageSlot, call: ToolCall) -> None:
         """Give an assistant message one more tool call."""
-        new = CallSlot(call, slot)
+        slot.calls = slot.calls or []
+        new = self.calls[call.id] = CallSlot(call, slot, len(slot.calls))
         slot.calls.append(new)
-        self.calls.add(call.id, new)
         self.dirty.add(slot)
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:
@@ -373,7 +295,7 @@ class Thread:
             return self._last
         last = call.owner.last_result
         place = call.owner if last is None or last.is_gone else last
-        while (following := self._next(place)) is not None and following.message.role == "tool":
+        while (following := self._next(place)) is not None and following.model.role == "tool":
             place = following
         call.owner.last_result = place
         return place
@@ -395,22 +317,23 @@ class Thread:
 
     def _answers_later(self, slot: MessageSlot, call: CallSlot) -> bool:
         """Return whether a message is the result of a later call of the same message."""
-        other = self.calls.get(slot.message.tool_call_id) if slot.message.role == "tool" else None
+        other = self.calls.get(slot.model.tool_call_id) if slot.model.role == "tool" else None
         return other is not None and other.owner is call.owner and other.position > call.position
 
-    def merge(self, slot: MessageSlot, event: Event) -> Change:
-        """Merge the event's metadata into the message (META-1)."""
+    def merge(self, slot: MessageSlot | CallSlot, event: Any) -> Change:
+        """Merge the event's metadata per key, last write wins, no recursion (META-1, META-2)."""
         if not event.metadata:
             return NONE
-        merge_metadata(slot.changes, slot.message.metadata, event.metadata)
-        self.dirty.add(slot)
+        pending: dict[str, Any] | None = (slot.changes or {}).get("metadata")
+        if pending is None:
+            return self.change(slot, {"metadata": {**(slot.model.metadata or {}), **event.metadata}})
+        pending.update(event.metadata)
         return MESSAGES
 
-    def change(self, slot: MessageSlot, event: Event, changes: dict[str, Any]) -> Change:
-        """Give fields of a message new values, and merge the event's metadata."""
-        slot.changes.update(changes)
-        self.dirty.add(slot)
-        self.merge(slot, event)
+    def change(self, slot: MessageSlot | CallSlot, changes: dict[str, Any]) -> Change:
+        """Give fields of a message or tool call new values."""
+        slot.changes = {**(slot.changes or {}), **changes}
+        self.dirty.add(slot.owner if isinstance(slot, CallSlot) else slot)
         return MESSAGES
 
     def message(self, slot: MessageSlot) -> Message:
@@ -418,7 +341,7 @@ class Thread:
         if slot in self.dirty:
             self.dirty.discard(slot)
             self._view[slot.index] = slot.build()
-        return slot.message
+        return slot.model
 
     def messages(self) -> list[Message]:
         """Return all messages as they are now, in a list of the caller's own."""
@@ -428,20 +351,10 @@ class Thread:
         if not self._is_in_order:
             for index, slot in enumerate(self._walk()):
                 slot.index = index
-            self._view, self._is_in_order = [slot.message for slot in self._walk()], True
+            self._view, self._is_in_order = [slot.model for slot in self._walk()], True
         return self._view.copy()
 
     def warn(self, rule: str, event: Event, sentence: str) -> Change:
         """Record a warning about an event that changes nothing; `sentence` goes on from its type."""
         self.log.add(rule, f"{event.type.value} {sentence}", event_type=event.type.value)
         return NONE
-
-
-def _succeeded(model: ModelT, changes: dict[str, Any]) -> ModelT:
-    """Return a copy of an official model with changes: `model_copy` in a third of the time."""
-    copy: ModelT = object.__new__(type(model))
-    object.__setattr__(copy, "__dict__", {**model.__dict__, **changes})
-    object.__setattr__(copy, "__pydantic_fields_set__", model.__pydantic_fields_set__ | changes.keys())
-    object.__setattr__(copy, "__pydantic_extra__", model.__pydantic_extra__)
-    object.__setattr__(copy, "__pydantic_private__", None)
-    return copy
