@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -16,6 +17,10 @@ settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ
 # `pytest --hypothesis-profile=soak tests/properties` takes its time; tests/properties/soak.py makes streams in bulk.
 settings.register_profile("soak", deadline=None, max_examples=2000)
 settings.load_profile("usual")
+
+# Compiling the tests anew takes each worker longer than importing them, and each program compiles the package anew.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    sys.dont_write_bytecode = False
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -46,7 +51,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*gc.get_threshold()[:2], 100)  # some tests take the freezing back
         gc.enable()
 
 
@@ -55,6 +59,6 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Begin each test with the first levels of loggers: they are set for a whole program."""
     logging.getLogger().setLevel(logging.WARNING)
     for name in logging.root.manager.loggerDict:
-        if name.partition(".")[0] == "agui_client":
+        if name.startswith("agui_client"):
             logging.getLogger(name).setLevel(logging.NOTSET)
     return (yield)

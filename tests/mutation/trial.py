@@ -93,6 +93,7 @@ def _run(tree: Path, tests: Sequence[str]) -> None:
         sys.path[:] = [str(tree), *(path for path in sys.path if not (Path(path) / "agui_client").exists())]
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or tests/conftest.py takes the next line back
         sys.dont_write_bytecode = True  # two mutants may be of the same size and second
         ignored = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of what is preloaded
         code = int(importlib.import_module("pytest").main([*_ARGUMENTS, *ignored, *tests]))

@@ -107,14 +107,14 @@ def _no_unraisables() -> Generator[None]:
     """Coroutines never awaited, resources never closed and tasks never awaited are reported when they are collected."""
     reported: list[str] = []
     previous = sys.unraisablehook
-    # What was there before is left out of the collection: it is not the block's, and it is most of the cost.
+    # What was there before is left out of this and of later collections: it is not the block's, and most of the cost.
+    gc.collect()
     gc.freeze()
     sys.unraisablehook = lambda unraisable: reported.append(f"{unraisable.err_msg}: {unraisable.exc_value!r}")
     try:
         yield
         gc.collect()
     finally:
-        gc.unfreeze()
         sys.unraisablehook = previous
     _assert_none("reports from the garbage collector", reported)
 
