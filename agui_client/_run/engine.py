@@ -459,7 +459,7 @@ class Engine:
     @asynccontextmanager
     async def _open_toolsets(self) -> AsyncGenerator[None]:
         """Open the toolsets; they stay open while the block lasts."""
-        if not self.tools.has_toolsets or self._until == math.inf:
+        if not self.tools.toolsets or self._until == math.inf:
             async with self.tools:
                 yield
             return

@@ -211,8 +211,8 @@ class ToolCallTask:
             raise ToolError(f"tool call {self._call.id!r}{problem} {error}") from error.__cause__
 
     async def _decide(self, call: BoundCall) -> Approve | Deny | None:
-        about: dict[str, Any] = {**self._circumstances(), "agent": self._executor.agent}
-        request = ApprovalRequest(tool=self._tool.definition, arguments=call.arguments, **about)
+        definition, agent = self._tool.definition, self._executor.agent
+        request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
         async with self._executor.approvals:
             if not await _needs_approval(self._tool, call, request):
                 return Approve()
@@ -226,23 +226,18 @@ class ToolCallTask:
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
             await self._executor.save()
             self._began = time.monotonic()
-            arguments = copy.deepcopy(call.arguments)
-            given: dict[str, Any] = {**self._circumstances(), "name": call.name, "arguments": arguments}
-            given["left"] = self._left
-            ctx = ToolContext(
-                on_report=self._report, on_ask=self._ask, on_leave=self._leave, loop=LoopThread(), **given
-            )
+            about = {**self._circumstances(), "name": call.name, "arguments": copy.deepcopy(call.arguments)}
+            given: dict[str, Any] = {**about, "left": self._left, "loop": LoopThread()}
+            ctx = ToolContext(on_report=self._report, on_ask=self._ask, on_leave=self._leave, **given)
             with anyio.move_on_after(limit):
                 try:
                     return "succeeded", await self._tool.call(call, ctx), None
                 except UnansweredError as error:
                     if self._left is None and not self._tool.owner.is_repeatable(call):
                         raise
-                    arguments = dict(copy.deepcopy(call.arguments))
                     asked = error.question.model_copy(update={"tool_call_id": self._call.id})
-                    question = ToolQuestion(
-                        interrupt=asked, arguments=arguments, answers=self._answers, left=self._left
-                    )
+                    ours = {"arguments": copy.deepcopy(call.arguments), "answers": self._answers, "left": self._left}
+                    question = ToolQuestion.model_validate({"interrupt": asked, **ours})
                     self._executor.note(self._call.id, question)
                     self._change(status="waiting", question=question)
                     return None

@@ -20,8 +20,8 @@ from ag_ui.core import Tool
 
 from agui_client._concurrency import call_aside, is_being_cancelled
 from agui_client._tools.approval import ApprovalRule
-from agui_client._tools.arguments import bound_by_schema, bound_by_type
 from agui_client._tools.context import BoundCall, ToolContext
+from agui_client._tools.json_schema import bound_by_schema
 from agui_client._tools.parameters import Parameters, takes_context
 from agui_client.errors import UsageError
 
@@ -178,7 +178,7 @@ class FunctionTool(Generic[P, R]):
         if self._parameters is None:
             shown = values = bound_by_schema(self.definition.parameters or {}, arguments)
         else:
-            shown, values = bound_by_type(self._parameters, arguments)
+            shown, values = self._parameters.bind(arguments)
         return BoundCall(tool_call_id, self.name, shown, values)
 
     async def call(self, call: BoundCall, ctx: ToolContext) -> object:

@@ -1,7 +1,7 @@
 """JSON Schemas that servers wrote: checking values by them, completing values with their defaults (INT-7, SEC-2).
 
-The work is bounded and nothing is fetched: `pattern` and `format` are not checked, and a schema that is large, broken,
-or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
+The work is bounded and nothing is fetched: `pattern`, `format` and `uniqueItems` are not checked, and a schema that is
+large, broken, or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from agui_client._protocol.problems import LONGEST_PATH
+from pydantic_core import from_json, to_json
+
+from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
+from agui_client.errors import ToolError
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -22,8 +25,51 @@ if TYPE_CHECKING:
 _MOST_VALUES = 1000
 _MOST_PROBLEMS = 10
 _LONGEST_LIMIT = 200
+_LONGEST = 2000
+"""Characters of an error about arguments."""
 _ADDRESSES = ("$schema", "$id", "id", "$anchor")
 """Keywords that make a part of a schema a document of its own, with references that are not followed here."""
+
+
+def bound_by_schema(schema: Mapping[str, Any], arguments: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Check the arguments of a tool call by a JSON Schema.
+
+    Args:
+        schema: The schema that the agent was offered.
+        arguments: The agent's JSON text, or a person's edits.
+
+    Returns:
+        The arguments as JSON, completed by the schema's defaults.
+
+    Raises:
+        ToolError: They are no JSON object, or do not fit.
+    """
+    completed = with_defaults(schema, as_object(arguments))
+    if problems := schema_problems(schema, completed):
+        raise misfit(plainly(problems))
+    return completed
+
+
+def as_object(arguments: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as JSON; agents send nothing at all for a tool without arguments.
+
+    Raises:
+        ToolError: They are no JSON object.
+    """
+    try:
+        given = from_json(arguments.strip().encode() or b"{}") if isinstance(arguments, str) else dict(arguments)
+        # Written and read again, since NaN, infinity and edits of a person's are no JSON yet.
+        plain = from_json(to_json(given, by_alias=True, inf_nan_mode="constants"), allow_inf_nan=False)
+    except (ValueError, TypeError) as error:
+        raise ToolError(cut_short(f"the arguments are not JSON: {error}; send one JSON object", _LONGEST)) from None
+    if is_object(plain):
+        return plain
+    raise ToolError(f"the arguments are {shortened(plain)}; send one JSON object")
+
+
+def misfit(problems: str) -> ToolError:
+    """Return the error for arguments that do not fit; they may be long, and are quoted in it."""
+    return ToolError(cut_short(f"the arguments do not fit: {problems}", _LONGEST))
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
@@ -150,21 +196,12 @@ def _additional_properties(validator: Any, of: Any, instance: Any, schema: dict[
             yield from validator.descend(instance[name], of, path=name)
 
 
-def _unique_items(validator: Any, is_wanted: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    texts = [json.dumps(item, sort_keys=True) for item in instance] if is_wanted and is_array(instance) else []
-    if len(set(texts)) < len(texts):
-        yield ValidationError("")
-
-
 def _unchecked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
     return iter(())
 
 
-_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
+_UNCHECKED = ("pattern", "patternProperties", "uniqueItems", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
 _KEYWORDS: Mapping[str, Callable[..., Iterator[ValidationError]]] = {
     **dict.fromkeys(_UNCHECKED, _unchecked),
     "additionalProperties": _additional_properties,
-    "uniqueItems": _unique_items,
 }

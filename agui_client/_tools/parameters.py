@@ -1,34 +1,32 @@
 """Parameters of a function that is offered as a tool: their types as a JSON Schema and as a validator.
 
 Pydantic makes both from one signature, so that what is advertised is what is accepted (SEC-2). A function that cannot
-be offered to an agent is refused here, when it is decorated. Arguments of calls are bound in `arguments.py`.
+be offered to an agent is refused here, when it is decorated.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter
 from types import CodeType
-from typing import Any, cast, get_type_hints
+from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, PydanticSerializationError, from_json, to_json
+from pydantic_core import CoreSchema, ErrorDetails, PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.context import ToolContext
+from agui_client._tools.json_schema import as_object, misfit, with_defaults
 from agui_client.errors import UsageError
 
 _RECEIVERS = ("self", "cls")
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_GIVEN_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _MASK = b"**********"
 """The JSON that pydantic writes for a secret."""
-
-
-class _UnfitError(Exception):
-    """The reason why a function cannot be offered to an agent, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Parameters:
             for parameter in arguments:
                 _check(parameter)
             adapter, schema = _fitted(arguments)
-        except _UnfitError as unfit:
+        except UsageError as unfit:
             raise UsageError(f"{tool_name!r} cannot be a tool: {unfit}") from unfit.__cause__
         names = dict(zip(schema["properties"], (each.name for each in arguments), strict=True))
         for offered, name in names.items():
@@ -74,6 +72,49 @@ class Parameters:
                 # Field(description=...) comes first.
                 schema["properties"][offered].setdefault("description", description)
         return cls(has_receiver, has_context, adapter, schema, names)
+
+    def bind(self, arguments: str | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Check the arguments of a call by the types.
+
+        What fits without loss is accepted, as pydantic does with JSON: models write "3" for 3 and 3.0 for 3, and
+        refusing that would cost a round and change nothing. 3.5 for an integer is refused, and so is 3 for a string.
+
+        Args:
+            arguments: The agent's JSON text, or a person's edits.
+
+        Returns:
+            The arguments as JSON, completed by the function's defaults; and the function's keyword arguments.
+
+        Raises:
+            ToolError: They are no JSON object, or do not fit; each that is wrong is named.
+        """
+        sent = as_object(arguments)
+        try:
+            values = self.adapter.validate_json(to_json(sent))
+        except ValidationError as error:
+            raise misfit("; ".join(map(_problem, error.errors()))) from None
+        dump = partial(to_jsonable_python, by_alias=True, serialize_unknown=True)
+        read = {offered: dump(values.get(name)) for offered, name in self.names.items()}
+        return with_defaults(self.schema, _with_types_of(sent, read)), values
+
+
+def _problem(error: ErrorDetails) -> str:
+    """Describe an error by its place, such as `shape.points.2`, and what is wrong there."""
+    return f"{'.'.join(map(str, error['loc']))!r}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _with_types_of(sent: Any, read: Any) -> Any:
+    """Return the JSON that was sent, with true for "true" and 2 for "2" where the function reads them so.
+
+    An approval rule that compares `arguments["force"] is True` must not be passed by "true", which the function reads
+    as true.
+    """
+    if is_object(sent) and is_object(read):
+        return {name: _with_types_of(value, read.get(name, value)) for name, value in sent.items()}
+    if is_array(sent) and is_array(read) and len(sent) == len(read):
+        return [_with_types_of(*pair) for pair in zip(sent, read, strict=True)]
+    is_other = isinstance(sent, str) or isinstance(sent, bool) is not isinstance(read, bool)
+    return read if isinstance(read, bool | int | float) and is_other else sent
 
 
 def takes_context(function: Callable[..., object]) -> bool:
@@ -83,20 +124,18 @@ def takes_context(function: Callable[..., object]) -> bool:
 
 
 def _is_context(parameter: Parameter) -> bool:
-    return parameter.annotation is ToolContext and parameter.kind in _POSITIONAL
+    return parameter.annotation is ToolContext and parameter.kind <= Parameter.POSITIONAL_OR_KEYWORD
 
 
 def _check(parameter: Parameter) -> None:
     """Refuse a parameter that no agent could give a value for."""
     named = f"the parameter {parameter.name!r}"
     if parameter.annotation is ToolContext:
-        raise _UnfitError(f"{named} is a ToolContext, which has to be the first positional parameter")
-    if parameter.kind in _VARIADIC:
-        raise _UnfitError(f"{named} takes any number of arguments, and no schema can list them; name each one")
-    if parameter.kind is Parameter.POSITIONAL_ONLY:
-        raise _UnfitError(f"{named} is positional-only, and an agent gives arguments by name; take the / away")
+        raise UsageError(f"{named} is a ToolContext, which has to be the first positional parameter")
+    if parameter.kind not in _GIVEN_BY_NAME:
+        raise UsageError(f"{named} is {parameter.kind.description}, and an agent gives each argument by its name")
     if parameter.annotation is Parameter.empty:
-        raise _UnfitError(f"{named} has no type; annotate it, with Any if anything will do")
+        raise UsageError(f"{named} has no type; annotate it, with Any if anything will do")
 
 
 def _resolved(function: Callable[..., object]) -> list[Parameter]:
@@ -109,7 +148,7 @@ def _resolved(function: Callable[..., object]) -> list[Parameter]:
         hints = get_type_hints(annotated, plain.__globals__, _local_names(plain.__code__), include_extras=True)
     except Exception as error:
         how = "import the names that annotations use outside `if TYPE_CHECKING:`, before the tool is made"
-        raise _UnfitError(f"an annotation cannot be read ({error}); {how}") from error
+        raise UsageError(f"an annotation cannot be read ({error}); {how}") from error
     return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in parameters]
 
 
@@ -132,7 +171,7 @@ def _fitted(parameters: Sequence[Parameter]) -> tuple[TypeAdapter[dict[str, Any]
         for parameter in parameters if len(parameters) > 1 else ():
             _fitted([parameter])  # raises the error that names the unfit one alone
         named = ", ".join(repr(each.name) for each in parameters)
-        raise _UnfitError(f"no JSON schema can be made for the parameter {named}: {error}") from error
+        raise UsageError(f"no JSON schema can be made for the parameter {named}: {error}") from error
 
 
 def _validator(parameters: Sequence[Parameter]) -> tuple[TypeAdapter[dict[str, Any]], dict[str, Any]]:
@@ -147,17 +186,7 @@ def _validator(parameters: Sequence[Parameter]) -> tuple[TypeAdapter[dict[str, A
     collect.__annotations__ = {each.name: each.annotation for each in parameters}
     function: Any = collect
     adapter = TypeAdapter[dict[str, Any]](function, config=ConfigDict(extra="forbid", allow_inf_nan=False))
-    if _is_read_once(adapter.core_schema):
-        raise _UnfitError("it can be read only once, and nobody could look at it before the function; take a list")
     return adapter, from_json(to_json(adapter.json_schema(schema_generator=_Schema)), allow_inf_nan=False)
-
-
-def _is_read_once(schema: object) -> bool:
-    """Whether any part of it is validated as an iterator, as pydantic does with `Iterable` and `Generator`."""
-    if isinstance(schema, dict):
-        members = cast("dict[str, object]", schema)
-        return members.get("type") == "generator" or any(map(_is_read_once, members.values()))
-    return isinstance(schema, list | tuple) and any(map(_is_read_once, cast("Sequence[object]", schema)))
 
 
 class _Schema(GenerateJsonSchema):
@@ -181,12 +210,16 @@ class _Schema(GenerateJsonSchema):
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Ignored: a default need not be JSON."""
 
+    def generator_schema(self, schema: Any) -> dict[str, Any]:
+        """Refuse what can be read only once: nobody could look at it before the function does."""
+        raise UsageError("it can be read only once; take a list")
+
     def encode_default(self, dft: Any) -> Any:
         """Encode a default as pydantic does, but not NaN, infinity and masked secrets."""
+        encoded = to_json(super().encode_default(dft))
+        if _MASK in encoded:
+            raise PydanticSerializationError("a secret")
         try:
-            encoded = to_json(super().encode_default(dft))
-            if _MASK not in encoded:
-                return from_json(encoded, allow_inf_nan=False)
+            return from_json(encoded, allow_inf_nan=False)
         except ValueError as error:
             raise PydanticSerializationError(str(error)) from error
-        raise PydanticSerializationError("a secret")

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeAlias, cast
 
@@ -19,9 +19,9 @@ from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._protocol.open_items import quoted
 from agui_client._tools.approval import ApprovalRule
-from agui_client._tools.arguments import bound_by_schema
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.function import FunctionTool, call_function
+from agui_client._tools.json_schema import bound_by_schema
 from agui_client.errors import ToolError, ToolsetError, UsageError
 from agui_client.messages import Part, content_of
 
@@ -150,10 +150,6 @@ class OfferedTool:
     toolset: Toolset | None = None
     """The toolset that the tool belongs to; None for a tool that is answered elsewhere."""
 
-    def qualified(self) -> OfferedTool:
-        """Return the tool under the longer name that its toolset has for it, if any."""
-        return self if self.toolset is None else replace(self, definition=self.toolset.qualified(self.definition))
-
     def bind(self, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
         """Check the arguments of a call.
 
@@ -201,21 +197,23 @@ class CallTools:
     Args:
         source: The tools.
         further: Definitions of tools that are answered elsewhere, to be offered before these.
+
+    Raises:
+        UsageError: The tools are no list and no function.
     """
 
     def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
         self._further = further
-        self._source: Any = [source] if isinstance(source, Toolset) else source
+        given = cast("Any", [source] if isinstance(source, Toolset) else source)
         # A tool can be called, too, and would be taken for a function that chooses.
-        self._is_chooser = callable(self._source) and not isinstance(self._source, FunctionTool)
-        self._stack = AsyncExitStack()
+        is_chooser = callable(source) and not isinstance(source, FunctionTool)
+        self._choose: Callable[[RunAgentInput], object] | None = given if is_chooser else None
+        self._tools = [] if is_chooser else _items(given)
+        self.toolsets = [each for each in self._tools if isinstance(each, Toolset)]
+        """The toolsets to open."""
         self.offered: Mapping[str, OfferedTool] = {}
         """The tools of the latest run, by name."""
-
-    @property
-    def has_toolsets(self) -> bool:
-        """Whether there is anything to open."""
-        return not self._is_chooser and any(isinstance(each, Toolset) for each in _items(self._source))
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Open the toolsets, one after the other.
@@ -224,10 +222,9 @@ class CallTools:
             ToolsetError: One of them failed; those already open are closed.
         """
         try:
-            for toolset in () if self._is_chooser else _items(self._source):
-                if isinstance(toolset, Toolset):
-                    with _toolset_errors(toolset, "could not be opened, so nothing was sent"):
-                        await self._stack.enter_async_context(toolset)
+            for toolset in self.toolsets:
+                with _toolset_errors(toolset, "could not be opened, so nothing was sent"):
+                    await self._stack.enter_async_context(toolset)
         except BaseException as error:
             await self.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -256,26 +253,21 @@ class CallTools:
             UsageError: One is no tool, or cannot be called; two have one name; or there is no list of them.
             ToolsetError: A toolset could not list its tools.
         """
-        try:
-            items = [*self._further, *_items(self._source(run_input) if self._is_chooser else self._source)]
-        except StopAsyncIteration as error:
-            # Out of an iteration it would pass for its end (PEP 479).
-            raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
-        own: list[FunctionTool[..., Any]] = [each for each in items if isinstance(each, FunctionTool)]
-        functions = FunctionToolset(own)
-        listed = [tool for item in items for tool in await self._offered(item, functions, run_input)]
+        items = [*self._further, *(_items(self._choose(run_input)) if self._choose else self._tools)]
+        listed = [tool for item in items for tool in await self._offered(item, run_input)]
         names = Counter(tool.definition.name for tool in listed)
         found: dict[str, OfferedTool] = {}
         for tool in listed:
-            offered = tool.qualified() if names[tool.definition.name] > 1 else tool
-            name = offered.definition.name
-            if name in found:
-                raise UsageError(f"two tools are named {name!r}; an agent could not distinguish them")
-            found[name] = offered
+            definition = tool.definition
+            if tool.toolset is not None and names[definition.name] > 1:
+                definition = tool.toolset.qualified(definition)
+            if definition.name in found:
+                raise UsageError(f"two tools are named {definition.name!r}; an agent could not distinguish them")
+            found[definition.name] = OfferedTool(definition, tool.toolset)
         self.offered = found
         return [tool.definition for tool in found.values()]
 
-    async def _offered(self, item: object, functions: FunctionToolset, run_input: RunAgentInput) -> list[OfferedTool]:
+    async def _offered(self, item: object, run_input: RunAgentInput) -> list[OfferedTool]:
         match item:
             case Tool():
                 return [OfferedTool(item)]
@@ -283,18 +275,17 @@ class CallTools:
                 name = repr(item.name)
                 raise UsageError(f"{name} is a method; offer it with its instance, as shop.order and not Shop.order")
             case FunctionTool():
-                return [OfferedTool(item.definition, functions)]
-            case Toolset() if not self._is_chooser:
+                own: list[FunctionTool[..., Any]] = [item]
+                return [OfferedTool(item.definition, FunctionToolset(own))]
+            case Toolset() if not self._choose:
                 with _toolset_errors(item, "could not list its tools, so the run was not sent"):
                     listed = await item.tools(run_input)
                 if not all(isinstance(cast("object", tool), Tool) for tool in listed):
                     raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
                 return [OfferedTool(tool, item) for tool in listed]
-            case Toolset():
-                why = "a toolset; give it in a list: it chooses for each run itself"
-                raise UsageError(f"a function chose {item!r}, {why}")
             case _:
-                raise UsageError(f"tools= takes @tool functions and ag_ui.core.Tool definitions, not {item!r}")
+                what = f"@tool functions and ag_ui.core.Tool definitions, not {item!r}"
+                raise UsageError(f"tools= takes {what}; a toolset is given in a list: it chooses for each run itself")
 
 
 def _items(source: object) -> list[object]:

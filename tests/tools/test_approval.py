@@ -159,7 +159,6 @@ DENIALS: dict[str, Callable[[ApprovalRequest], Any]] = {
     "an async False": async_false,
 }
 FAILING: dict[str, Callable[[ApprovalRequest], Any]] = {
-    "arguments without names": lambda request: Approve(5),  # type: ignore[arg-type]
     "an exception": raising,
     "an async exception": async_raising,
 }
@@ -236,7 +235,7 @@ def test_changed_arguments_that_do_not_fit_are_not_used(verb: Verb, edited: dict
     assert str(error).startswith(
         "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'amount'"
         if "tip" not in edited
-        else "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'tip' is unknown"
+        else "tool call 'c1' was approved with other arguments, but the arguments do not fit: 'tip'"
     )
 
 
@@ -338,12 +337,6 @@ def test_a_crowd_of_calls_is_asked_about_in_turns() -> None:
     result = ScriptedAgent(turn(*calls), DONE, tools=[till.tool], approve=approve).run_agent_sync("Hi")
     assert (len(till.paid), result.text) == (300, "Done.")
     assert most - before < 100
-
-
-@pytest.mark.parametrize("reason", [None, 5, ["no"]])
-def test_a_reason_is_text(reason: Any) -> None:
-    with pytest.raises(UsageError, match="Deny takes the reason as text"):
-        Deny(reason)
 
 
 # --- without an approver

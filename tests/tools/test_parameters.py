@@ -387,8 +387,8 @@ del untyped.__annotations__["mode"]
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (any_positional, "'paths' takes any number of arguments"),
-        (any_keyword, "'options' takes any number of arguments"),
+        (any_positional, "'paths' is variadic positional"),
+        (any_keyword, "'options' is variadic keyword"),
         (positional_only, "'path' is positional-only"),
         (late_context, "'ctx' is a ToolContext, which has to be the first"),
         (keyword_context, "'ctx' is a ToolContext, which has to be the first"),

@@ -231,7 +231,7 @@ def choose_weather(asked: RunAgentInput) -> Any:
 REFUSED: dict[str, tuple[Any, str]] = {
     "two tools of one name": ([Weather(), Weather()], "two tools are named 'weather'"),
     "two functions of one name": (FunctionToolset([Ran().tools[0]] * 2), "two tools are named 'look'"),
-    "a toolset that was chosen": (choose_weather, "a function chose <Weather weather>, a toolset; "),
+    "a toolset that was chosen": (choose_weather, "tools= takes @tool functions"),
     "a toolset class": ([Weather], "tools= takes @tool functions"),
 }
 
