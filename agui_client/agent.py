@@ -54,6 +54,11 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abort": "a HookContext"}
 """The options that are functions, with what they take."""
+_RECORDS: dict[str, tuple[type, str]] = {
+    "tool_limits": (ToolLimits, "ToolLimits(...), such as ToolLimits(rounds=5)"),
+    "capabilities": (AgentCapabilities, "ag_ui.core.AgentCapabilities"),
+}
+"""The options that are records, with their classes."""
 
 
 class AbstractAgent(Displayed, ABC, Generic[StateT]):
@@ -96,12 +101,9 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         )
         for name, takes in _FUNCTIONS.items():
             _check_function(name, takes, options.get(name))
-        limits = cast("object", options.get("tool_limits"))
-        if not isinstance(limits, ToolLimits | None):
-            raise UsageError(f"tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not {limits!r}")
-        declared = cast("object", options.get("capabilities"))
-        if not isinstance(declared, AgentCapabilities | None):
-            raise UsageError(f"capabilities= takes ag_ui.core.AgentCapabilities, not {declared!r}")
+        for name, (kind, takes) in _RECORDS.items():
+            if not isinstance(given := options.get(name), kind | None):
+                raise UsageError(f"{name}= takes {takes}, not {given!r}")
         if (nulls := options.get("null_fields", "reject")) not in ("reject", "drop"):
             raise UsageError(f"null_fields is 'reject' or 'drop', not {nulls!r}")
         if (history := options.get("history", "full")) != "full":
@@ -638,7 +640,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return agent_tool(begin, name, description, approval)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
+        where = "" if (address := self._address()) is None else f"{address!r}, "
+        return f"{type(self).__name__}({where}agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
 
     # --- putting a call together
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Unpack
 
 from ag_ui.core import AgentCapabilities
@@ -24,7 +22,6 @@ from agui_client.options import lists_keywords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import TracebackType
     from typing import Self
 
     from ag_ui.core import RunAgentInput
@@ -99,16 +96,9 @@ class HttpAgent(AbstractAgent[StateT]):
             version_key(max_protocol_version)
         self._max_protocol_version = max_protocol_version
         if app is not None:
-            if http_client is not None:
-                raise UsageError("give app= or http_client=, not both")
-            if not callable(app):
-                raise UsageError(f"app= takes an ASGI app, such as agent_app(agent), not {app!r}")
-            from agui_client.asgi.in_process import app_client
+            from agui_client.asgi.in_process import client_of
 
-            http_client = partial(app_client, app)
-        if http_client is None:
-            # As `_needs`: httpx imports its own transport with the first client, in the event loop of the first run.
-            import_module("httpcore")
+            http_client = client_of(app, http_client)
         self._transport = Transport(
             url,
             auth=auth,
@@ -209,7 +199,8 @@ class HttpAgent(AbstractAgent[StateT]):
     def _elsewhere(self, connect_url: str) -> Address:
         """Return the address that sends threads again; the address of runs would start one."""
         address = self._transport.resolve(connect_url)
-        if _target(address) == _target(self._transport.url):
+        both = (address, self._transport.url)
+        if len({(each.scheme, each.host, each.port, each.path, each.query) for each in both}) == 1:
             raise UsageError(
                 "connect_url is empty, or means the agent's own url, where connecting would start a run; give the "
                 "address that tells a thread again, or None if there is none"
@@ -246,21 +237,10 @@ class HttpAgent(AbstractAgent[StateT]):
         self._transport.clients.keep()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    _needs = (*AbstractAgent._needs, "agui_client._transport.http_source")
+    _needs = (*AbstractAgent._needs, "agui_client._transport.http_source", "httpcore")
 
     def _address(self) -> str:
         return self._transport.address
-
-    def __repr__(self) -> str:
-        where = self._transport.address
-        return f"{type(self).__name__}({where!r}, agent_id={self.agent_id!r}, thread_id={self.thread_id!r})"
-
-
-def _target(url: Address) -> tuple[object, ...]:
-    """Return the parts of an address that decide which resource a request reaches."""
-    return url.scheme, url.host, url.port, url.path, url.query

@@ -15,6 +15,7 @@ import anyio
 import httpx
 
 from agui_client._concurrency import spawn
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -87,9 +88,17 @@ class ASGITransport(httpx.AsyncBaseTransport):
             await self._lifespan.stop()
 
 
-def app_client(app: ASGIApp) -> httpx.AsyncClient:
-    """Make a client that is answered by an app."""
-    return httpx.AsyncClient(transport=ASGITransport(app), trust_env=False)
+def client_of(app: ASGIApp, http_client: object) -> Callable[[], httpx.AsyncClient]:
+    """Return a function that makes clients that are answered by an app.
+
+    Raises:
+        UsageError: It is no app, or there is a client besides.
+    """
+    if http_client is not None:
+        raise UsageError("give app= or http_client=, not both")
+    if not callable(app):
+        raise UsageError(f"app= takes an ASGI app, such as agent_app(agent), not {app!r}")
+    return lambda: httpx.AsyncClient(transport=ASGITransport(app), trust_env=False)
 
 
 class _Exchange(httpx.AsyncByteStream):
