@@ -24,7 +24,7 @@ from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo
 from agui_client._tools.tool_limits import ToolLimits
-from agui_client.conversation import Conversation, ConversationSnapshot, Mark
+from agui_client.conversation import Conversation, ConversationSnapshot
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
 from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
@@ -372,7 +372,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
-        return self._conversation.marked(Mark.INCOMPLETE)
+        return list(self._conversation.incomplete_ids)
 
     @property
     def is_running(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import uuid4
@@ -47,19 +46,6 @@ class StateOverlay(Protocol):
 
 _LONGEST_CALL = 300
 """The characters of a tool call that an error shows."""
-
-
-class Mark(Enum):
-    """Facts about a message or tool call that its model has no place for, by their members of a saved conversation."""
-
-    PENDING = "pending_tool_call_ids"
-    """The last run left the call to the application."""
-    INCOMPLETE = "incomplete_ids"
-    """A run began the message or call and did not complete it."""
-    EXECUTED = "executed_call_ids"
-    """The function of the call was called; it is never called again."""
-    UNFINISHED = "unfinished_call_ids"
-    """The run that made the call did not finish; no function is called for it unless somebody approves it."""
 
 
 class ConversationSnapshot(Displayed, BaseModel):
@@ -121,7 +107,14 @@ class Conversation:
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self._interrupt: Callable[[], None] | None = None
-        self._marks: dict[Mark, dict[str, None]] = {mark: {} for mark in Mark}
+        self.pending_tool_call_ids: dict[str, None] = {}
+        """The calls that the last run left to the application."""
+        self.incomplete_ids: dict[str, None] = {}
+        """The messages and calls that runs began and did not complete."""
+        self.executed_call_ids: dict[str, None] = {}
+        """The calls whose functions were called; none of them is called again."""
+        self.unfinished_call_ids: dict[str, None] = {}
+        """The calls of runs that did not finish; no function is called for one unless somebody approves it."""
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
@@ -251,45 +244,29 @@ class Conversation:
             for listener in tuple(self.listeners):
                 listener(change)
 
-    # --- marks
-
-    def marked(self, mark: Mark) -> list[str]:
-        """Return the ids of the messages and calls that have a mark, in the order they got it."""
-        return list(self._marks[mark])
-
-    def mark(self, mark: Mark, item_ids: Iterable[str]) -> None:
-        """Mark messages or calls."""
-        self._marks[mark].update(dict.fromkeys(item_ids))
-
-    def unmark(self, mark: Mark, item_ids: Iterable[str] | None = None) -> None:
-        """Remove a mark from messages or calls; from all if no ids are given."""
-        marked = self._marks[mark]
-        for item_id in list(marked) if item_ids is None else item_ids:
-            marked.pop(item_id, None)
-
     # --- pending work
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
         """The tool calls whose function was called and whose result is not known."""
-        return self._unanswered(Mark.EXECUTED)
+        return self._unanswered(self.executed_call_ids)
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        return self._unanswered(Mark.PENDING)
+        return self._unanswered(self.pending_tool_call_ids)
 
     @property
     def unreported_call_ids(self) -> Collection[str]:
         """The executed tool calls with whose results the conversation ends: no agent has gone on from them."""
         results = takewhile(lambda message: message.role == "tool", reversed(self.reducer.messages))
         ending = {each.tool_call_id for each in results if isinstance(each, ToolMessage)}
-        return ending.intersection(self._marks[Mark.EXECUTED])
+        return ending.intersection(self.executed_call_ids)
 
-    def _unanswered(self, mark: Mark) -> list[ToolCall]:
-        """Return the calls with a mark that have no result."""
+    def _unanswered(self, tool_call_ids: Iterable[str]) -> list[ToolCall]:
+        """Return those of some calls that have no result."""
         answered = self.reducer.answered_call_ids
-        calls = [self.reducer.tool_call(each) for each in self._marks[mark] if each not in answered]
+        calls = [self.reducer.tool_call(each) for each in tool_call_ids if each not in answered]
         return [call for call in calls if call is not None]
 
     @property
@@ -310,10 +287,10 @@ class Conversation:
         """
         if question is None:
             self._questions.pop(tool_call_id, None)
-            self.mark(Mark.EXECUTED, [tool_call_id])
+            self.executed_call_ids[tool_call_id] = None
         else:
             self._questions[tool_call_id] = question
-            self.unmark(Mark.EXECUTED, [tool_call_id])
+            self.executed_call_ids.pop(tool_call_id, None)
 
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
         """Return the resume entries of the next run.
@@ -349,7 +326,7 @@ class Conversation:
         answered = {entry.interrupt_id for entry in entries}
         self.pending_interrupts = [each for each in self.pending_interrupts if each.id not in answered]
         kept = {entry.interrupt_id for entry in self._kept_answers}
-        self._kept_answers += [entry for entry in entries if entry.interrupt_id not in kept]
+        self._kept_answers = [*self._kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
 
     def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Replace what is pending by what a run left.
@@ -360,12 +337,11 @@ class Conversation:
             warnings: The log of the run, which gets the waiting calls that it changed.
         """
         self.pending_interrupts = list(interrupts)
-        self.unmark(Mark.PENDING)
-        self.mark(Mark.PENDING, tool_call_ids)
+        self.pending_tool_call_ids = dict.fromkeys(tool_call_ids)
         self._kept_answers = []
         self.is_abandoned = False
         with_interrupt = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
-        self._note_shown([*self._marks[Mark.PENDING], *with_interrupt], warnings)
+        self._note_shown([*self.pending_tool_call_ids, *with_interrupt], warnings)
 
     def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
         """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
@@ -377,7 +353,7 @@ class Conversation:
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
         """Keep each waiting call as it was first shown whole, and warn of those that are another now."""
-        answered, incomplete = self.reducer.answered_call_ids, self._marks[Mark.INCOMPLETE]
+        answered, incomplete = self.reducer.answered_call_ids, self.incomplete_ids
         waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
         found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
         for tool_call_id, call in found.items():
@@ -440,18 +416,18 @@ class Conversation:
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
         return {
-            **dict.fromkeys(self._marks[Mark.UNFINISHED], "the run that made it did not finish"),
-            **dict.fromkeys(self._marks[Mark.INCOMPLETE], "its arguments never ended"),
-            **dict.fromkeys(self._marks[Mark.EXECUTED], "its function was called before"),
+            **dict.fromkeys(self.unfinished_call_ids, "the run that made it did not finish"),
+            **dict.fromkeys(self.incomplete_ids, "its arguments never ended"),
+            **dict.fromkeys(self.executed_call_ids, "its function was called before"),
         }
 
     def mark_run(self, outcome: Outcome, verifier: Verifier) -> None:
         """Take over from a run that started which items it completed and which it left open."""
-        earlier = [each for each in verifier.left_open_before if each not in outcome.completed_ids]
-        self.unmark(Mark.INCOMPLETE, outcome.completed_ids)
-        self.mark(Mark.INCOMPLETE, [*earlier, *verifier.left_open])
-        self.unmark(Mark.UNFINISHED, outcome.tool_call_ids)
-        self.mark(Mark.UNFINISHED, outcome.unfinished_call_ids)
+        earlier = [*self.incomplete_ids, *verifier.left_open_before]
+        still_open = [each for each in earlier if each not in outcome.completed_ids]
+        self.incomplete_ids = dict.fromkeys([*still_open, *verifier.left_open])
+        unfinished = [each for each in self.unfinished_call_ids if each not in outcome.tool_call_ids]
+        self.unfinished_call_ids = dict.fromkeys([*unfinished, *outcome.unfinished_call_ids])
 
     # --- replays
 
@@ -478,7 +454,6 @@ class Conversation:
     def members(self) -> dict[str, Any]:
         """Return the members of the conversation's document, which share messages and state with it."""
         return {
-            **{mark.value: self.marked(mark) for mark in Mark},
             "thread_id": self.thread_id,
             "messages": self.reducer.messages,
             "state": self.state,
@@ -486,6 +461,9 @@ class Conversation:
             "abandoned": self.is_abandoned,
             "pending_tool_call_ids": [call.id for call in self.pending_tool_calls],
             "kept_answers": list(self._kept_answers),
+            "incomplete_ids": list(self.incomplete_ids),
+            "executed_call_ids": list(self.executed_call_ids),
+            "unfinished_call_ids": list(self.unfinished_call_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "tool_questions": self.questions,
             "shown_tool_calls": list(self._shown.values()),
@@ -511,7 +489,7 @@ class Conversation:
         # It may refuse the messages: then nothing is replaced.
         self.reducer.set_messages(document.messages)
         # An older document of this thread does not know the calls that were executed since.
-        executed = self.marked(Mark.EXECUTED) if document.thread_id == self.thread_id else []
+        executed = self.executed_call_ids if document.thread_id == self.thread_id else {}
         self.thread_id = document.thread_id
         self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
@@ -519,16 +497,17 @@ class Conversation:
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self._questions = {each.interrupt.tool_call_id or "": each for each in document.tool_questions}
-        self._marks = {mark: dict.fromkeys(getattr(document, mark.value)) for mark in Mark}
-        self.mark(Mark.EXECUTED, executed)
+        self.pending_tool_call_ids = dict.fromkeys(document.pending_tool_call_ids)
+        self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
+        self.executed_call_ids = dict.fromkeys([*document.executed_call_ids, *executed])
+        self.unfinished_call_ids = dict.fromkeys(document.unfinished_call_ids)
         self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
         self.notify(Change.MESSAGES | Change.STATE)
 
     def branch(self) -> Conversation:
-        """Return a conversation over the same messages and state, with pending work and marks of its own."""
+        """Return a conversation over the same messages and state, which can be settled for itself."""
         twin = copy.copy(self)
-        twin._marks = {mark: dict(marked) for mark, marked in self._marks.items()}
-        twin._kept_answers, twin.listeners = list(self._kept_answers), []
+        twin.listeners = []
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:

@@ -14,39 +14,31 @@ if TYPE_CHECKING:
     from agui_client._transport.timeouts import Timeouts
 
 
-class RunOptions(TypedDict, total=False):
-    """The keywords that every verb takes."""
-
-    run_id: str
-    """The run's id, never used before on this thread; minted if left out."""
-    tools: ToolSource
-    """The tools offered in this run instead of the agent's `tools`."""
-    context: Sequence[Context]
-    """Further information for the model, besides the conversation."""
-    forwarded_props: Any
-    """Passed to the server untouched, any JSON value."""
-    resume: Resume
-    """Answers to the pending interrupts: `{interrupt_id: Resolve(...) or Cancel()}`."""
-    tool_results: Mapping[str, Any]
-    """Answers to pending tool calls by id: text, content parts, any JSON value, a `ToolError`, a `Deny`, or an
-    `Approve`, which has the call carried out by its function here before anything is sent."""
-    headers: Mapping[str, str]
-    """Request headers for this run, over the agent's own (HttpAgent)."""
-    timeout: float | Timeouts
-    """Time-outs for this run instead of the agent's own, in seconds (HttpAgent)."""
-
-
 class ConnectOptions(TypedDict, total=False):
-    """The keywords of `connect_agent`, which asks nothing."""
+    """The keywords of `connect_agent`, which asks nothing; every other verb takes them, too."""
 
     context: Sequence[Context]
     """Further information for the model, besides the conversation."""
     forwarded_props: Any
     """Passed to the server untouched, any JSON value; where a server takes a cursor, often here."""
     headers: Mapping[str, str]
-    """Request headers, over the agent's own (HttpAgent)."""
+    """Request headers for this call, over the agent's own (HttpAgent)."""
     timeout: float | Timeouts
-    """Time-outs instead of the agent's own, in seconds (HttpAgent)."""
+    """Time-outs for this call instead of the agent's own, in seconds (HttpAgent)."""
+
+
+class RunOptions(ConnectOptions, total=False):
+    """The keywords of the other verbs."""
+
+    run_id: str
+    """The run's id, never used before on this thread; minted if left out."""
+    tools: ToolSource
+    """The tools offered in this run instead of the agent's `tools`."""
+    resume: Resume
+    """Answers to the pending interrupts: `{interrupt_id: Resolve(...) or Cancel()}`."""
+    tool_results: Mapping[str, Any]
+    """Answers to pending tool calls by id: text, content parts, any JSON value, a `ToolError`, a `Deny`, or an
+    `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
 OptionsT = TypeVar("OptionsT")

@@ -123,7 +123,7 @@ def test_the_five_verbs_take_the_same_arguments(agent_class: type[AbstractAgent]
 def test_an_unknown_keyword_is_a_type_error_that_names_the_known_ones(verb: str) -> None:
     async def call() -> None:
         agent: Any = ScriptedAgent(HELLO)
-        with pytest.raises(TypeError, match="unknown keyword 'threadid'; a run takes run_id, tools"):
+        with pytest.raises(TypeError, match="unknown keyword 'threadid'; a run takes context, forwarded_props"):
             await agent.run_agent("Hi", threadid="x") if verb == "run_agent" else getattr(agent, verb)(
                 "Hi", threadid="x"
             )

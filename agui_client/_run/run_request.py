@@ -14,7 +14,7 @@ from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
-from agui_client.conversation import Conversation, Mark
+from agui_client.conversation import Conversation
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
 
@@ -79,7 +79,7 @@ class RunRequest:
         """The questions of calls that are made again, with all answers, by call id."""
         self.prompts = prompt_messages(prompt)
         """The messages that the prompt adds."""
-        unanswered, pending = conversation.check_results(results), conversation.marked(Mark.PENDING)
+        unanswered, pending = conversation.check_results(results), conversation.pending_tool_call_ids
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
@@ -89,7 +89,7 @@ class RunRequest:
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
         self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        executed = conversation.marked(Mark.EXECUTED)
+        executed = conversation.executed_call_ids
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
         self.results = _result_messages({**answers, **given_up})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
@@ -153,9 +153,9 @@ class RunRequest:
 
     def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
         refusal = f"tool_results approves {call.id!r}, "
-        if call.id in self._conversation.marked(Mark.EXECUTED):
+        if call.id in self._conversation.executed_call_ids:
             raise UsageError(f"{refusal}whose function was called before; give its result instead")
-        if call.id in self._conversation.marked(Mark.INCOMPLETE) and approval.arguments is None:
+        if call.id in self._conversation.incomplete_ids and approval.arguments is None:
             raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
         if approval.arguments is None and not self._conversation.is_waiting(call.id):
             how = "give its arguments: Approve(arguments={...})"
