@@ -32,6 +32,7 @@ from yarl import URL
 
 from agui_client._concurrency import call_aside
 from agui_client._transport.clients import PROXIES, NoCookies, check_proxies
+from agui_client._transport.response import BYTES
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -275,9 +276,8 @@ def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
         extensions["http_version"] = f"HTTP/{version.major}.{version.minor}".encode()
     if connection is not None:
         extensions["network_stream"] = connection.transport
-    return httpx.Response(
-        response.status, headers=response.raw_headers, stream=_Stream(response), extensions=extensions
-    )
+    extensions[BYTES] = stream = _Stream(response)
+    return httpx.Response(response.status, headers=response.raw_headers, stream=stream, extensions=extensions)
 
 
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)

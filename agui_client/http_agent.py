@@ -12,8 +12,8 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.call_setup import AgentOptions, StateT
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
+from agui_client._transport.clients import ClientSource
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh
-from agui_client._transport.given_client import ClientSource
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent, as_run_input
@@ -160,7 +160,7 @@ class HttpAgent(AbstractAgent[StateT]):
         """
         if self._capabilities_url is None:
             return await super().capabilities()
-        from agui_client._transport.document import fetch
+        from agui_client._transport.delivery import fetch
 
         document = await fetch(self._transport, self._capabilities_url, self._timeouts)
         try:

@@ -185,8 +185,8 @@ class _Proxy(AgentApp):
 
     def _note_responses(self, key: str, source: object) -> None:
         if isinstance(source, HttpSource):
-            for attempt in source.attempts:
-                self._recorder.write_response(key, attempt, source.response)
+            for attempt in source.delivery.attempts:
+                self._recorder.write_response(key, attempt, source.delivery.response)
 
 
 async def _events(first: Iterable[WireEvent], answer: ObservedSource) -> AsyncIterator[WireEvent]:

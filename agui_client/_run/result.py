@@ -190,8 +190,8 @@ def build_result(engine: Engine) -> RunResult:
         usage=aggregate_token_usage([usage for each in engine.outcomes for usage in each.usage]),
         warnings=engine.warnings.records(),
         timings=_timings(engine.scopes, engine.outcomes, engine.started_at, engine.ended_at),
-        response=requests[-1].response if requests else None,
-        attempts=[attempt for request in requests for attempt in request.attempts],
+        response=requests[-1].delivery.response if requests else None,
+        attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=list(engine.executions.values()),
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(engine.outcomes, conversation.reducer, is_over=engine.ended),
@@ -227,7 +227,7 @@ def run_end(engine: Engine, failure: Exception | None) -> RunEnd:
         events=engine.pipeline.count,
         usage=outcome.usage,
         timings=_timings([scope], [outcome], scope.started_at, engine.ended_at),
-        attempts=[attempt for request in scope.requests for attempt in request.attempts],
+        attempts=[attempt for request in scope.requests for attempt in request.delivery.attempts],
         warnings=len(engine.warnings.records()) - sum(end.warnings for end in _ends(engine)),
     )
 
@@ -301,7 +301,7 @@ def _timings(scopes: Sequence[RunScope], outcomes: Sequence[Outcome], start: flo
         return next((moment - since for moment in moments if moment is not None), None)
 
     return Timings(
-        connect=first(request.connect_seconds for scope in scopes for request in scope.requests),
+        connect=first(request.delivery.connect_seconds for scope in scopes for request in scope.requests),
         first_event=first((outcome.first_event_at for outcome in outcomes), start),
         first_text=first((outcome.first_text_at for outcome in outcomes), start),
         total=first([ended_at], start),

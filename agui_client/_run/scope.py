@@ -85,7 +85,7 @@ class RunScope(Record):
     @property
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
-        return not self.requests or any(request.may_have_started for request in self.requests)
+        return not self.requests or any(request.delivery.may_have_started for request in self.requests)
 
     def enter(self) -> Callable[[], object]:
         """Make this the run that the code of the present task belongs to.

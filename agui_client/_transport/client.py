@@ -13,9 +13,8 @@ from typing import Protocol, TypeAlias
 import httpx
 
 from agui_client._field_docs import Record
-from agui_client._transport.clients import Clients, can_exist
+from agui_client._transport.clients import Clients, ClientSource, can_exist
 from agui_client._transport.credentials import Credentials, Headers
-from agui_client._transport.given_client import ClientSource
 from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_event_stream
 from agui_client._transport.retry import RetryPolicy

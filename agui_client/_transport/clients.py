@@ -1,4 +1,4 @@
-"""HTTP clients: one for each run that goes on, the caller's or our own.
+"""HTTP clients: one for each run that goes on, the caller's or our own; also those of another library, such as httpx2.
 
 A pool that many runs share costs the square of their number in httpcore, has a limit that runs wait for, and shares
 HTTP/2 connections, whose streams it does not reset when they are left (encode/httpcore#943).
@@ -10,11 +10,12 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
 from http.cookiejar import CookieJar
 from importlib.util import find_spec
+from typing import Any, Protocol, TypeAlias
 from urllib.request import getproxies
 
 import anyio
@@ -22,7 +23,6 @@ import anyio.lowlevel
 import httpx
 
 from agui_client._concurrency import call_aside
-from agui_client._transport.given_client import ClientSource, as_client
 from agui_client._transport.response import address_of
 from agui_client.errors import ConnectError, ConnectTimeoutError, UsageError
 
@@ -35,6 +35,41 @@ PROXIES = frozenset({"http", "https", "all"})
 _PORTS = 65536
 _MOST_IDLE = 100
 """The number of clients that are kept for later runs."""
+
+
+class AsyncClientLike(Protocol):
+    """An HTTP client with the methods of `httpx.AsyncClient`."""
+
+    def build_request(self, *args: Any, **options: Any) -> Any:
+        """Make a request."""
+
+    async def send(self, *args: Any, **options: Any) -> Any:
+        """Send a request."""
+
+    async def aclose(self) -> None:
+        """Close the client."""
+
+
+ClientSource: TypeAlias = AsyncClientLike | Callable[[], AsyncClientLike]
+"""An HTTP client of httpx or httpx2, or a function that makes one for each run."""
+
+
+def as_client(given: object) -> httpx.AsyncClient:
+    """Return an application's client as one of httpx's.
+
+    Args:
+        given: The client; another library's is put behind a transport, and keeps its headers, auth and cookies.
+
+    Raises:
+        UsageError: It is no asynchronous client.
+    """
+    if isinstance(given, httpx.AsyncClient):
+        return given
+    client: Any = given
+    if not all(callable(getattr(client, name, None)) for name in ("build_request", "send", "aclose")):
+        instead = "give an httpx.AsyncClient, also to the sync verbs, or a function that makes one"
+        raise UsageError(f"http_client= cannot be a {type(given).__name__}; {instead}")
+    return httpx.AsyncClient(transport=_ClientTransport(client), headers=client.headers.raw, trust_env=False)
 
 
 class Clients:
@@ -185,3 +220,60 @@ def _reason(error: Exception) -> str:
 
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 """Variables of the environment that name files for TLS."""
+
+
+class _ClientTransport(httpx.AsyncBaseTransport):
+    """Sends requests with a client of another library."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request, and return as soon as the response's headers are there."""
+        with _httpx_errors():
+            own = self._client.build_request(
+                request.method,
+                str(request.url),
+                content=await request.aread(),
+                headers=request.headers.raw,
+                extensions=request.extensions,
+            )
+            response = await self._client.send(own, stream=True, follow_redirects=False)
+        return httpx.Response(
+            response.status_code,
+            headers=response.headers.raw,
+            stream=_Stream(response.stream),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """Close the client."""
+        await self._client.aclose()
+
+
+class _Stream(httpx.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _httpx_errors():
+            async for chunk in self._stream:
+                yield chunk
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        with _httpx_errors():
+            await self._stream.aclose()
+
+
+@contextmanager
+def _httpx_errors() -> Generator[None]:
+    """Translate the exceptions of another library into those of httpx that have the same name."""
+    try:
+        yield
+    except Exception as error:
+        for kind in type(error).__mro__:
+            ours = getattr(httpx, kind.__name__, None)
+            if isinstance(ours, type) and issubclass(ours, httpx.RequestError | httpx.InvalidURL):
+                raise ours(str(error)) from error
+        raise

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from time import perf_counter
 from typing import NoReturn, TypeVar, cast
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 _CARRIERS = frozenset({"aiohttp", "h2", "h11", "httpcore", "httpx", "pyreqwest"})
 """The libraries that carry requests; some let their exceptions out as they are."""
-_MOMENT = 0.05
-"""Seconds that a call may take before its first run, which then has its whole time."""
 
 
 class Clock(Waiter):
@@ -50,12 +48,11 @@ class Clock(Waiter):
         """The data of the last frame that arrived, set by the source; None before the first."""
         self.is_interrupted = False
         """Whether the run was interrupted; there must be no further wait then."""
-        self.idle_seconds = _seconds(limits.idle)
-        """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
         self._limits, self._framer, self._address = limits, framer, address
         self._started_at = self._attempted_at = self.since
-        left, total = until - perf_counter(), _seconds(limits.total)
-        self.until = self._started_at + (left if left < total - _MOMENT else total)
+        self.idle_seconds = _seconds(limits.idle)
+        """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
+        self.until = self._started_at + min(until - perf_counter(), _seconds(limits.total))
 
     @property
     def elapsed(self) -> float:
@@ -152,7 +149,9 @@ class Clock(Waiter):
             raise StopAsyncIteration
         limits, last = self._limits, _type_of(self.latest_frame)
         silent, keep_alives = self.now() - self.since, self._framer.keep_alives
-        kind: type[errors.StreamTimeoutError]
+        kind: type[errors.StreamTimeoutError] = errors.IdleTimeoutError
+        what = f"the stream was silent for {_seconds(limits.idle):g} s, {self.elapsed:.1f} s into the run"
+        advice = "raise Timeouts.idle, or let the server send comments to keep it alive"
         if self.left <= 0:
             kind, advice = errors.RunTimeoutError, "raise Timeouts.total to allow more"
             most = "its call may" if limits.total is None else f"{limits.total:g} s"
@@ -160,12 +159,6 @@ class Clock(Waiter):
         elif self.latest_frame is None:
             kind, advice = errors.FirstEventTimeoutError, "raise Timeouts.first_event if the agent needs longer"
             what = f"no event arrived within {limits.first_event:g} s"
-        else:
-            kind, advice = (
-                errors.IdleTimeoutError,
-                "raise Timeouts.idle, or let the server send comments to keep it alive",
-            )
-            what = f"the stream was silent for {limits.idle:g} s, {self.elapsed:.1f} s into the run"
         message = f"{what}; {_seen(keep_alives, last)}; {advice}"
         raise kind(message, silent=silent, keep_alives=keep_alives, last_event=last)
 
@@ -197,8 +190,6 @@ def _translated(error: Exception, limits: Timeouts, address: str, *, is_unsent: 
             return full
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return _no_connection(error, limits, address, is_unsent=is_unsent)
-        case httpx.LocalProtocolError() if _is_full(error):
-            return ConnectError(f"a shared HTTP/2 connection to {address} takes no more runs at once")
         case httpx.LocalProtocolError():
             return errors.UsageError("the request cannot be sent: a header's name or value is not valid in HTTP")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
@@ -214,7 +205,7 @@ def _translated(error: Exception, limits: Timeouts, address: str, *, is_unsent: 
 
 def _no_connection(error: Exception, limits: Timeouts, address: str, *, is_unsent: bool) -> errors.TransportError:
     kind = ConnectTimeoutError if isinstance(error, httpx.ConnectTimeout) else ConnectError
-    if _is_refused(error):
+    if any(isinstance(each, ConnectionRefusedError) for each in _causes(error)):
         return kind(f"no connection to {address}: nothing listens there{_proxies()}; is the agent running?")
     if any("WRONG_VERSION_NUMBER" in str(each) for each in _causes(error)):
         return kind(f"no connection to {address}: the server there does not speak TLS; is its address http://...?")
@@ -244,15 +235,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception, and those that it came from."""
     while error is not None:
         yield error
+        for each in getattr(error, "exceptions", ()):
+            yield from _causes(each)
         error = error.__cause__ or error.__context__
-
-
-def _is_refused(error: BaseException | None) -> bool:
-    """Return whether the computer that was asked said that nothing listens."""
-    inner: Sequence[BaseException] = getattr(error, "exceptions", ())
-    if error is None or isinstance(error, ConnectionRefusedError) or inner:
-        return error is not None and (not inner or any(map(_is_refused, inner)))
-    return _is_refused(error.__cause__ or error.__context__)
 
 
 def _is_unsent(error: Exception) -> bool:
@@ -266,10 +251,4 @@ def _is_unsent(error: Exception) -> bool:
     unsent: tuple[type[Exception], ...] = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
     if (aiohttp := sys.modules.get("aiohttp")) is not None:
         unsent += (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-    return isinstance(error.__cause__, unsent) or _is_full(error)
-
-
-def _is_full(error: Exception) -> bool:
-    """Return whether an HTTP/2 connection refused one more stream; httpcore wraps that in a protocol error."""
-    h2, cause = sys.modules.get("h2.exceptions"), error.__cause__
-    return h2 is not None and cause is not None and isinstance(cause.__context__, h2.TooManyStreamsError)
+    return isinstance(error.__cause__, unsent)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -28,6 +26,8 @@ _VALUE = re.compile(rb"(?:[!-~\x80-\xff]+(?:[ \t]+[!-~\x80-\xff]+)*)?")
 _OF_THE_CONNECTION = frozenset({b"content-length", b"te", b"transfer-encoding"})
 """Headers about the framing of messages on the connection, which only the HTTP client knows."""
 _CREDENTIALS = frozenset({"authorization", "cookie"})
+_TURN_SECONDS = 0.02
+"""Seconds between two looks at whether another run has renewed the credentials."""
 
 Headers: TypeAlias = Mapping[str, str]
 """Request headers."""
@@ -69,7 +69,6 @@ class Credentials:
         self.generation = 0
         """The number of times they were renewed."""
         self._lock = Lock()
-        self._waiting: deque[Callable[[], object]] = deque()
 
     def __reduce__(self) -> tuple[Callable[..., Credentials], tuple[object, ...], dict[str, object]]:
         # Another process renews them by itself: a lock cannot be carried there.
@@ -87,7 +86,7 @@ class Credentials:
         """
         given = self._headers
         own: Headers | None = await clock.wait_for_caller(_called(given)) if callable(given) else given
-        return _merged((own, self._renewed, run_headers))
+        return _merged(own, self._renewed, run_headers)
 
     def can_renew(self, run_headers: Headers | None) -> bool:
         """Return whether these were refused, and not credentials that a run brought itself, and can be renewed."""
@@ -111,43 +110,28 @@ class Credentials:
         from agui_client._concurrency import call_aside
 
         renew = cast("Callable[..., Any]", self._on_unauthorized)
-        # Runs that are refused at once renew once: a token for renewing is often good for one use.
-        async with self._turn():
+        # Runs that are refused at once renew once, in whichever threads and event loops they are.
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event belongs to one event loop
+            await anyio.sleep(_TURN_SECONDS)
+        try:
             if self.generation != generation:
                 return
             step = partial(renew, context) if _takes_context(renew) else renew
             renewed: Any = await call_aside(step, "on_unauthorized")
             if renewed is not None:
-                _merged((renewed,))
+                _merged(renewed)
                 self._renewed = renewed
             self.generation += 1
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
-        """Wait until nobody else renews, in whichever thread and event loop."""
-        from agui_client._concurrency import LoopThread
-
-        while not self._lock.acquire(blocking=False):
-            over = anyio.Event()
-            self._waiting.append(partial(LoopThread().call, over.set))
-            if self._lock.locked():
-                await over.wait()
-        try:
-            yield
         finally:
             self._lock.release()
-            while self._waiting:
-                self._waiting.popleft()()
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
+    shown = inspect.signature(function)
     try:
-        shown = inspect.signature(function)
         shown.bind()
     except TypeError:
         return True
-    except ValueError:
-        return False
     return "context" in shown.parameters
 
 
@@ -156,7 +140,7 @@ async def _called(function: Callable[[], Any]) -> Any:
     return await given if inspect.isawaitable(given) else given
 
 
-def _merged(layers: tuple[Headers | None, ...]) -> httpx.Headers:
+def _merged(*layers: Headers | None) -> httpx.Headers:
     merged = httpx.Headers()
     try:
         for layer in layers:

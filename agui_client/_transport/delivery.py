@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 import anyio
 import httpx
@@ -18,7 +19,15 @@ from agui_client._transport.client import Attempt, Request, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.credentials import UnauthorizedContext
 from agui_client._transport.response import EVENT_STREAM, JSON, Body, ResponseInfo, address_of
-from agui_client.errors import AGUIError, HTTPStatusError, TransportError, UnexpectedContentTypeError
+from agui_client._transport.sse import Framer
+from agui_client._transport.timeouts import Timeouts
+from agui_client.errors import (
+    AGUIError,
+    HTTPStatusError,
+    StreamTooLargeError,
+    TransportError,
+    UnexpectedContentTypeError,
+)
 
 _logger = logging.getLogger("agui_client.transport")
 _HOPEFUL = (401, 429, 503)
@@ -43,17 +52,19 @@ class Delivery:
     Args:
         transport: The way to the agent.
         request: The request to post.
-        clock: The run's time limits.
     """
 
-    def __init__(self, transport: Transport, request: Request, clock: Clock) -> None:
+    def __init__(self, transport: Transport, request: Request) -> None:
         self.attempts: list[Attempt] = []
         """The attempts so far, in order."""
         self.response: ResponseInfo | None = None
         """The latest response; None before the first one's headers are there."""
         self.may_have_started = False
         """Whether the agent may have begun to work."""
-        self._transport, self._request, self._clock = transport, request, clock
+        self.connect_seconds: float | None = None
+        """Seconds from the first attempt to the headers of the accepted response; None before they arrive."""
+        self._transport, self._request = transport, request
+        self._clock: Clock
         self._url = request.url or transport.url
         self._wanted = JSON if request.is_document else EVENT_STREAM
         self._redirected_to: httpx.URL | None = None
@@ -62,11 +73,12 @@ class Delivery:
         self._redirects, self._generation, self._is_renewed = 0, 0, False
         self._repeated: Counter[bool] = Counter()
 
-    async def deliver(self, client: httpx.AsyncClient) -> Body:
+    async def deliver(self, client: httpx.AsyncClient, clock: Clock) -> Body:
         """Post the run.
 
         Args:
             client: The HTTP client.
+            clock: The run's time limits.
 
         Returns:
             The event stream that came back, not yet read.
@@ -75,10 +87,12 @@ class Delivery:
             TransportError: The server did not accept it; `attempts` lists every attempt.
             StopAsyncIteration: The run was interrupted.
         """
-        reason = "first attempt"
+        self._clock, reason = clock, "first attempt"
         while True:
             try:
-                return await self._attempt(client, reason)
+                body = await self._attempt(client, reason)
+                self.connect_seconds = clock.elapsed
+                return body
             except TransportError as error:
                 self.may_have_started = self.may_have_started and error.may_have_started
                 following = await self._reason_to_go_on(error)
@@ -135,8 +149,7 @@ class Delivery:
         try:
             raise self._refusal(response, await body.read_text(self._clock))
         finally:
-            with anyio.CancelScope(shield=True):
-                await body.aclose()
+            await body.aclose()
 
     def _refusal(self, response: httpx.Response, body: str) -> TransportError:
         """Return the error for a response that is no event stream: the run never started (SSE-3, SSE-8)."""
@@ -199,6 +212,41 @@ class Delivery:
         if status not in (307, 308):
             return ", but the POST would become a GET there: use that address"
         return "" if self._redirects < _MAX_REDIRECTS else f", and {_MAX_REDIRECTS} redirects were followed already"
+
+
+async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> bytes:
+    """Get a JSON document beside an agent, with the agent's credentials and retries.
+
+    Args:
+        transport: The way to the agent.
+        url: The address of the document.
+        timeouts: The time limits; the one for the first event is that for the answer.
+
+    Returns:
+        The document, not yet read as JSON.
+
+    Raises:
+        TransportError: The server did not send a document.
+        StreamTooLargeError: The document is larger than an event may be.
+    """
+    most, content = transport.max_event_bytes, bytearray()
+    request = Request(body=b"", url=url, is_document=True, timeouts=timeouts)
+    clock = Clock(timeouts, Framer(most), address_of(url))
+    async with AsyncExitStack() as stack:
+        stack.callback(clock.close)
+        client = await stack.enter_async_context(transport.clients.client())
+        body = await Delivery(transport, request).deliver(client, clock)
+        stack.push_async_callback(body.aclose)
+        clock.latest_frame = ""  # the answer has begun: what is late from here on is no first event
+        try:
+            await body.read_into(content, most + 1, clock, clock.idle_seconds)
+        except AGUIError:
+            raise
+        except Exception as error:
+            clock.fail(error)
+    if len(content) > most:
+        raise StreamTooLargeError(f"the document has more than max_event_bytes={most}", rule="SSE-12")
+    return bytes(content)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

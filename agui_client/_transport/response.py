@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
+BYTES = "agui_client.bytes"
+"""The extension of a response that is its body, without what httpx puts around it."""
 SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 SECRET_VALUE = re.compile("[?#@]")
@@ -95,22 +97,37 @@ class Body:
         self._response = response
         # A response made by hand, as tests do with a MockTransport, was read when it was made, and unpacked.
         is_read = response.is_stream_consumed
-        # What `aiter_raw()` reads, without a step in between.
-        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", response.stream))
+        # What `aiter_raw()` reads, without a step in between; `fast_client` leaves out the step of httpx, too.
+        stream = response.extensions.get(BYTES, response.stream)
+        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", stream))
         self._packed = cast("AsyncGenerator[bytes]", unread)
-        codings = [] if is_read else _codings_of(response.headers.get("content-encoding", ""))
+        # Other words there, such as "none", mean nothing.
+        named = re.split(r"[\s,]+", response.headers.get("content-encoding", "").lower())
+        codings = [] if is_read else [name for name in named if name in _CODINGS]
         self.chunks = _unpacked(self._packed, codings) if codings else self._packed
         """The content, read by read."""
+
+    async def read_into(self, content: bytearray, most: int, clock: Clock, seconds: float) -> None:
+        """Read the body to its end.
+
+        Args:
+            content: The bytes are added to it.
+            most: Reading ends when there are as many.
+            clock: The run's time limits.
+            seconds: The longest silence.
+        """
+        with suppress(StopAsyncIteration):
+            while len(content) < most and not clock.is_interrupted:
+                chunk = await clock.wait(self.chunks.__anext__(), seconds)
+                if chunk is None:
+                    clock.give_up()
+                content += chunk
 
     async def read_text(self, clock: Clock) -> str:
         """Return the text of a refusal, as far as it comes soon: at most 64 KiB."""
         content = bytearray()
         with suppress(Exception):
-            while not clock.is_interrupted and len(content) < _REFUSAL_LIMIT:
-                chunk = await clock.wait(self.chunks.__anext__(), _REFUSAL_SECONDS)
-                if chunk is None:
-                    break
-                content += chunk
+            await self.read_into(content, _REFUSAL_LIMIT, clock, _REFUSAL_SECONDS)
         return content[:_REFUSAL_LIMIT].decode("utf-8", "replace")
 
     def shut(self) -> None:
@@ -126,7 +143,9 @@ class Body:
 
     async def aclose(self) -> None:
         """Close the response. Idempotent."""
-        if not self._response.is_closed:  # Otherwise it was read to its end, and with it every generator.
+        if self._response.is_closed:  # It was read to its end, and with it every generator.
+            return
+        with anyio.CancelScope(shield=True):
             await _finish(self.chunks)
             await _finish(self._packed)
             await self._response.aclose()
@@ -144,12 +163,6 @@ async def _finish(chunks: AsyncGenerator[bytes]) -> None:
             if not await anext(chunks, b""):
                 return
         await chunks.aclose()
-
-
-def _codings_of(content_encoding: str) -> list[str]:
-    """Return the codings that a Content-Encoding names; other words in it, such as "none", mean nothing."""
-    named = [name.strip().lower() for name in content_encoding.split(",")]
-    return [name for name in named if name in _CODINGS]
 
 
 async def _unpacked(packed: AsyncIterator[bytes], codings: list[str]) -> AsyncGenerator[bytes]:

@@ -115,7 +115,7 @@ class Recorder(RunObserver):
 
     def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
         """Write the head of a response."""
-        response = next((each.response for each in run.requests if attempt in each.attempts), None)
+        response = next((each.delivery.response for each in run.requests if attempt in each.delivery.attempts), None)
         self.write_response(self._latest[run.first or run], attempt, response)
 
     def write_response(self, request: str, attempt: Attempt, response: ResponseInfo | None) -> None:

@@ -586,9 +586,3 @@ async def test_no_credential_is_in_what_a_run_leaves(reply: Reply, caplog: pytes
     assert SECRET in server.requests[0].headers["x-tenant-key"]
     assert SECRET not in f"{said}{partial!r}{partial.attempts}{partial.response}{partial.warnings}{agent!r}"
     assert SECRET not in caplog.text
-
-
-@pytest.mark.anyio
-async def test_a_function_without_a_signature_renews_without_being_given_anything() -> None:
-    with serve_bytes(faults.status(401), sse(turn(text("Hi.")))) as server:
-        assert (await HttpAgent(server.url, on_unauthorized=dict).run_agent("Hi")).text == "Hi."

@@ -170,9 +170,10 @@ async def test_a_run_must_end_in_time() -> None:
         "the run took longer than 7.5 s, silent for the last 0.5 s; 7 keep-alive comments had come, the last event was "
         "TEXT_MESSAGE_CONTENT; raise Timeouts.total to allow more"
     )
-    assert error.silent == pytest.approx(0.5)
+    # The call began before its run.
+    assert error.silent == pytest.approx(0.5, abs=0.05)
     assert (error.keep_alives, error.last_event) == (7, "TEXT_MESSAGE_CONTENT")
-    assert seconds == pytest.approx(7.5)
+    assert seconds == pytest.approx(7.5, abs=0.05)
 
 
 @pytest.mark.anyio
