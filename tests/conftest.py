@@ -13,7 +13,7 @@ from hypothesis import settings
 
 # The machines that run this are small and shared: a slow example is no failure.
 # Where a submission is judged, the same examples are drawn each time.
-settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ, max_examples=30)
+settings.register_profile("usual", deadline=None, derandomize="CI" in os.environ, max_examples=15)
 # `pytest --hypothesis-profile=soak tests/properties` takes its time; tests/properties/soak.py makes streams in bulk.
 settings.register_profile("soak", deadline=None, max_examples=2000)
 settings.load_profile("usual")
@@ -57,8 +57,9 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Begin each test with the first levels of loggers: they are set for a whole program."""
-    logging.getLogger().setLevel(logging.WARNING)
-    for name in logging.root.manager.loggerDict:
-        if name.startswith("agui_client"):
-            logging.getLogger(name).setLevel(logging.NOTSET)
+    if logging.root.level != logging.WARNING:  # each new level goes through all loggers
+        logging.root.setLevel(logging.WARNING)
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("agui_client") and isinstance(logger, logging.Logger) and logger.level:
+            logger.setLevel(logging.NOTSET)
     return (yield)

@@ -320,7 +320,7 @@ def events_in(script: Sequence[str]) -> int:
 @pytest.mark.requirement("TRUNC-1", "TRUNC-2", "TOOL-1", "SET-11", "INPUT-4")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_run_is_gone_on_with_from_every_place_of_a_fault(fault: str) -> None:
-    for place in places(fault, events_in(SCRIPT))[:: 2 if fault in CHOSEN else 5]:
+    for place in places(fault, events_in(SCRIPT))[:: 5 if fault in CHOSEN else 11]:
         carry_out([*AFTER_A_RUN[place % 2 :], Attempt(fault, place, SCRIPT)], [SAYINGS[place % 3]])
 
 
@@ -343,7 +343,7 @@ def test_on_a_real_socket_and_every_surface_too(fault: str, verb: Verb) -> None:
     every = places(fault, events_in(SHORT))
     sessions: list[Session] = []
     with answering(sessions) as server:
-        for place in every[3:4] or every if case.is_silent else every[:: 3 if fault in CHOSEN else 7]:
+        for place in every[3:4] or every if case.is_silent else every[:: 5 if fault in CHOSEN else 11]:
             session = Session([*AFTER_A_RUN, Attempt(fault, place, SHORT)])
             sessions.append(session)
             sayings = chain[Saying](["another", SAYINGS[place % 3]], repeat("nothing"))
