@@ -81,7 +81,7 @@ class BetweenRuns:
             entries = await answer_interrupts(answer, outcome.interrupts, self._keep)
             if not ours and not entries:
                 return Answers()
-            messages = await self._execute(ours)
+            messages = await self._execute(ours, {})
             has_all = len(entries) == len(outcome.interrupts) and len(messages) == len(ours)
             return Answers(messages, entries, is_complete=has_all and not are_others_waiting)
 
@@ -103,11 +103,11 @@ class BetweenRuns:
         self.is_waiting = False
         return answers or Answers()
 
-    async def _execute(
-        self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve] | None = None
-    ) -> list[ToolMessage]:
+    async def _execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve]) -> list[ToolMessage]:
         engine, scope = self._engine, self._engine.scope
         executor = ToolExecutor(
+            run_input=with_conversation(engine.input, engine.conversation),
+            offered=engine.tools.offered,
             approve=scope.approve,
             limits=engine.rounds.limits,
             ask=asker(scope.answer),
@@ -118,8 +118,7 @@ class BetweenRuns:
             agent="" if scope.parent is None else scope.agent.name or "",
             repeated=engine.request.repeated if engine.request else {},
         )
-        run_input = with_conversation(engine.input, engine.conversation)
-        return await executor.execute(calls, run_input, engine.tools.offered, approvals)
+        return await executor.execute(calls, approvals)
 
     async def _keep(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers that a person gave, before the next question is asked."""

@@ -79,6 +79,8 @@ class ToolExecutor:
     """Executes the tool calls of one run.
 
     Args:
+        run_input: The run that made them, or that they belong to now, with the present messages and state.
+        offered: The tools that were offered in the run, by name.
         approve: The approver; None leaves calls that wait for approval to the caller.
         limits: The time limits, and the number of tools that run at once.
         ask: Has a question of a tool answered; None if there is nobody to ask.
@@ -92,6 +94,8 @@ class ToolExecutor:
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
     """
 
+    run_input: RunAgentInput
+    offered: Mapping[str, OfferedTool]
     approve: Approver | None
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
@@ -108,25 +112,17 @@ class ToolExecutor:
         self.turns = anyio.CapacityLimiter(self.limits.at_once)
         """The limit of tools that run at the same time."""
 
-    async def execute(
-        self,
-        calls: Sequence[ToolCall],
-        run_input: RunAgentInput,
-        offered: Mapping[str, OfferedTool],
-        approvals: Mapping[str, Approve] | None = None,
-    ) -> list[ToolMessage]:
+    async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve]) -> list[ToolMessage]:
         """Execute calls side by side.
 
         Args:
             calls: The calls.
-            run_input: The run that made them, or that they belong to now, with the present messages and state.
-            offered: The tools that were offered in the run, by name.
             approvals: The approvals that were given already, by the id of the call.
 
         Returns:
             The results in the order of the calls; a call that waits for somebody's approval or answer has none.
         """
-        tasks = [ToolCallTask(call, run_input, offered, self, (approvals or {}).get(call.id)) for call in calls]
+        tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
         await side_by_side([task.run for task in tasks])
         return [task.message for task in tasks if task.message is not None]
 
@@ -136,26 +132,17 @@ class ToolCallTask:
 
     Args:
         call: The call.
-        run_input: The run that made it, with the present messages and state.
-        offered: The tools that were offered in the run, by name.
-        executor: The executor, for limits, approvals and records.
+        executor: The executor, for the run, limits, approvals and records.
         approval: An approval that was given already.
     """
 
-    def __init__(
-        self,
-        call: ToolCall,
-        run_input: RunAgentInput,
-        offered: Mapping[str, OfferedTool],
-        executor: ToolExecutor,
-        approval: Approve | None,
-    ) -> None:
+    def __init__(self, call: ToolCall, executor: ToolExecutor, approval: Approve | None) -> None:
         self.message: ToolMessage | None = None
         """The result for the agent; None if the call is left to the caller."""
-        self._call, self._run_input, self._executor, self._approval = call, run_input, executor, approval
-        name = call.function.name
-        self._tool = offered.get(name) or OfferedTool(Tool(name=name, description=""))
-        self._known = ", ".join(offered) or "none"
+        self._call, self._executor, self._approval = call, executor, approval
+        name, run = call.function.name, executor.run_input
+        self._ids = {"tool_call_id": call.id, "thread_id": run.thread_id, "run_id": run.run_id}
+        self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._began: float | None = None
         repeated = executor.repeated.get(call.id)
         self._known_answers = [] if repeated is None else [*repeated.answers]
@@ -202,7 +189,8 @@ class ToolCallTask:
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
         """Check the agent's arguments, or those of an approval."""
         if self._tool.toolset is None:
-            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {self._known}.")
+            known = ", ".join(self._executor.offered) or "none"
+            raise ToolError(f"There is no tool {self._call.function.name!r} here; there are: {known}.")
         try:
             return self._tool.bind(self._call.id, self._call.function.arguments if edited is None else edited)
         except ToolError as error:
@@ -265,9 +253,8 @@ class ToolCallTask:
         self._left, self._answers, self._known_answers = left, [], []
 
     def _circumstances(self) -> dict[str, Any]:
-        run = self._run_input
-        ids = {"tool_call_id": self._call.id, "thread_id": run.thread_id, "run_id": run.run_id}
-        return {**ids, "messages": tuple(run.messages), "state": run.state}
+        run = self._executor.run_input
+        return {**self._ids, "messages": tuple(run.messages), "state": run.state}
 
     def _report(self, progress: Any) -> None:
         self._change(progress=(*self._execution.progress[1 - MOST_REPORTS :], progress))
@@ -277,8 +264,7 @@ class ToolCallTask:
         self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=why)
         seconds = None if self._began is None else time.monotonic() - self._began
         self._change(status=status, message=self.message, seconds=seconds, error=error)
-        ids = {"thread_id": self._run_input.thread_id, "run_id": self._run_input.run_id, "tool_call_id": self._call.id}
-        about = {**ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
+        about = {**self._ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
         name, call = quoted(self._call.function.name), quoted(self._call.id)
         _logger.info("tool %s %s (call %s)", name, status, call, extra={"agui": about})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -23,6 +24,7 @@ from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.questions import ToolQuestion
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import OfferedTool
+from agui_client.types import Approver
 from support.tool_calls import offered
 from support.waiting import LIMIT
 
@@ -34,8 +36,13 @@ def call(name: str, tool_call_id: str = "", arguments: str = "{}") -> ToolCall:
     return ToolCall(id=tool_call_id or name, type="function", function=function)
 
 
-def run_with(*tools: FunctionTool[..., Any]) -> tuple[RunAgentInput, dict[str, OfferedTool]]:
-    return RunAgentInput(thread_id="t1", run_id="r1", messages=[]), {each.name: offered(each) for each in tools}
+def executor(
+    record: Callable[[ToolExecution], None], *tools: FunctionTool[..., Any], approve: Approver | None = None
+) -> ToolExecutor:
+    run_input = RunAgentInput(thread_id="t1", run_id="r1", messages=[])
+    return ToolExecutor(
+        run_input, {each.name: offered(each) for each in tools}, approve, ToolLimits(), None, unnoted, record, unsaved
+    )
 
 
 async def unsaved() -> None:
@@ -59,9 +66,9 @@ class Record:
         if execution.status != "waiting":
             self.tasks.setdefault(execution.tool_call_id, set()).add(anyio.get_current_task().id)
 
-    def executor(self) -> ToolExecutor:
+    def executor(self, *tools: FunctionTool[..., Any]) -> ToolExecutor:
         """An executor that denies."""
-        return ToolExecutor(lambda request: False, ToolLimits(), None, unnoted, self.record, unsaved)
+        return executor(self.record, *tools, approve=lambda request: False)
 
     def last(self, tool_call_id: str) -> tuple[str, str | None]:
         """The final status of a call, and its error."""
@@ -104,7 +111,7 @@ def pay(amount: int = 1) -> int:
 async def test_the_running_and_the_final_status_are_recorded_in_the_task_that_executes_the_tool() -> None:
     made, tools = Record(), (work, refuse, crash, wait)
     with anyio.fail_after(LIMIT):
-        await made.executor().execute([call(each.name) for each in tools], *run_with(*tools))
+        await made.executor(*tools).execute([call(each.name) for each in tools], {})
     assert made.tasks == {each.name: {TASKS[each.name]} for each in tools}
 
 
@@ -118,7 +125,7 @@ async def test_a_cancelled_execution_is_recorded_once_and_in_its_task_too() -> N
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.executor().execute, [call("hold")], *run_with(hold))
+        tasks.start_soon(made.executor(hold).execute, [call("hold")], {})
         with anyio.fail_after(LIMIT):
             await has_begun.wait()
         tasks.cancel_scope.cancel()
@@ -131,7 +138,7 @@ async def test_an_execution_says_what_failed_it() -> None:
     made, tools = Record(), (work, refuse, crash, wait, pay)
     calls = [*(call(each.name) for each in tools), call("work", "unfit", "[]"), call("nothing")]
     with anyio.fail_after(LIMIT):
-        messages = await made.executor().execute(calls, *run_with(*tools))
+        messages = await made.executor(*tools).execute(calls, {})
     assert {each.id: made.last(each.id) for each in calls} == {
         "work": ("succeeded", None),
         "refuse": ("failed", "ToolError"),
@@ -147,8 +154,7 @@ async def test_an_execution_says_what_failed_it() -> None:
 
 async def test_an_execution_says_what_its_tool_is_for() -> None:
     seen: list[ToolExecution] = []
-    executor = ToolExecutor(None, ToolLimits(), None, unnoted, seen.append, unsaved)
-    await executor.execute([call("work")], *run_with(work))
+    await executor(seen.append, work).execute([call("work")], {})
     assert {each.description for each in seen} == {"Works."}
 
 
@@ -160,7 +166,7 @@ async def test_every_change_is_recorded_in_order() -> None:
         ctx.report(1)
         ctx.report(2)
 
-    await made.executor().execute([call("report")], *run_with(report))
+    await made.executor(report).execute([call("report")], {})
     statuses = [status for _, status, _ in made.seen]
     assert statuses == ["waiting", "running", "running", "running", "succeeded"]
 
@@ -168,9 +174,8 @@ async def test_every_change_is_recorded_in_order() -> None:
 @pytest.mark.requirement("SEC-3")
 async def test_an_approval_that_was_given_needs_no_approver_and_may_bring_all_arguments() -> None:
     made = Record()
-    executor = ToolExecutor(None, ToolLimits(), None, unnoted, made.record, unsaved)
     calls = [call("pay", "c1"), call("pay", "c2", "not even JSON"), call("pay", "c3")]
-    messages = await executor.execute(calls, *run_with(pay), {"c1": Approve(), "c2": Approve({"amount": 2})})
+    messages = await executor(made.record, pay).execute(calls, {"c1": Approve(), "c2": Approve({"amount": 2})})
     assert [(each.tool_call_id, each.content) for each in messages] == [("c1", "1"), ("c2", "2")]
     assert made.last("c3") == ("waiting", None)
 
