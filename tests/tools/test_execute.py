@@ -125,7 +125,7 @@ async def test_a_cancelled_execution_is_recorded_once_and_in_its_task_too() -> N
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(made.executor(hold).execute, [call("hold")], {})
+        tasks.start_soon(made.executor(hold).execute, [call("hold")], dict[str, Approve]())
         with anyio.fail_after(LIMIT):
             await has_begun.wait()
         tasks.cancel_scope.cancel()
