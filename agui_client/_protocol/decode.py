@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ag_ui.core import Event, RunFinishedEvent
@@ -29,13 +28,6 @@ _TOO_DEEP = "nests deeper than any event should"
 _validate = VALIDATOR.validate_json
 
 
-@dataclass(frozen=True, slots=True)
-class _Half:
-    text: str
-    owner: str | None
-    lane: object
-
-
 class Decoder:
     """Turns frame data into events, one for one.
 
@@ -47,7 +39,7 @@ class Decoder:
         self._warnings = warnings
         # A producer that slices text by UTF-16 units may split an emoji over two deltas (STREAM-2). Each half is valid
         # JSON, but no Python string should contain one: the first is stored by its item's id, and by its lane.
-        self._halves: dict[object, _Half] = {}
+        self._halves: dict[object, tuple[str, str | None]] = {}
 
     def feed(self, data: str) -> WireEvent:
         """Decode one frame.
@@ -123,8 +115,8 @@ class Decoder:
         if isinstance(delta, str):
             delta = (first + delta).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
             if delta and "\ud800" <= delta[-1] <= "\udbff":
-                delta, half = delta[:-1], _Half(delta[-1], owner, lane)
-                self._halves[lane] = self._halves[owner or lane] = half
+                self._halves[lane] = self._halves[owner or lane] = (delta[-1], owner)
+                delta = delta[:-1]
             event["delta"] = delta
         elif first:
             return False
@@ -132,15 +124,11 @@ class Decoder:
 
     def _other_half(self, owner: str | None, lane: object) -> str:
         """Take the half that waits for an event of this item, or of this lane if either names no item."""
-        half = self._halves.get(owner) if owner else None
-        if half is None:
-            half = self._halves.get(lane)
-            if half is None or (owner and half.owner):
-                return ""
-        for key in (half.owner, half.lane):
-            if self._halves.get(key) is half:
-                del self._halves[key]
-        return half.text
+        half = self._halves.get(owner) or self._halves.get(lane)
+        if half is None or (owner and half[1] and owner != half[1]):
+            return ""
+        self._halves = {key: each for key, each in self._halves.items() if each is not half}
+        return half[0]
 
     def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
         latest = self._warnings.event_index

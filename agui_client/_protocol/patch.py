@@ -18,12 +18,11 @@ from pydantic import BaseModel
 
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._protocol.size_limits import DEEPEST_VALUE, LARGEST, LITTLE, copied, levels, weight
+from agui_client._protocol.size_limits import DEEPEST_VALUE, LARGEST, LITTLE, copied, extent
 
 # Longer numbers lie outside any array, and int() refuses some of them.
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_COPIES = 10_000
-_FEW = 100
 
 
 class PatchFailed(Exception):  # noqa: N818 - a well-formed patch that does not apply is an outcome, not an error (SNAP-5)
@@ -55,8 +54,6 @@ class Document:
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         # The weight that copies and moves may go through; each operation that arrives adds a little to it.
         self._work = LARGEST
-        # The most levels that the value can have. They are counted when a move first makes it deeper.
-        self._levels = DEEPEST_VALUE
 
     def look(self) -> Any:
         """Return the value as it is now. Read-only: later values share what did not change."""
@@ -102,7 +99,7 @@ class Document:
                 self._remove(path)
             case "copy":
                 value = self._found(_parts(fields["from_"]))
-                self._spend(weight(value, max(self._work, LITTLE)))
+                self._measured(value)
                 self._add(path, self._brought(path, value))
             case "move":
                 self._move(_parts(fields["from_"]), path)
@@ -117,8 +114,6 @@ class Document:
         own = copied(value, DEEPEST_VALUE - len(path))
         if not self._is_private:
             self._copies[id(own)] = own
-        if self._levels < DEEPEST_VALUE:
-            self._levels = max(self._levels, len(path) + levels(own, LARGEST)[0])
         return own
 
     def _add(self, path: list[str], value: Any) -> None:
@@ -166,38 +161,19 @@ class Document:
             return
         if source == path[: len(source)]:
             raise LookupError
-        if len(path) > len(source):
-            self._lower(value, len(source), len(path))
+        if len(path) > len(source) and len(path) + self._measured(value) > DEEPEST_VALUE:
+            raise RecursionError
         self._add(path, self._remove(source))
 
-    def _lower(self, value: Any, above: int, below: int) -> None:
-        """Refuse to move a value further down if it might nest too deeply there."""
-        deep, looked_at = levels(value, _FEW)
-        if looked_at <= _FEW:
-            deepest = below + deep
-        elif (deepest := self._levels + below - above) > DEEPEST_VALUE:
-            # Perhaps not any more, or not there.
-            self._levels = self._counted(self._value)
-            deepest = self._levels + below - above
-            if deepest > DEEPEST_VALUE:
-                deepest = below + self._counted(value)
-        if deepest > DEEPEST_VALUE:
-            raise RecursionError
-        self._levels = max(self._levels, deepest)
-
-    def _counted(self, value: Any) -> int:
-        deep, looked_at = levels(value, max(self._work, LITTLE))
-        self._spend(looked_at)
-        return deep
-
-    def _spend(self, cost: int) -> None:
-        """Take the cost of an operation from what copies and moves may go through; little is free."""
-        if cost <= LITTLE:
-            return
-        self._work -= cost
-        if self._work < 0:
-            self._work = 0
-            raise _MisfitError("the copies and moves go through too much")
+    def _measured(self, value: Any) -> int:
+        """Return the levels of a value, and take its weight from what copies and moves may go through."""
+        levels, cost = extent(value, max(self._work, LITTLE))
+        if cost > LITTLE:
+            self._work -= cost
+            if self._work < 0:
+                self._work = 0
+                raise _MisfitError("the copies and moves go through too much")
+        return levels
 
     def _found(self, path: list[str]) -> Any:
         """Return the value at a place."""

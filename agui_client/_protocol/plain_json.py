@@ -16,8 +16,8 @@ from operator import itemgetter
 from typing import Any, cast
 
 from ag_ui.core.types import ConfiguredBaseModel
-from pydantic import BaseModel
-from pydantic_core import SchemaSerializer, SchemaValidator, core_schema, to_jsonable_python
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+from pydantic_core import SchemaSerializer, core_schema, to_jsonable_python
 from pydantic_core.core_schema import CoreSchema
 
 from agui_client._protocol import schema
@@ -25,6 +25,7 @@ from agui_client._protocol.problems import Refusal, pointer
 from agui_client._protocol.schema import is_object, is_text
 from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 
+_is_json = TypeAdapter[Any](JsonValue, config=ConfigDict(strict=True, allow_inf_nan=False)).validator.isinstance_python
 _SURELY_FITS = 100
 """Levels of an open value that fit wherever it lies; deeper ones are left to those who count exactly."""
 
@@ -182,23 +183,6 @@ def _reader(structure: schema.Record) -> Callable[[Any], Any]:
 
 def _checked(value: Any) -> Any:
     """Return an open value if it is JSON."""
-    if not _json().isinstance_python(value, strict=True) or nests_deeper(value, _SURELY_FITS):
+    if not _is_json(value) or nests_deeper(value, _SURELY_FITS):
         raise ValueError
     return value
-
-
-@cache
-def _json() -> SchemaValidator:
-    inner = core_schema.definition_reference_schema("json")
-    finite = core_schema.float_schema(allow_inf_nan=False)
-    choices: list[CoreSchema | tuple[CoreSchema, str]] = [
-        core_schema.str_schema(),
-        # Not int_schema(), which takes decimals of whole numbers.
-        core_schema.is_instance_schema(int),
-        core_schema.none_schema(),
-        core_schema.chain_schema([core_schema.is_instance_schema(float), finite]),
-        core_schema.dict_schema(core_schema.str_schema(), inner),
-        core_schema.list_schema(inner),
-    ]
-    value = core_schema.union_schema(choices, mode="left_to_right", ref="json")
-    return SchemaValidator(core_schema.definitions_schema(inner, [value]))

@@ -53,51 +53,27 @@ def nests_deeper(value: Any, levels: int) -> bool:
     return False
 
 
-def levels(value: object, most: int) -> tuple[int, int]:
-    """Count the levels of arrays and objects in a value, empty ones at the end not counted.
+def extent(value: object, most: int) -> tuple[int, int]:
+    """Measure a JSON value.
 
     Args:
         value: Any JSON value.
-        most: The number of values after which counting may stop.
+        most: The weight at which measuring may stop.
 
     Returns:
-        The levels, and the number of values that were looked at: the levels are all if it is at most `most`.
+        The levels of arrays and objects in it, empty ones at the end not counted, and its weight: ten for itself and
+        each value in it, and one for each character of its texts and names. If the weight is more than `most`, there
+        may be more of both.
     """
-    found, looked_at = 0, 1
-    containers: list[Any] = [value] if value and isinstance(value, dict | list) else []
-    while containers:
-        found += 1
-        looked_at += sum(map(len, containers))
-        if looked_at > most:
+    levels, weight, row = 0, 10, [value]
+    while row and weight <= most:
+        weight += sum(len(each) for each in row if isinstance(each, str))
+        containers: list[Any] = [each for each in row if each and isinstance(each, dict | list)]
+        levels += bool(containers)
+        weight += 10 * sum(map(len, containers))
+        # Before their members are gone through, which may be a million.
+        if weight > most:
             break
-        inside = chain.from_iterable(each.values() if is_object(each) else each for each in containers)
-        containers = [each for each in inside if each and isinstance(each, (dict, list))]
-    return found, looked_at
-
-
-def weight(value: object, most: int) -> int:
-    """Weigh a value: ten for itself and each value in it, and one for each character of its texts and names.
-
-    Args:
-        value: Any JSON value.
-        most: The weight at which counting may stop.
-
-    Returns:
-        The weight if it is at most `most`, and some larger number otherwise.
-    """
-    total, waiting = 10, [value]
-    while waiting and total <= most:
-        each = waiting.pop()
-        if isinstance(each, str):
-            total += len(each)
-        elif is_object(each):
-            total += 10 * len(each)
-            # Before its members are gone through, which may be a million.
-            if total <= most:
-                total += sum(map(len, map(str, each)))
-                waiting.extend(each.values())
-        elif is_array(each):
-            total += 10 * len(each)
-            if total <= most:
-                waiting.extend(each)
-    return total
+        weight += sum(len(str(name)) for each in containers if is_object(each) for name in each)
+        row = list(chain.from_iterable(each.values() if is_object(each) else each for each in containers))
+    return levels, weight

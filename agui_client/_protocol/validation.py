@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
-from agui_client._protocol.plain_json import members_as_json, write
+from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import LONGEST_PATH, Refusal, pointer, refusals_of, sentences, shortened, summary
 from agui_client._protocol.schema import (
     EVENT_MODELS,
@@ -176,8 +176,8 @@ _RECORDS = {event_type: schema.record(model) for event_type, model in EVENT_MODE
 
 
 _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
-    model: model.__pydantic_validator__.isinstance_python
-    for model, structure in zip(EVENT_MODELS.values(), _RECORDS.values(), strict=True)
+    EVENT_MODELS[name]: EVENT_MODELS[name].__pydantic_validator__.isinstance_python
+    for name, structure in _RECORDS.items()
     if structure.stamps == ("type",)
     and not any(isinstance(slot.shape, Items | TextOrItems | Record | Variants) for slot in structure.slots.values())
 }
@@ -186,41 +186,33 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
 
-_DELTAS: dict[type[Any], tuple[str, set[str]]] = {
-    model: (name, {name, "delta"})
-    for model, name in (
-        (core.TextMessageContentEvent, "message_id"),
-        (core.ReasoningMessageContentEvent, "message_id"),
-        (core.ToolCallArgsEvent, "tool_call_id"),
-    )
+_DELTAS: dict[type[Any], str] = {
+    core.TextMessageContentEvent: "message_id",
+    core.ReasoningMessageContentEvent: "message_id",
+    core.ToolCallArgsEvent: "tool_call_id",
 }
-"""The events that most streams are made of: the field of their id, and the fields of those that have no others."""
+"""The events that most streams are made of, with the field of their id."""
 
 
 def _is_plain_delta(event: BaseEvent) -> bool:
     """Return whether an event has an id, a piece of ASCII text, and nothing else, which costs no validation."""
-    fields = _DELTAS.get(type(event))
+    name = _DELTAS.get(type(event))
     # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
-    if fields is None or event.__pydantic_fields_set__ != fields[1]:
+    if name is None or event.__pydantic_fields_set__ != {name, "delta"}:
         return False
-    item_id, delta = event.__dict__[fields[0]], event.__dict__["delta"]
+    item_id, delta = event.__dict__[name], event.__dict__["delta"]
     return type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
 
 
-def _can_be_written(event: BaseEvent) -> bool:
-    """Return whether an event whose types are right has whole characters and nothing that JSON cannot hold."""
-    for value in event.__dict__.values():
-        if value is None:
-            continue
-        if isinstance(value, str):
-            if not value.isascii() and not is_text(value):
-                return False
-        elif not isinstance(value, int):
-            try:
-                write(event)
-            except ValueError:
-                return False
-    return True
+def _is_flat(event: BaseEvent) -> bool:
+    """Return whether a typed event conforms and has nothing but texts and numbers, as nearly all have."""
+    is_valid = _FLAT.get(type(event))
+    if is_valid is None or event.__pydantic_extra__:
+        return False
+    for value in map(event.__dict__.get, event.__pydantic_fields_set__):
+        if not (value is None or (is_text(value) if isinstance(value, str) else isinstance(value, int))):
+            return False
+    return is_valid(event.__dict__, strict=True, by_alias=False, by_name=True)
 
 
 class Validator:
@@ -250,16 +242,7 @@ class Validator:
         """
         if isinstance(event, UnrecognizedEvent):
             return self._validate(event.type, event.data)
-        kind = type(event)
-        if _is_plain_delta(event):
-            return event
-        if (is_valid := _FLAT.get(kind)) is not None:
-            is_clean = not event.__pydantic_extra__ and is_valid(
-                event.__dict__, strict=True, by_alias=False, by_name=True
-            )
-            if is_clean and _can_be_written(event):
-                return event
-        return self._validate_model(event)
+        return event if _is_plain_delta(event) or _is_flat(event) else self._validate_model(event)
 
     def _validate(self, event_type: str, data: dict[str, Any], like: Any = None) -> Event | None:
         """Return the event that a JSON object is; `like` itself if it equals that."""
