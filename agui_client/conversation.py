@@ -194,11 +194,6 @@ class Conversation:
             self.unreceived.update((message.id, None) for message in added)
         self.notify(Change.MESSAGES)
 
-    def remove_messages(self, message_ids: Collection[str]) -> None:
-        """Remove messages by their ids."""
-        if message_ids:
-            self.set_messages([message for message in self.reducer.messages if message.id not in message_ids])
-
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
         """Replace all messages."""
         self.reducer.set_messages(as_messages(messages))

@@ -79,13 +79,8 @@ _UNAVAILABLE = 503
 def printable(text: str) -> str:
     """Return a text for a message, cut, in one line, and its controls escaped: anybody may have written it."""
     cut = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
-    return cut if cut.isprintable() else "".join(map(_printable, cut))
-
-
-def _printable(character: str) -> str:
-    if character.isspace():
-        return " "
-    return character if character.isprintable() else repr(character)[1:-1]
+    shown = (" " if each.isspace() else each if each.isprintable() else repr(each)[1:-1] for each in cut)
+    return cut if cut.isprintable() else "".join(shown)
 
 
 def brief_traceback(error: BaseException) -> list[str]:

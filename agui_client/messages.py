@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from mimetypes import guess_type
 from os import PathLike, fspath
 from pathlib import Path
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from ag_ui import core
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from agui_client.errors import UsageError
 
@@ -29,6 +29,7 @@ which becomes the conversation, or None to go on with the conversation as it is.
 
 _PROMPTS = "text, a message, a RunAgentInput, or a list of texts, paths and content parts"
 _MESSAGES: tuple[type[core.Message], ...] = get_args(get_args(core.Message)[0])
+_MESSAGE: TypeAdapter[core.Message] = TypeAdapter(core.Message, config=ConfigDict(defer_build=True))
 _PARTS: tuple[type[Part], ...] = get_args(Part)
 _MEDIA: Mapping[str, type[MediaPart]] = {"image": core.ImagePart, "audio": core.AudioPart, "video": core.VideoPart}
 _FIRST_BYTES = {
@@ -67,15 +68,10 @@ def _as_message(message: object) -> core.Message:
 
     upgraded = upgraded_messages({"messages": [{"id": str(uuid4()), **cast("Any", message)}]}, WarningLog())
     try:
-        return _validator().validate_python(upgraded["messages"][0], strict=True, by_alias=True, by_name=False)
+        return _MESSAGE.validate_python(upgraded["messages"][0], strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         refused = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'role'}: {each['msg']}" for each in error.errors())
         raise UsageError(f"this is no message of the protocol: {refused}") from None
-
-
-@cache
-def _validator() -> TypeAdapter[core.Message]:
-    return TypeAdapter(core.Message)
 
 
 def prompt_messages(prompt: Prompt) -> list[core.Message]:
@@ -124,8 +120,6 @@ def content_of(value: object) -> str | list[Part]:
         return [_sound(part) for part in parts]
     if isinstance(value, str):
         return str.encode(value).decode()
-    from pydantic_core import to_json
-
     return to_json(value, by_alias=True, inf_nan_mode="null").decode()
 
 

@@ -108,9 +108,10 @@ async def answer_interrupts(
         InterruptsNotCoveredError: An answer is none, or does not fit.
     """
     entries: list[ResumeEntry] = []
-    for interrupt in interrupts if answer is not None else ():
-        what = f"answer to interrupt {quoted(interrupt.id)}"
-        given = await _given(cast("Answerer", answer), interrupt, what)
+    if answer is None:
+        return entries
+    for interrupt in interrupts:
+        given = await _given(answer, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
         entry = [] if given is None else cover([interrupt], {interrupt.id: given})
         await keep(entry)
         entries += entry
@@ -234,7 +235,26 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
             return asked.answer(decision)
         except ValueError as error:
             raise _refusal(interrupt.id, f"{error}; write the payload yourself: Resolve(...)") from None
-    forms = _decision_forms(interrupt, decision)
+    properties = (interrupt.response_schema or {}).get("properties")
+    named: Mapping[str, Any] = properties if is_object(properties) else {}
+    approved, edited, reason = (
+        next((word for word in words if word in named), None) for words in (APPROVED, EDITED, REASON)
+    )
+    if named and approved is None:
+        raise _no_place(interrupt, "a decision", APPROVED)
+    approved = approved or APPROVED[0]
+    forms: list[Any]
+    if isinstance(decision, Deny):
+        brief, explained = {approved: False}, {approved: False, reason or REASON[0]: decision.reason}
+        # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
+        forms = [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
+    elif decision.arguments is None:
+        forms = [{approved: True}, True]
+    elif edited is not None:
+        forms = [{approved: True, edited: dict(decision.arguments)}]
+    else:
+        # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
+        raise _no_place(interrupt, "edited arguments", EDITED)
     schema = interrupt.response_schema
     if schema is None:
         # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
@@ -323,31 +343,6 @@ def _json_entry(entry: ResumeEntry) -> ResumeEntry:
 
 def _refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
     return InterruptsNotCoveredError(f"nothing was sent: the answer to {interrupt_id!r} {problem}")
-
-
-def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
-    """List the ways to write a decision, the fullest first."""
-    properties = (interrupt.response_schema or {}).get("properties")
-    named: Mapping[str, Any] = properties if is_object(properties) else {}
-    approved = _first_of(APPROVED, named) or ("" if named else APPROVED[0])
-    if not approved:
-        raise _no_place(interrupt, "a decision", APPROVED)
-    if isinstance(decision, Deny):
-        brief = {approved: False}
-        explained = {approved: False, _first_of(REASON, named) or REASON[0]: decision.reason}
-        # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
-        return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
-    if decision.arguments is None:
-        return [{approved: True}, True]
-    # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
-    edited = _first_of(EDITED, named)
-    if edited is None:
-        raise _no_place(interrupt, "edited arguments", EDITED)
-    return [{approved: True, edited: dict(decision.arguments)}]
-
-
-def _first_of(spellings: Sequence[str], named: Mapping[str, Any]) -> str | None:
-    return next((spelling for spelling in spellings if spelling in named), None)
 
 
 def _no_place(interrupt: Interrupt, what: str, spellings: Sequence[str]) -> InterruptsNotCoveredError:

@@ -141,7 +141,8 @@ class RunRequest:
 
     def take_back(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""
-        self._conversation.remove_messages({message.id for message in self.added})
+        if added := {message.id for message in self.added}:
+            self._conversation.set_messages(each for each in self._conversation.messages if each.id not in added)
 
     def warn(self, warnings: WarningLog) -> None:
         """Report the calls that are left without an answer (TOOL-10)."""
