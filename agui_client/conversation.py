@@ -73,8 +73,6 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The messages and tool calls that runs began and did not complete."""
     executed_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls whose functions were called; none of them is called again."""
-    unfinished_call_ids: list[str] = Field(default_factory=list[str])
-    """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     tool_questions: list[ToolQuestion] = Field(default_factory=list["ToolQuestion"])
@@ -113,8 +111,6 @@ class Conversation:
         """The messages and calls that runs began and did not complete."""
         self.executed_call_ids: dict[str, None] = {}
         """The calls whose functions were called; none of them is called again."""
-        self.unfinished_call_ids: dict[str, None] = {}
-        """The calls of runs that did not finish; no function is called for one unless somebody approves it."""
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
@@ -411,7 +407,6 @@ class Conversation:
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
         return {
-            **dict.fromkeys(self.unfinished_call_ids, "the run that made it did not finish"),
             **dict.fromkeys(self.incomplete_ids, "its arguments never ended"),
             **dict.fromkeys(self.executed_call_ids, "its function was called before"),
         }
@@ -421,8 +416,6 @@ class Conversation:
         earlier = [*self.incomplete_ids, *verifier.left_open_before]
         still_open = [each for each in earlier if each not in outcome.completed_ids]
         self.incomplete_ids = dict.fromkeys([*still_open, *verifier.left_open])
-        unfinished = [each for each in self.unfinished_call_ids if each not in outcome.tool_call_ids]
-        self.unfinished_call_ids = dict.fromkeys([*unfinished, *outcome.unfinished_call_ids])
 
     # --- replays
 
@@ -458,7 +451,6 @@ class Conversation:
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "executed_call_ids": list(self.executed_call_ids),
-            "unfinished_call_ids": list(self.unfinished_call_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "tool_questions": self.questions,
             "shown_tool_calls": list(self._shown.values()),
@@ -495,7 +487,6 @@ class Conversation:
         self.pending_tool_call_ids = dict.fromkeys(document.pending_tool_call_ids)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         self.executed_call_ids = dict.fromkeys([*document.executed_call_ids, *executed])
-        self.unfinished_call_ids = dict.fromkeys(document.unfinished_call_ids)
         self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
         self.notify(Change.MESSAGES | Change.STATE)
 

@@ -391,28 +391,21 @@ async def _cut_within_arguments(input: RunAgentInput) -> AsyncIterator[Step]:
 
 
 NAMED = turn(text("Well."), outcome=RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"]))
-LEFT: dict[str, tuple[Any, str]] = {
-    "failed": (
-        turn(tool_call("look", tool_call_id="c1"), RunErrorEvent(message="no")),
-        "the run that made it did not finish",
-    ),
-    "cancelled": (
-        turn(tool_call("look", tool_call_id="c1"), outcome=RunFinishedCancelledOutcome()),
-        "the run that made it did not finish",
-    ),
-    "cut off": (_cut_within_arguments, "its arguments never ended"),
+LEFT: dict[str, tuple[Any, Approve]] = {
+    "failed": (turn(tool_call("look", tool_call_id="c1"), RunErrorEvent(message="no")), Approve()),
+    "cancelled": (turn(tool_call("look", tool_call_id="c1"), outcome=RunFinishedCancelledOutcome()), Approve()),
+    "cut off": (_cut_within_arguments, Approve({"at": "sky"})),
 }
 
 
-@pytest.mark.parametrize(("left", "why"), LEFT.values(), ids=list(LEFT))
+@pytest.mark.parametrize(("left", "approval"), LEFT.values(), ids=list(LEFT))
 @every_result_verb
 @pytest.mark.requirement("TOOL-11", "SEC-2")
 def test_a_later_run_that_names_the_call_of_one_that_did_not_finish_gets_no_answer_by_itself(
-    verb: Verb, left: Any, why: str
+    verb: Verb, left: Any, approval: Approve
 ) -> None:
     ran = Ran()
     agent = ScriptedAgent(left, NAMED, turn(text("Done.")), tools=ran.tools)
-    approval = Approve({"at": "sky"}) if why.startswith("its arguments") else Approve()
     verb(agent, "Hi")
     asked = agent.clone()
     result = result_of(verb(asked, "Again"))
