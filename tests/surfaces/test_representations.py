@@ -74,6 +74,8 @@ def test_the_scope_of_a_later_run_does_not_show_the_first_one() -> None:
 
 
 def test_the_context_of_a_tool_shows_the_call_and_not_the_machinery() -> None:
-    context = ToolContext(tool_call_id="c1", name="look", thread_id="t", run_id="r", state={"pin": 4711})
+    context = ToolContext(
+        tool_call_id="c1", name="look", thread_id="t", run_id="r", state={"pin": 4711}, on_report=print, on_leave=print
+    )
     shown = "ToolContext(tool_call_id='c1', name='look', arguments={}, thread_id='t', run_id='r')"
     assert repr(context) == shown

@@ -140,7 +140,7 @@ def test_several_tools_ask_at_once(verb: Verb, payer: Any) -> None:
     asked: list[str] = []
 
     async def answer(interrupt: Interrupt) -> Resolve:
-        asked.append(interrupt.tool_call_id or "")
+        asked.append(interrupt.id)
         if len(asked) == 2:
             both.set()
         await both.wait()
@@ -149,6 +149,7 @@ def test_several_tools_ask_at_once(verb: Verb, payer: Any) -> None:
     calls = turn(*(tool_call("pay", {"amount": 5}, tool_call_id=each) for each in ("c1", "c2")))
     agent = ScriptedAgent(calls, DONE, tools=[payer], answer=answer)
     assert verb(agent, "Pay!").error is None
+    assert len(set(asked)) == 2
     assert [each[1] for each in results_sent(agent)[1]] == ["paid 5 from account of c1", "paid 5 from account of c2"]
 
 
