@@ -2,6 +2,7 @@
 
 One process imports the package and what it needs, and then forks for each program.
 Apart from the imports, a program finds what a new interpreter has: arguments, flags, environment, folder, streams.
+A program other than `-c SOURCE` ends without its modules being taken apart, which would be most of its time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -20,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Mapping
@@ -34,23 +37,39 @@ STRICT = ("-W", "error")
 DEV = ("-X", "dev", "-W", "error::ResourceWarning")
 """Flags for a program that takes every forgotten resource for an error, on loops that look for mistakes."""
 
-_IMPORTED = (
-    "agui_client._cli.commands",
-    "agui_client._cli.chat",
-    "agui_client._cli.demo",
-    "agui_client._cli.live_view",
+_PACKAGES = (
+    "agui_client._cli",
+    "agui_client._protocol",
+    "agui_client._run",
+    "agui_client._tools",
+    "agui_client._transport",
+)
+"""Packages whose modules are imported."""
+_MODULES = (
+    "agui_client.history",
+    "agui_client.otel",
     "agui_client.terminal",
     "agui_client.testing._uvicorn",
+    "agui_client.types",
     "anyio._backends._asyncio",
     "anyio._backends._trio",
+    "encodings.idna",
     "fastapi",
     "httpcore._backends.anyio",
+    "jsonschema",
+    "prompt_toolkit.input.vt100",
+    "prompt_toolkit.key_binding.bindings.search",
+    "prompt_toolkit.patch_stdout",
+    "pytest",
     "rich.markdown",
+    "sqlalchemy.dialects.sqlite.aiosqlite",
+    "sqlalchemy.ext.asyncio",
     "uvicorn.lifespan.off",
     "uvicorn.lifespan.on",
     "uvicorn.loops.asyncio",
     "uvicorn.protocols.http.h11_impl",
 )
+"""Modules that are imported; a program that needs one which is not there says so itself."""
 _NUMBER = struct.Struct("i")
 
 
@@ -200,8 +219,11 @@ def _launcher() -> socket.socket:
 
 def _launched(control: socket.socket) -> dict[str, Any]:
     """Fork for each program; returns in the fork, with what to run."""
-    for name in _IMPORTED:
-        importlib.import_module(name)
+    paths = [(name, importlib.import_module(name).__path__) for name in _PACKAGES]
+    parts = [part.name for name, path in paths for part in pkgutil.iter_modules(path, f"{name}.")]
+    for name in (*parts, *_MODULES):
+        with suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     while True:
@@ -284,9 +306,32 @@ def _run() -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def _exit_code() -> int:
+    """Run a program; whatever else it raises is for the interpreter."""
+    try:
+        _run()
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        return end.code
+    return 0
+
+
+def _leave(code: int) -> None:
+    """Do what an interpreter does at its end, apart from taking the modules apart."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # warns of what was left open
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as control:
         request = _launched(control)
     _prepare(request)
     sys.argv = list(request["arguments"])
+    if sys.argv[0] != "-c":
+        _leave(_exit_code())
     _run()  # what the program leaves in its variables goes with its last line, as nothing here refers to them
