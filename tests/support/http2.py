@@ -41,6 +41,7 @@ def http2_client() -> httpx.AsyncClient:
 def serve_http2(app: ASGIApp) -> Generator[str]:
     """The address of a hypercorn that serves an app in a thread while the block lasts."""
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]

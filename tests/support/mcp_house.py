@@ -64,7 +64,7 @@ def ask_for_drink(table: Annotated[Table, Resolve(ask_for_seats)]) -> Elicit[Dri
 
 def make_server(name: str = "house") -> MCPServer:  # noqa: C901 - a list of functions
     """Make a server with a tool for each kind of result, question and failure."""
-    server = MCPServer(name)
+    server = MCPServer(name, log_level="ERROR")
 
     @server.tool()
     def add(a: int, b: int = 1) -> CallToolResult:
@@ -203,6 +203,7 @@ def main() -> None:
     import uvicorn
 
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(listener.getsockname()[1], flush=True)  # noqa: T201
     app = make_server().streamable_http_app()
     uvicorn.Server(uvicorn.Config(app, log_config=None)).run(sockets=[listener])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import builtins
 import logging
 import math
+import os
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, StateSnapshotEvent
 
@@ -40,6 +43,16 @@ def test_a_post_streams_the_run(server: Server, hello: ScriptedAgent) -> None:
     assert hello.inputs == [RunAgentInput.model_validate(INPUT)]
     assert server.disconnects == 0
     assert server.errors == []
+
+
+def test_an_answer_on_a_kept_connection_is_sent_at_once(server: Server) -> None:
+    with httpx.Client() as client:
+        client.post(server.url, json=INPUT)
+        port = httpx.URL(server.url).port
+        connections = psutil.Process().net_connections("tcp")
+        [kept] = [each for each in connections if each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port]
+        with socket.socket(fileno=os.dup(kept.fd)) as theirs:
+            assert theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
 
 def test_another_method_is_refused(server: Server) -> None:
