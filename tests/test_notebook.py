@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from queue import Empty
 from typing import Any
@@ -264,46 +264,49 @@ def test_under_a_sync_verb_a_question_that_no_click_could_answer_is_refused(answ
         agent.run_agent_sync("Delete it")
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """A client of a kernel, which takes a second to start."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def messages_of(kernel: Any, cell: str) -> Iterator[Any]:
+    """Execute a cell; yields what the kernel says of it."""
+    executed = kernel.execute(cell)
+    while True:
+        try:
+            message = kernel.get_iopub_msg(timeout=30)
+        except Empty:
+            pytest.fail("nothing more came from the kernel")
+        if message["parent_header"].get("msg_id") == executed or message["msg_type"] == "comm_open":
+            yield message
+
+
 @pytest.mark.parametrize(
     ("cell", "told"), [(BLOCKED, "await agent.run_agent(...)"), (OBSERVED, "await agent.observe(")]
 )
-def test_in_a_kernel_what_would_hang_says_at_once_what_to_write(cell: str, told: str) -> None:
-    from jupyter_client.manager import start_new_kernel
-
-    manager, client = start_new_kernel(kernel_name="python3")
-    try:
-        client.execute(cell)
-        while (message := client.get_iopub_msg(timeout=30))["msg_type"] != "error":
-            assert message["msg_type"] != "stream"
-        assert message["content"]["ename"] == "CannotWaitError"
-        assert told in message["content"]["evalue"]
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+def test_in_a_kernel_what_would_hang_says_at_once_what_to_write(kernel: Any, cell: str, told: str) -> None:
+    told_first = next(each for each in messages_of(kernel, cell) if each["msg_type"] in {"stream", "error"})
+    assert told_first["content"].get("ename") == "CannotWaitError"
+    assert told in told_first["content"]["evalue"]
 
 
-def test_in_a_kernel_a_click_reaches_the_cell_that_waits_for_it() -> None:
-    from jupyter_client.manager import start_new_kernel
-
-    manager, client = start_new_kernel(kernel_name="python3")
-    try:
-        executed = client.execute(CELL)
-        written = ""
-        while "Gone." not in written:
-            try:
-                message = client.get_iopub_msg(timeout=30)
-            except Empty:
-                pytest.fail(f"nothing more came from the kernel; this did: {written}")
-            content = message["content"]
-            if message["msg_type"] == "comm_open" and content["data"]["state"].get("description") == "Approve":
-                click = {"comm_id": content["comm_id"], "data": {"method": "custom", "content": {"event": "click"}}}
-                client.shell_channel.send(client.session.msg("comm_msg", click))
-            elif message["msg_type"] == "stream":
-                written += content["text"]
-            elif message["msg_type"] == "error":
-                pytest.fail("\n".join(content["traceback"]))
-        assert written == "['succeeded'] Gone.\n"
-        assert executed
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+def test_in_a_kernel_a_click_reaches_the_cell_that_waits_for_it(kernel: Any) -> None:
+    written = ""
+    for message in messages_of(kernel, CELL):
+        content = message["content"]
+        if message["msg_type"] == "comm_open" and content["data"]["state"].get("description") == "Approve":
+            click = {"comm_id": content["comm_id"], "data": {"method": "custom", "content": {"event": "click"}}}
+            kernel.shell_channel.send(kernel.session.msg("comm_msg", click))
+        elif message["msg_type"] == "error":
+            pytest.fail("\n".join(content["traceback"]))
+        elif message["msg_type"] == "stream":
+            written += content["text"]
+            if "Gone." in written:
+                break
+    assert written == "['succeeded'] Gone.\n"

@@ -675,6 +675,7 @@ def test_a_language_model_that_cannot_be_used_is_an_error_that_says_why(
     pytest.importorskip("pydantic_ai.models.ollama", reason="needs pydantic-ai: pip install 'agui-client[llm]'")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     monkeypatch.setenv("OLLAMA_BASE_URL", f"http://127.0.0.1:{port}/v1")

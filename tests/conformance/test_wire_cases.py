@@ -280,15 +280,12 @@ def refused(ended: Ended) -> None:
     assert (ended.error.status_code, ended.error.body) == (401, REFUSAL)
 
 
-WAITING = Timeouts(first_event=0.3, idle=0.3)
-
-
-@case("the server goes silent", Reply([body(START, *SAID)], end="stall"), timeout=WAITING)
+@case("the server goes silent", Reply([body(START, *SAID)], end="stall"), timeout=Timeouts(idle=0.1))
 def silent(ended: Ended) -> None:
     kept(ended, IdleTimeoutError)
 
 
-@case("the server says nothing at all", Reply([b""], end="stall", chunked=False), timeout=WAITING)
+@case("the server says nothing at all", Reply([b""], end="stall", chunked=False), timeout=Timeouts(first_event=0.1))
 def mute(ended: Ended) -> None:
     kept(ended, FirstEventTimeoutError, "")
 

@@ -145,6 +145,7 @@ def test_a_model_without_a_key_or_of_an_unknown_provider_is_refused_at_once(name
 
 
 def test_a_server_that_is_not_running_is_an_error_that_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     monkeypatch.setenv("OLLAMA_BASE_URL", f"http://ann:s3cret@127.0.0.1:{port}/v1")

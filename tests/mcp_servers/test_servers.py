@@ -10,8 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,6 @@ def urls() -> Iterator[dict[str, str]]:
 @pytest.fixture
 def server(request: pytest.FixtureRequest, urls: dict[str, str]) -> Any:
     kind: str = request.param
-    if kind == "stdio":
-        return over_stdio()
     return urls[kind] if kind in urls else make_server()
 
 
@@ -119,26 +117,12 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("server", "anyio_backend"), [("stdio", "asyncio"), ("http", "asyncio"), ("http", "trio")], indirect=["server"]
-)
-async def test_tools_of_a_server_are_offered_and_called_and_all_kinds_of_results_arrive(server: Any) -> None:
-    questions: list[Interrupt] = []
-
-    def answer(question: Interrupt) -> Resolve:
-        questions.append(question)
-        return Resolve({"seats": 4})
-
-    agent = calling(*CALLS, tools=[mcp_server(server)], answer=answer)
-    with anyio.fail_after(SECONDS):
-        async with nothing_left_behind(apart_from=OF_OTHERS):
-            result = await agent.run_agent("Hi")
+def assert_that_all_kinds_arrived(agent: ScriptedAgent, result: RunResult, questions: list[Interrupt]) -> None:
     assert tools_sent(agent.inputs[0])[:3] == ["add", "measure", "draw"]
     offered = agent.inputs[0].tools or []
     assert offered[0].parameters is not None
     assert offered[0].parameters["required"] == ["a"]
-    added, measured, drawn, everything, failed, counted, reserved, refused = results(result)
+    added, measured, drawn, everything, failed, counted, reserved, refused = results(result)[: len(CALLS)]
     assert (added, reserved) == (("2", None), ("4 seats on Monday", None))
     assert measured == ('{"city":"Oslo","celsius":18}', None)
     assert counted == ('{"result":"done"}', None)
@@ -156,18 +140,42 @@ async def test_tools_of_a_server_are_offered_and_called_and_all_kinds_of_results
     assert (question.message, question.tool_call_id) == ("How many seats on Monday?", "call-7")
 
 
+def answering(questions: list[Interrupt]) -> Callable[[Interrupt], Resolve]:
+    """A function that takes four seats, and notes the questions."""
+
+    def answer(question: Interrupt) -> Resolve:
+        questions.append(question)
+        return Resolve({"seats": 4})
+
+    return answer
+
+
+@pytest.mark.anyio
+async def test_tools_of_a_server_are_offered_and_called_and_all_kinds_of_results_arrive(urls: dict[str, str]) -> None:
+    questions: list[Interrupt] = []
+    agent = calling(*CALLS, tools=[mcp_server(urls["http"])], answer=answering(questions))
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            result = await agent.run_agent("Hi")
+    assert_that_all_kinds_arrived(agent, result, questions)
+
+
+def test_a_program_is_called_without_await_like_a_remote_server_and_ends_with_the_call() -> None:
+    questions: list[Interrupt] = []
+    agent = calling(*CALLS, ("get_pid", {}), tools=[mcp_server(over_stdio())], answer=answering(questions))
+    with nothing_left_behind_sync():
+        result = agent.run_agent_sync("Hi")
+        pid = int(results(result)[-1][0])
+        until_sync(lambda: not psutil.pid_exists(pid))
+    assert_that_all_kinds_arrived(agent, result, questions)
+
+
 @every_result_verb
 def test_a_server_is_called_by_every_verb_in_one_event_loop_after_the_other(verb: Verb, urls: dict[str, str]) -> None:
     tools = mcp_server(urls["http"])
     for number in (1, 2):
         agent = calling(("add", {"a": number}), tools=tools)
         assert results(verb(agent, "Hi").result) == [(str(number + 1), None)]
-
-
-def test_a_program_ends_with_a_call_without_await() -> None:
-    with nothing_left_behind_sync():
-        [(pid, _)] = results(calling(("get_pid", {}), tools=mcp_server(over_stdio())).run_agent_sync("Hi"))
-        until_sync(lambda: not psutil.pid_exists(int(pid)))
 
 
 @pytest.mark.anyio
@@ -268,14 +276,34 @@ async def test_a_question_goes_to_the_person_whose_call_it_is_about(kind: str, u
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_a_program_that_dies_in_mid_call_is_a_failed_call_and_is_started_again() -> None:
+async def test_a_program_serves_calls_at_once_is_started_again_when_it_died_and_ends_when_its_call_is_left() -> None:
     tools = mcp_server(over_stdio())
-    agent = calling(("get_pid", {}), ("die", {}), ("get_pid", {}), tools=tools)
+    many = turn(*[tool_call("add", {"a": number}) for number in range(5)])
+    sums: list[list[tuple[Any, str | None]]] = []
+    agent = calling(("get_pid", {}), ("die", {}), ("get_pid", {}), ("wait", {}), tools=tools)
+
+    async def run() -> None:
+        sums.append(results(await ScriptedAgent(many, turn(text("Done.")), tools=tools).run_agent("Hi")))
+
     with anyio.fail_after(SECONDS):
         async with nothing_left_behind(apart_from=OF_OTHERS):
-            first, died, second = results(await agent.run_agent("Hi"))
-    assert died[1] == "The tool server house went away; the effect of the call is unknown."
-    assert first[0] != second[0]
+            async with AsyncExitStack() as block:
+                await block.enter_async_context(tools)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(run)
+                    tasks.start_soon(run)
+                [program] = servers_of_this_process()
+                async with agent.stream("Hi") as last:
+                    async for _ in last:
+                        if len(agent.inputs) == 4:
+                            break
+                    await block.aclose()
+                    assert len(servers_of_this_process()) == 1
+            await until(lambda: not servers_of_this_process())
+    assert sums == [[(str(number + 1), None) for number in range(5)]] * 2
+    (_, first, _), (_, _, died), (_, second, _) = results_in(agent.messages)
+    assert died == "The tool server house went away; the effect of the call is unknown."
+    assert (first == str(program.pid), first != second) == (True, True)
 
 
 @pytest.mark.anyio
@@ -323,22 +351,11 @@ async def test_a_server_that_cannot_be_reached_ends_the_call_before_anything_is_
 
 
 @pytest.mark.anyio
-@on_asyncio
-async def test_a_call_that_is_left_ends_with_its_server() -> None:
-    tools = mcp_server(over_stdio())
-    agent = calling(("get_pid", {}), ("wait", {}), tools=tools)
-    with anyio.fail_after(SECONDS):
-        async with nothing_left_behind(apart_from=OF_OTHERS):
-            async with agent.stream("Hi") as run:
-                async for _ in run:
-                    if len(agent.inputs) == 2:
-                        break
-            [(_, pid, _)] = results_in(agent.messages)
-            await until(lambda: not psutil.pid_exists(int(pid)))
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("server", ["http", "http-older", "object"], indirect=True)
+@pytest.mark.parametrize(
+    ("server", "anyio_backend"),
+    [("http", "asyncio"), ("http", "trio"), ("http-older", "asyncio"), ("object", "trio")],
+    indirect=["server"],
+)
 async def test_a_tool_that_takes_too_long_is_given_up_and_the_server_stays(server: Any) -> None:
     limits = ToolLimits(timeout=0.2)
     agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(server), tool_limits=limits)
@@ -491,27 +508,6 @@ async def test_a_refused_credential_is_an_error_without_it() -> None:
     assert "s3cret" not in f"{caught.value!r}{caught.value.__cause__!r}"
 
 
-@pytest.mark.anyio
-@on_asyncio
-async def test_many_calls_at_once_share_one_server() -> None:
-    tools = mcp_server(over_stdio())
-    many = turn(*[tool_call("add", {"a": number}) for number in range(5)])
-    agents = [ScriptedAgent(many, turn(text("Done.")), tools=tools) for _ in range(2)]
-    sums: list[list[tuple[Any, str | None]]] = []
-
-    async def run(agent: ScriptedAgent) -> None:
-        sums.append(results(await agent.run_agent("Hi")))
-
-    with anyio.fail_after(SECONDS):
-        async with nothing_left_behind(apart_from=OF_OTHERS), tools, anyio.create_task_group() as tasks:
-            for agent in agents:
-                tasks.start_soon(run, agent)
-            await until(lambda: len(sums) == 2)
-            assert len(servers_of_this_process()) == 1
-    assert sums == [[(str(number + 1), None) for number in range(5)]] * 2
-    assert servers_of_this_process() == []
-
-
 def servers_of_this_process() -> list[psutil.Process]:
     """The servers that were started here and still run."""
     children = psutil.Process().children()
@@ -526,9 +522,10 @@ def is_house(process: psutil.Process) -> bool:
 
 
 @pytest.mark.anyio
-@pytest.mark.slow
 @on_asyncio
-async def test_a_frozen_server_is_ended_with_its_last_call() -> None:
+async def test_a_frozen_server_is_ended_with_its_last_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    for patience in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT"):
+        monkeypatch.setattr(f"mcp.client.stdio.{patience}", 0.1)
     tools = mcp_server(over_stdio())
     with anyio.fail_after(SECONDS):
         async with tools:

@@ -408,7 +408,7 @@ async def test_a_lease_is_renewed_as_long_as_the_block_lasts(new_threads: NewThr
     threads, other = new_threads(lease=0.3), new_threads()
     async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
         with pytest.raises(ThreadBusyError):
-            async with other.open("t", agent, wait=1):
+            async with other.open("t", agent, wait=0.6):  # twice its seconds
                 raise AssertionError
         await agent.run_agent("Hi")
 
