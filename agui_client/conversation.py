@@ -15,9 +15,8 @@ from pydantic_core import from_json, to_jsonable_python
 
 from agui_client._display import Displayed
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.patch import DEEPEST_TEXT, is_same_json, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 from agui_client._tools.questions import ToolQuestion
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages

@@ -15,8 +15,8 @@ from ag_ui.core import Event, RunFinishedEvent
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
+from agui_client._protocol.patch import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
 from agui_client._protocol.schema import EVENT_MODELS, conforms, is_object, is_text, members
-from agui_client._protocol.size_limits import DEEPEST_TEXT, DEEPEST_VALUE, nests_deeper
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import DecodeError, IncompleteRunError
 

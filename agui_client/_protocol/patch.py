@@ -3,23 +3,32 @@
 Containers that were not handed out are changed in place, so that a patch costs what it touches; others are copied
 first, and only those on the way to a target. A patch that fails is undone, member by member.
 
-A few bytes can ask for much: every `copy` of a value into itself doubles it, deltas can add level after level, and a
-value can be copied and moved again and again. So a patch fails as well if it brings a value deeper than any event could
-have carried it, and if its copies and moves have more to go through than what arrived can ask for.
+Patches can nest values level by level, deeper than any event: pydantic reads 200 levels and writes 255, and the values
+of an event come to lie deeper in a message or a document. A few bytes can ask for much: every `copy` of a value into
+itself doubles it. So a patch fails as well if a value gets too deep, or if its copies and moves go through too much.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel
 
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._protocol.size_limits import DEEPEST_VALUE, LARGEST, LITTLE, copied, extent
 
+DEEPEST_TEXT = 200
+"""The levels of a whole document, such as an event or a run input: as many as its reader can be expected to read."""
+DEEPEST_VALUE = 195
+"""The levels of a patched value, or of one that moves from an event into a message: up to five come to lie above it."""
+LARGEST = 10_000_000
+"""The weight that the copies and moves of patches may go through: about what one event may carry as text."""
+LITTLE = 1_000
+"""The weight that each operation adds to it, and the most that is copied for nothing."""
 # Longer numbers lie outside any array, and int() refuses some of them.
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_COPIES = 10_000
@@ -235,3 +244,60 @@ def _failed(index: int, fields: dict[str, Any], failure: Exception) -> PatchFail
     places = (fields.get("from_"), fields["path"])
     where = " to ".join(shortened(each, LONGEST_PATH) for each in places if each is not None)
     return PatchFailed(f"operation {index} ({fields['op']} {where}): {reason}", index)
+
+
+def copied(value: Any, levels: int = sys.maxsize) -> Any:
+    """Copy a JSON value and all containers in it, so that changes of the one do not reach the other.
+
+    Args:
+        value: Any value; one that is no list or dict is returned as it is.
+        levels: The number of levels of containers that it may have.
+
+    Raises:
+        RecursionError: It has more levels, or more than Python can follow.
+    """
+    if not (is_object(value) or is_array(value)):
+        return value
+    if levels <= 0:
+        raise RecursionError("the value has too many levels")
+    if is_object(value):
+        return {key: copied(item, levels - 1) for key, item in value.items()}
+    return [copied(item, levels - 1) for item in value]
+
+
+def nests_deeper(value: Any, levels: int) -> bool:
+    """Return whether a value has more levels of arrays and objects than these, empty ones at the end not counted."""
+    if not value or not (is_object(value) or is_array(value)):
+        return False
+    if levels <= 0:
+        return True
+    for each in value.values() if is_object(value) else value:
+        if isinstance(each, dict | list) and nests_deeper(each, levels - 1):
+            return True
+    return False
+
+
+def extent(value: object, most: int) -> tuple[int, int]:
+    """Measure a JSON value.
+
+    Args:
+        value: Any JSON value.
+        most: The weight at which measuring may stop.
+
+    Returns:
+        The levels of arrays and objects in it, empty ones at the end not counted, and its weight: ten for itself and
+        each value in it, and one for each character of its texts and names. If the weight is more than `most`, there
+        may be more of both.
+    """
+    levels, weight, row = 0, 10, [value]
+    while row and weight <= most:
+        weight += sum(len(each) for each in row if isinstance(each, str))
+        containers: list[Any] = [each for each in row if each and isinstance(each, dict | list)]
+        levels += bool(containers)
+        weight += 10 * sum(map(len, containers))
+        # Before their members are gone through, which may be a million.
+        if weight > most:
+            break
+        weight += sum(len(str(name)) for each in containers if is_object(each) for name in each)
+        row = list(chain.from_iterable(each.values() if is_object(each) else each for each in containers))
+    return levels, weight

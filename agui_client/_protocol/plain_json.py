@@ -21,9 +21,9 @@ from pydantic_core import SchemaSerializer, core_schema, to_jsonable_python
 from pydantic_core.core_schema import CoreSchema
 
 from agui_client._protocol import schema
+from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.problems import Refusal, pointer
 from agui_client._protocol.schema import is_object, is_text
-from agui_client._protocol.size_limits import DEEPEST_TEXT, nests_deeper
 
 _is_json = TypeAdapter[Any](JsonValue, config=ConfigDict(strict=True, allow_inf_nan=False)).validator.isinstance_python
 _SURELY_FITS = 100

@@ -1,6 +1,8 @@
 """Reduction: events become messages and state. The last stage, and a public accumulator of its own without any I/O.
 
-The functions that reduce one event are in `reductions`, the messages and the state in `thread_state`. Events have been
+Each function does to the thread (`thread_state`) what one type of event describes, and returns what changed: text and
+reasoning messages, tool calls, their results and encrypted values (STREAM, TOOL, REASON), state, activity messages and
+the conversation as a whole (SNAP, STATE, ACT), repeated runs and metadata (LIFE-13, LIFE-14, META-3). Events have been
 verified before; one that fits nothing in the thread is skipped with a warning.
 """
 
@@ -8,17 +10,307 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
+from uuid import NAMESPACE_OID, uuid5
 
+from ag_ui import core
 from ag_ui.core import Event, Message, TextPart, ToolCall, ToolMessage
 
-from agui_client._protocol.patch import Document
-from agui_client._protocol.reductions import REDUCTIONS
-from agui_client._protocol.thread_state import NONE, Change, Thread
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.patch import Document, PatchFailed, copied
+from agui_client._protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt
 from agui_client._protocol.warnings import ProtocolWarning, WarningLog
 from agui_client.errors import UsageError
 
-__all__ = ["Change", "Reducer"]
+__all__ = ["REDUCTIONS", "Change", "Reducer"]
+
+_TextStart: TypeAlias = core.TextMessageStartEvent | core.ReasoningMessageStartEvent
+_TextContent: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent
+_TextEnd: TypeAlias = core.TextMessageEndEvent | core.ReasoningMessageEndEvent
+
+_MESSAGE_OF_ROLE = {
+    "assistant": core.AssistantMessage,
+    "developer": core.DeveloperMessage,
+    "reasoning": core.ReasoningMessage,
+    "system": core.SystemMessage,
+    "user": core.UserMessage,
+}
+
+
+def text_start(thread: Thread, event: _TextStart) -> Change:
+    """Open a message, of an assistant unless it has another role (STREAM-4, REASON-4)."""
+    slot = thread.slots.get(event.message_id)
+    if slot is not None:
+        return _reopen(thread, slot, event)
+    message = _MESSAGE_OF_ROLE[event.role or "assistant"](id=event.message_id, content="")
+    if isinstance(event, core.TextMessageStartEvent) and event.name is not None and message.role != "reasoning":
+        message.name = event.name
+    thread.append(adopt(message, event))
+    return MESSAGES
+
+
+def text_content(thread: Thread, event: _TextContent) -> Change:
+    """Append to a text or reasoning message (STREAM-2)."""
+    slot = thread.slots.get(event.message_id)
+    # Opened by the first delta: most messages of a thread are never streamed to.
+    if slot is None or (text := slot.text or slot.open_text()) is None:
+        return _skip_text(thread, slot, event)
+    text.append(event.delta)
+    thread.dirty.add(slot)
+    if event.metadata:
+        thread.merge(slot, event)
+    return MESSAGES
+
+
+def text_end(thread: Thread, event: _TextEnd) -> Change:
+    """Close a text or reasoning message, which only merges metadata."""
+    slot = thread.slots.get(event.message_id)
+    if slot is None or slot.open_text() is None:
+        return _skip_text(thread, slot, event)
+    return thread.merge(slot, event)
+
+
+def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
+    """Open a call on its message; a stored call goes on, with its name and place (TOOL-4)."""
+    stored = thread.calls.get(event.tool_call_id)
+    if stored is not None:
+        stored.start_again()
+        return thread.merge(stored, event)
+    call = core.ToolCall(id=event.tool_call_id, function=core.FunctionCall(name=event.tool_call_name, arguments=""))
+    if event.metadata:
+        call.metadata = dict(event.metadata)
+    thread.add_call(_owner(thread, event), call)
+    return MESSAGES
+
+
+def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
+    """Append to the argument text of a call, which need not be JSON (TOOL-2)."""
+    call = thread.calls.get(event.tool_call_id)
+    if call is None:
+        return _skip_call(thread, event)
+    call.append(event.delta)
+    thread.dirty.add(call.owner)
+    if event.metadata:
+        thread.merge(call, event)
+    return MESSAGES
+
+
+def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
+    """Close a call, which only merges metadata."""
+    call = thread.calls.get(event.tool_call_id)
+    return _skip_call(thread, event) if call is None else thread.merge(call, event)
+
+
+def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
+    """Put the result behind its call as a message of its own; a repeated one replaces the content in place (TOOL-5)."""
+    stored = thread.slots.get(event.message_id)
+    if stored is not None:
+        twin = stored.model
+        if twin.role == "tool" and twin.tool_call_id == event.tool_call_id:
+            thread.merge(stored, event)
+            return thread.change(stored, {"content": event.content})
+        if event.message_id == event.tool_call_id and twin.role == "assistant" and twin.content is None:
+            # The client chose the id (TOOL-3), and the producer gives it to the result: our message takes another.
+            thread.rename(stored, str(uuid5(NAMESPACE_OID, event.tool_call_id)))
+        else:
+            thread.warn("TOOL-5", event, f"has the id of {twin.role} message {quoted(twin.id)}; both are kept")
+    elif (same := thread.result_of(event.tool_call_id, event.content)) is not None:
+        return thread.merge(same, event)
+    message = core.ToolMessage(id=event.message_id, tool_call_id=event.tool_call_id, content=event.content)
+    thread.insert(thread.place_of_result(event.tool_call_id), adopt(message, event))
+    return MESSAGES
+
+
+def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) -> Change:
+    """Store the value unread on the message or tool call it names (REASON-5 … REASON-8)."""
+    stored = (thread.calls if event.subtype == "tool-call" else thread.slots).get(event.entity_id)
+    if stored is None or (isinstance(stored, MessageSlot) and stored.model.role == "activity"):
+        missing = f"{event.subtype} {quoted(event.entity_id)}"
+        return thread.warn("REASON-7", event, f"skipped: there is no {missing} to keep it on")
+    return thread.change(stored, {"encrypted_value": event.encrypted_value})
+
+
+def _reopen(thread: Thread, slot: MessageSlot, event: _TextStart) -> Change:
+    """Go on with a stored message, whose role, name and owner stay (STREAM-5, LIFE-13)."""
+    if slot.open_text() is None:
+        return _skip_text(thread, slot, event)
+    if isinstance(slot.model, core.ReasoningMessage) != isinstance(event, core.ReasoningMessageStartEvent):
+        stored = f"{slot.model.role} message {quoted(event.message_id)}"
+        thread.warn("STREAM-5", event, f"goes on with {stored}; its role stands")
+    return thread.merge(slot, event)
+
+
+def _skip_text(thread: Thread, slot: MessageSlot | None, event: _TextStart | _TextContent | _TextEnd) -> Change:
+    if slot is None:
+        return thread.warn("STREAM-1", event, f"skipped: there is no message {quoted(event.message_id)}")
+    stored = f"{slot.model.role} message {quoted(event.message_id)}"
+    return thread.warn("STREAM-5", event, f"skipped: {stored} takes no text")
+
+
+def _owner(thread: Thread, event: core.ToolCallStartEvent) -> MessageSlot:
+    """Return the assistant message a new call goes to: its parent, or one made for it (TOOL-3)."""
+    if event.parent_message_id:
+        parent = thread.slots.get(event.parent_message_id)
+        if parent is None:
+            return _new_owner(thread, event.parent_message_id, event)
+        if isinstance(parent.model, core.AssistantMessage):
+            return parent
+        thread.warn("TOOL-3", event, f"names a {parent.model.role} message as parent; the call gets one of its own")
+    namesake = thread.slots.get(event.tool_call_id)
+    if namesake is not None and isinstance(namesake.model, core.AssistantMessage):
+        return namesake
+    return _new_owner(thread, event.tool_call_id, event)
+
+
+def _new_owner(thread: Thread, message_id: str, event: core.ToolCallStartEvent) -> MessageSlot:
+    message = core.AssistantMessage(id=message_id)
+    if event.subagent_run_id is not None:
+        message.subagent_run_id = event.subagent_run_id
+    return thread.append(message)
+
+
+def _skip_call(thread: Thread, event: core.ToolCallArgsEvent | core.ToolCallEndEvent) -> Change:
+    return thread.warn("STREAM-1", event, f"skipped: there is no tool call {quoted(event.tool_call_id)}")
+
+
+def state_snapshot(thread: Thread, event: core.StateSnapshotEvent) -> Change:
+    """Replace the state, by null and other falsy values as well (SNAP-1, STATE-2)."""
+    thread.document = Document(copied(event.snapshot), is_private=True)
+    return Change.STATE
+
+
+def state_delta(thread: Thread, event: core.StateDeltaEvent) -> Change:
+    """Patch the state; a patch that fails changes nothing (SNAP-2, SNAP-5)."""
+    try:
+        thread.document.patch(event.delta)
+    except PatchFailed as failure:
+        return _patch_failed(thread, event, f"state patch: {failure}", f"/delta/{failure.index}")
+    return Change.STATE
+
+
+def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Change:
+    """Take over the messages the producer owns, each in the place of the stored one with its id (STATE-5)."""
+    # Of a repeated id a dict keeps the first place and the last value.
+    incoming = {message.id: message for message in event.messages}
+    if len(incoming) < len(event.messages):
+        thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
+    for message_id in thread.rewritten:
+        incoming.pop(message_id, None)
+    if thread.before_snapshot is not None:
+        thread.before_snapshot = thread.messages()
+    _drop_what_is_missing(thread, incoming)
+    new: list[core.Message] = []
+    for message_id, message in incoming.items():
+        if (slot := thread.slots.get(message_id)) is None:
+            new.append(message)
+        else:
+            thread.replace(slot, message)
+    thread.index_calls()
+    # Results of calls that were there before stand behind those.
+    late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in thread.calls}
+    thread.extend([each for each in new if each.id not in late])
+    thread.insert_results(late.values())
+    return MESSAGES
+
+
+def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> None:
+    """Remove the messages that a snapshot lacks.
+
+    Activity and reasoning messages may be the client's alone, so they stay unless the snapshot has some of that role:
+    then it has all of them (STATE-6, STATE-7). They are not even looked at, as there may be thousands.
+    """
+    declared = {message.role for message in incoming.values()}
+    for role, slots in thread.by_role.items():
+        if role in ("activity", "reasoning") and role not in declared:
+            continue
+        for slot in list(slots):
+            message_id = slot.model.id
+            is_restated = message_id in incoming and thread.slots.get(message_id) is slot
+            if not (is_restated or message_id in thread.kept or message_id in thread.unsent):
+                thread.remove(slot)
+
+
+def run_started(thread: Thread, event: core.RunStartedEvent) -> Change:
+    """Append those messages of an echoed input that the thread does not have, results behind their calls (LIFE-14)."""
+    change = Change.NONE
+    for message in event.input.messages if event.input is not None else ():
+        if message.id not in thread.slots and message.id not in thread.rewritten:
+            if message.role == "tool":
+                thread.insert_results([message])
+            else:
+                thread.append(message)
+            change = MESSAGES
+    return change
+
+
+def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Change:
+    """Create or replace an activity message; only its metadata accumulates (ACT-2, ACT-3)."""
+    slot = thread.slots.get(event.message_id)
+    if slot is not None and event.replace is False:
+        # Content, type and owner stay as they are (ACT-4).
+        if isinstance(slot.model, core.ActivityMessage):
+            return thread.merge(slot, event)
+        return thread.warn("ACT-4", event, f"skipped: {quoted(event.message_id)} is no activity message")
+    content = copied(event.content)
+    message = core.ActivityMessage(id=event.message_id, activity_type=event.activity_type, content=content)
+    if slot is None:
+        thread.append(adopt(message, event))
+        return MESSAGES
+    stored = thread.message(slot)
+    if not isinstance(stored, core.ActivityMessage):
+        # The pages are silent about an id of another kind of message; the reference replaces that one, too.
+        thread.warn("ACT-3", event, f"replaces {stored.role} message {quoted(event.message_id)}")
+    elif stored.metadata is not None:
+        message.metadata = stored.metadata
+    thread.replace(slot, adopt(message, event))
+    thread.index_calls()
+    return MESSAGES
+
+
+def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:
+    """Patch an activity message and set its type (ACT-5, ACT-6); metadata merges even when the patch fails (ACT-7)."""
+    slot = thread.slots.get(event.message_id)
+    if slot is None or not isinstance(slot.model, core.ActivityMessage):
+        return thread.warn("ACT-6", event, f"skipped: there is no activity message {quoted(event.message_id)}")
+    if slot.document is None:
+        slot.document = Document(slot.model.content)
+    try:
+        slot.document.patch(event.patch, is_object_required=True)
+    except PatchFailed as failure:
+        what = f"activity patch to {quoted(event.message_id)}: {failure}"
+        _patch_failed(thread, event, what, f"/patch/{failure.index}")
+        return thread.merge(slot, event)
+    thread.merge(slot, event)
+    return thread.change(slot, {"activity_type": event.activity_type})
+
+
+def _patch_failed(thread: Thread, event: core.Event, what: str, path: str) -> Change:
+    thread.log.add("SNAP-5", f"Failed to apply {what}; nothing was changed", path=path, event_type=event.type.value)
+    return Change.NONE
+
+
+def _chunk(thread: Thread, event: core.Event) -> Change:
+    return thread.warn("CHUNK-1", event, "skipped: expand chunks before they are reduced")
+
+
+REDUCTIONS: dict[type, Callable[[Thread, Any], Change]] = {
+    **dict.fromkeys((core.TextMessageChunkEvent, core.ToolCallChunkEvent, core.ReasoningMessageChunkEvent), _chunk),
+    **dict.fromkeys((core.TextMessageStartEvent, core.ReasoningMessageStartEvent), text_start),
+    **dict.fromkeys((core.TextMessageContentEvent, core.ReasoningMessageContentEvent), text_content),
+    **dict.fromkeys((core.TextMessageEndEvent, core.ReasoningMessageEndEvent), text_end),
+    core.ReasoningEncryptedValueEvent: encrypted_value,
+    core.ToolCallStartEvent: tool_call_start,
+    core.ToolCallArgsEvent: tool_call_args,
+    core.ToolCallEndEvent: tool_call_end,
+    core.ToolCallResultEvent: tool_call_result,
+    core.StateSnapshotEvent: state_snapshot,
+    core.StateDeltaEvent: state_delta,
+    core.MessagesSnapshotEvent: messages_snapshot,
+    core.RunStartedEvent: run_started,
+    core.ActivitySnapshotEvent: activity_snapshot,
+    core.ActivityDeltaEvent: activity_delta,
+}
+"""The function that reduces each type of event; a type that is not here changes nothing."""
 
 _UNSET: Any = object()
 _MESSAGES: tuple[type[Message], ...] = get_args(get_args(Message)[0])

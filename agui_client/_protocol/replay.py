@@ -12,9 +12,8 @@ from ag_ui import core
 from ag_ui.core import Event, Message, RunAgentInput, ToolCall
 from pydantic_core import to_json
 
-from agui_client._protocol.patch import PatchFailed
-from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.reductions import REDUCTIONS
+from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.reduce import REDUCTIONS, Change, Reducer
 from agui_client._protocol.warnings import WarningLog
 
 
@@ -26,14 +25,13 @@ class ReplayReducer(Reducer):
         warnings: The log of the replay.
     """
 
-    __slots__ = ("_has_state", "_is_built", "_is_partial", "_local", "_merged")
+    __slots__ = ("_has_state", "_local", "_merged")
 
     def __init__(self, local: Reducer, warnings: WarningLog) -> None:
         super().__init__((), {}, warnings=warnings)
         self._local = local
+        # Without a state that was sent, patches build one from the empty one (STATE-1).
         self._has_state = False
-        # Without a state that was sent, patches build one from the empty one, unless the replay lacks its beginning.
-        self._is_built = self._is_partial = False
         self._merged: list[Message] | None = None
 
     def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
@@ -46,8 +44,6 @@ class ReplayReducer(Reducer):
             self._begin_run(event.input)
         elif isinstance(event, core.StateSnapshotEvent):
             self._has_state = True
-        elif isinstance(event, core.StateDeltaEvent) and not self._has_state:
-            return self._build_state(event)
         change = super().feed(event)
         if change & Change.MESSAGES:
             self._merged = None
@@ -68,10 +64,8 @@ class ReplayReducer(Reducer):
     @property
     def state(self) -> Any:
         """The replayed state; if the replay sent none, the one that its patches build or the local one, the larger."""
-        if self._has_state:
-            return super().state
-        local = self._local.state
-        return super().state if self._is_built and len(to_json(super().state)) >= len(to_json(local)) else local
+        replayed, local = super().state, self._local.state
+        return replayed if self._has_state or len(to_json(replayed)) >= len(to_json(local)) else local
 
     @property
     def is_behind(self) -> bool:
@@ -103,8 +97,7 @@ class ReplayReducer(Reducer):
     def set_state(self, state: Any) -> None:
         """Replace the state, the replayed one as well."""
         self._local.set_state(state)
-        if self._has_state or self._is_built:
-            self._replace_state(state)
+        self._replace_state(state)
 
     def commit(self) -> Change:
         """Make the merged thread the local one; return the parts that changed."""
@@ -112,7 +105,7 @@ class ReplayReducer(Reducer):
         if messages != self._local.messages:
             self._local.set_messages(messages)
             change |= Change.MESSAGES
-        if state is not self._local.state:
+        if not is_same_json(state, self._local.state):
             self._local.set_state(state)
             change |= Change.STATE
         return change
@@ -121,19 +114,6 @@ class ReplayReducer(Reducer):
         """Take the state that a replayed run was sent; without one it went on from the run before it (STATE-1)."""
         if run_input is not None and (run_input.state is not None or not self._has_state):
             self._replace_state({} if run_input.state is None else run_input.state)
-
-    def _build_state(self, event: core.StateDeltaEvent) -> Change:
-        """Patch the empty state of a thread whose replay sent none; a patch that fails needs a state from before it."""
-        if not self._is_partial:
-            try:
-                self.thread.document.patch(event.delta)
-            except PatchFailed:
-                self._is_partial, self._is_built = True, False
-            else:
-                self._is_built = True
-                return Change.STATE
-        what = "patches a state that the replay did not send; the local state stays"
-        return self.thread.warn("STATE-1", event, what)
 
     def _replace_state(self, state: Any) -> None:
         super().set_state(state)

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from ag_ui.core import ActivitySnapshotEvent, StateSnapshotEvent
 
 from agui_client._protocol.events import WireEvent
-from agui_client._protocol.size_limits import copied
+from agui_client._protocol.patch import copied
 from agui_client._transport.waiting import Waiter
 from agui_client.errors import UsageError
 

@@ -11,10 +11,9 @@ from inspect import iscoroutinefunction
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.patch import copied, is_same_json
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.reduce import Change
-from agui_client._protocol.size_limits import copied
 from agui_client._run.call_setup import StateT
 from agui_client.conversation import state_as_json
 from agui_client.errors import AGUIError, UsageError

@@ -22,9 +22,17 @@ from pydantic_core import from_json
 from agui_client import AbstractAgent, ConversationSnapshot, DecodeError, InvalidEventError, UsageError
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
-from agui_client._protocol.patch import Document, PatchFailed
+from agui_client._protocol.patch import (
+    DEEPEST_TEXT,
+    DEEPEST_VALUE,
+    LARGEST,
+    LITTLE,
+    Document,
+    PatchFailed,
+    extent,
+    nests_deeper,
+)
 from agui_client._protocol.request import prepare_input
-from agui_client._protocol.size_limits import DEEPEST_TEXT, DEEPEST_VALUE, LARGEST, LITTLE, extent, nests_deeper
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
 from agui_client.testing import ScriptedAgent, patch, text, turn
