@@ -50,7 +50,7 @@ Saying = Literal["nothing", "another", "same"]
 
 REFUSED = "connection refused"
 FAULTS: dict[str, FaultCase | None] = {
-    **{case.name: case for case in FAULT_CASES if case.name != "burst of 10 MB"},
+    **{case.name: case for case in FAULT_CASES if case.name != "burst of 3 MB"},
     REFUSED: None,
 }
 HISTORY: list[Message] = [

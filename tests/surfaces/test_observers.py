@@ -28,7 +28,8 @@ from agui_client import (
 )
 from agui_client.testing import Reply, ScriptedAgent, faults, pause, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import Attempt, CallEnd, RunEnd, RunScope
-from support.verbs import Ending, Verb, every_result_verb, every_verb, shown
+from support.verbs import RESULT_VERBS, Ending, Verb, by_verb, every_result_verb, every_verb, shown
+from support.waiting import LIMIT
 
 if TYPE_CHECKING:
     from ag_ui.core import Event
@@ -427,9 +428,10 @@ async def test_what_a_caller_does_between_two_events_is_no_part_of_the_run() -> 
     assert [line[2] for line in noting.lines if line[0] == "attempt"] == [server.url]
 
 
-@every_result_verb
-def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
-    with serve_bytes(Reply([pause(0.6), ODD])) as other, serve_bytes(FRAMES) as server:
+@by_verb("first_event", {"at once": LIMIT, "late": 0.4}, ["at once"], RESULT_VERBS, thorough=["stream-trio"])
+def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb, first_event: float) -> None:
+    seconds = 0 if first_event == LIMIT else first_event + 0.1
+    with serve_bytes(Reply([pause(seconds), ODD])) as other, serve_bytes(FRAMES) as server:
         consulted = HttpAgent(other.url)
 
         async def consult(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
@@ -439,7 +441,7 @@ def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb) -> None:
                 yield event
 
         agent = HttpAgent(server.url, middleware=[consult])
-        result = verb(agent, "Hi", headers={"x-tenant": "acme"}, timeout=Timeouts(first_event=0.5)).result
+        result = verb(agent, "Hi", headers={"x-tenant": "acme"}, timeout=Timeouts(first_event=first_event)).result
     assert result is not None
     assert result.text == "Hello."
     assert [each.address for each in result.attempts] == [other.url, server.url]

@@ -286,7 +286,7 @@ def test_the_spans_of_a_run_that_fails_say_what_kind_of_error_it_was(
 ) -> None:
     reply, of_run, of_attempt = failure
     # Short only where the time is the failure: a slow machine may take long for any other answer.
-    waits = {"FirstEventTimeoutError": Timeouts(first_event=0.2), "IdleTimeoutError": Timeouts(idle=0.2)}
+    waits = {"FirstEventTimeoutError": Timeouts(first_event=0.1), "IdleTimeoutError": Timeouts(idle=0.1)}
     with serve_bytes(reply) as server:
         agent = HttpAgent(server.url, timeout=waits.get(of_run, Timeouts()))
         assert type(verb(agent, SECRET).error).__name__ == of_run

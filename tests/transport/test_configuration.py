@@ -113,7 +113,7 @@ async def test_an_address_behind_a_block_works_through_a_proxy(monkeypatch: pyte
 
 async def test_a_server_without_tls_is_known_by_its_answer() -> None:
     with serve(ScriptedAgent(turn())) as server:
-        error = await failure_at(server.url.replace("http:", "https:"))
+        error = await failure_at(server.url.replace("http:", "https:"), retry=0)
     assert isinstance(error, ConnectError)
     assert "the server there does not speak TLS; is its address http://...?" in str(error)
     assert error.may_have_started is False

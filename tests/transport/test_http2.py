@@ -209,7 +209,7 @@ async def test_leaving_a_run_leaves_another_on_its_connection_alone(leave: Leave
 async def test_the_server_sees_that_a_run_on_a_shared_connection_was_left(leave: Leave) -> None:
     async with sharing() as (service, agent):
         await leave(agent.clone())
-        await until(lambda: service.app.disconnects == 1, SOON)
+        await until(lambda: service.app.disconnects == 1, 0.1)
         assert (await agent.run_agent("Hi")).text == "Hello."
         assert (service.app.disconnects, len(service.connections)) == (1, 1)
 

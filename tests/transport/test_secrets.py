@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from ag_ui.core import ReasoningEncryptedValueEvent
 
-from agui_client import AGUIError, HttpAgent, HTTPStatusError, UsageError
+from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, UsageError
 from agui_client._transport.client import Request
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
@@ -78,7 +78,7 @@ async def test_no_error_holds_a_secret(reply: Reply, caplog: pytest.LogCaptureFi
 async def test_a_failed_connection_holds_no_secret() -> None:
     with serve_bytes(b"") as server:
         url = server.url
-    assert SECRET not in everything_said(await failure_of(agent_at(url)))
+    assert SECRET not in everything_said(await failure_of(agent_at(url, retry=RetryPolicy(first_wait=0.01))))
 
 
 @pytest.mark.requirement("SEC-9")

@@ -27,7 +27,7 @@ from agui_client import (
 )
 from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
 from support.bodies import URL, Body, memory_agent, response
-from support.verbs import Verb, every_verb
+from support.verbs import Verb, every_kind_of_verb, every_verb
 from support.waiting import LIMIT
 
 FRAMES = [frame + b"\n\n" for frame in sse(turn(text("One two three."))).split(b"\n\n") if frame]
@@ -236,21 +236,21 @@ async def test_an_abort_is_no_time_out() -> None:
 
 @every_verb
 @pytest.mark.parametrize(
-    ("reply", "expected"),
+    ("reply", "limits", "expected"),
     [
-        pytest.param(Reply(end="stall"), FirstEventTimeoutError, id="no event"),
-        pytest.param(Reply(FRAMES[:3], end="stall"), IdleTimeoutError, id="silence"),
+        pytest.param(Reply(end="stall"), Timeouts(first_event=0.05), FirstEventTimeoutError, id="no event"),
+        pytest.param(Reply(FRAMES[:3], end="stall"), Timeouts(idle=0.05), IdleTimeoutError, id="silence"),
     ],
 )
-def test_every_verb_gives_up(verb: Verb, reply: Reply, expected: type[TransportError]) -> None:
+def test_every_verb_gives_up(verb: Verb, reply: Reply, limits: Timeouts, expected: type[TransportError]) -> None:
     with serve_bytes(reply) as server:
-        error = verb(HttpAgent(server.url, timeout=0.05), "Hi").error
+        error = verb(HttpAgent(server.url, timeout=limits), "Hi").error
         assert type(error) is expected
         assert server.disconnected.wait(LIMIT)
 
 
-@every_verb
-def test_every_verb_ends_in_time(verb: Verb) -> None:
+@every_kind_of_verb
+def test_every_kind_of_verb_ends_in_time(verb: Verb) -> None:
     endless = [piece for _ in range(1000) for piece in (b": alive\n\n", pause(0.01))]
     with serve_bytes(Reply([*FRAMES[:3], *endless])) as server:
         error = verb(HttpAgent(server.url), "Hi", timeout=Timeouts(total=0.1)).error
@@ -275,8 +275,8 @@ def deaf_address() -> Generator[str]:
                 each.close()
 
 
-@every_verb
-def test_every_verb_gives_up_a_connection_that_is_not_made(verb: Verb) -> None:
+@every_kind_of_verb
+def test_every_kind_of_verb_gives_up_a_connection_that_is_not_made(verb: Verb) -> None:
     with deaf_address() as url:
         error = verb(HttpAgent(url, timeout=Timeouts(connect=0.05), retry=SOON_AGAIN), "Hi").error
     assert type(error) is ConnectTimeoutError
