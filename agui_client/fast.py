@@ -14,10 +14,9 @@ import math
 import os
 import socket
 from base64 import b64encode
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -55,7 +54,6 @@ def fast_client(
     cert: str | tuple[str, str] | tuple[str, str, str] | None = None,
     proxy: str | httpx.Proxy | None = None,
     trust_env: bool = True,
-    http2: bool = False,
 ) -> httpx.AsyncClient:
     """Make an HTTP client that reads single events for about half of the cost.
 
@@ -69,18 +67,15 @@ def fast_client(
         proxy: The address of an HTTP proxy; None for the one that the environment names.
         trust_env: Whether `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR` are
             read.
-        http2: False; HTTP/2 is not supported.
 
     Returns:
         The client, for asyncio.
 
     Raises:
-        UsageError: HTTP/2 or a SOCKS proxy is asked for.
+        UsageError: A SOCKS proxy is asked for.
         ValueError: The address of a proxy cannot be one.
         OSError: Certificates cannot be loaded.
     """
-    if http2:
-        raise UsageError(f"fast_client speaks HTTP/1.1 only; for HTTP/2, {_INSTEAD}(http2=True)")
     if trust_env and proxy is None:
         check_proxies()
     given = httpx.Proxy(proxy) if isinstance(proxy, str) else proxy
@@ -117,26 +112,26 @@ class _Transport(httpx.AsyncBaseTransport):
         upload = _Upload(content, limits.get("write")) if content else None
         proxy = self._proxy_for(request.url)
         to_proxy, has_tunnel = _headers_for(proxy), request.url.scheme == "https"
-        with _httpx_errors():
-            try:
-                response = await self._open().request(
-                    request.method,
-                    URL(str(request.url.copy_with(username=None, password=None)), encoded=True),
-                    headers=[*_as_text(request.headers), *([] if has_tunnel else to_proxy)],
-                    data=upload,
-                    allow_redirects=False,
-                    # In aiohttp, this is the time for all that comes before the request.
-                    timeout=aiohttp.ClientTimeout(
-                        connect=limits.get("connect"), sock_read=limits.get("read"), ceil_threshold=math.inf
-                    ),
-                    server_hostname=request.extensions.get("sni_hostname"),
-                    proxy=str(proxy.url) if proxy else None,
-                    proxy_headers=CIMultiDict(to_proxy) if has_tunnel else None,
-                )
-            except BaseException:
-                if upload is not None:
-                    upload.abort()
-                raise
+        # In aiohttp, `connect` is the time for all that comes before the request.
+        timeout = aiohttp.ClientTimeout(
+            connect=limits.get("connect"), sock_read=limits.get("read"), ceil_threshold=math.inf
+        )
+        try:
+            response = await self._open().request(
+                request.method,
+                URL(str(request.url.copy_with(username=None, password=None)), encoded=True),
+                headers=[*_as_text(request.headers), *([] if has_tunnel else to_proxy)],
+                data=upload,
+                allow_redirects=False,
+                timeout=timeout,
+                server_hostname=request.extensions.get("sni_hostname"),
+                proxy=str(proxy.url) if proxy else None,
+                proxy_headers=CIMultiDict(to_proxy) if has_tunnel else None,
+            )
+        except BaseException as error:
+            if upload is not None:
+                upload.abort()
+            _raise_as_httpx(error)
         return _as_httpx(response)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -251,9 +246,7 @@ class _Stream(httpx.AsyncByteStream):
             chunk = await self._read()
         except BaseException as error:
             self._abort()
-            if isinstance(error, _FAILURES):
-                raise _translated(error) from error
-            raise
+            _raise_as_httpx(error)
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -280,16 +273,11 @@ def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
     return httpx.Response(response.status, headers=response.raw_headers, stream=stream, extensions=extensions)
 
 
-_FAILURES = (aiohttp.ClientError, OSError, ValueError)
-
-
-@contextmanager
-def _httpx_errors() -> Generator[None]:
-    """Translate exceptions of aiohttp; those that mean that nothing was sent are told apart by their `__cause__`."""
-    try:
-        yield
-    except _FAILURES as error:
+def _raise_as_httpx(error: BaseException) -> NoReturn:
+    """Translate an exception of aiohttp; those that mean that nothing was sent are told apart by their `__cause__`."""
+    if isinstance(error, aiohttp.ClientError | OSError | ValueError):
         raise _translated(error) from error
+    raise error
 
 
 def _translated(error: Exception) -> httpx.HTTPError:
@@ -305,7 +293,7 @@ def _translated(error: Exception) -> httpx.HTTPError:
         case aiohttp.ClientHttpProxyError():
             return httpx.ProxyError(f"{error.status} {error.message}")
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
-            return httpx.RemoteProtocolError(_FAULTS.get(type(error), "illegal response: ..."))
+            return httpx.RemoteProtocolError("the response is no whole one: ...")
         case aiohttp.ClientConnectionError(__cause__=httpx.WriteTimeout() as late):
             return late
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
@@ -314,12 +302,6 @@ def _translated(error: Exception) -> httpx.HTTPError:
             return httpx.ReadError(str(error))
         case _:
             return httpx.LocalProtocolError("aiohttp cannot send this request")
-
-
-_FAULTS: dict[type[Exception], str] = {
-    aiohttp.ClientPayloadError: "the response ended before its end, or is not framed as HTTP wants",
-    aiohttp.ServerDisconnectedError: "the server closed the connection without a response",
-}
 
 
 def _proxies_of_environment() -> dict[str, httpx.Proxy]:
@@ -331,12 +313,10 @@ def _headers_for(proxy: httpx.Proxy | None) -> list[tuple[str, str]]:
     """Return the headers that a proxy wants; aiohttp's own option for its password is deprecated."""
     if proxy is None:
         return []
-    password = [] if proxy.raw_auth is None else [("Proxy-Authorization", _basic(*proxy.raw_auth))]
-    return [*_as_text(proxy.headers), *password]
-
-
-def _basic(user: bytes, password: bytes) -> str:
-    return f"Basic {b64encode(user + b':' + password).decode()}"
+    headers = _as_text(proxy.headers)
+    if proxy.raw_auth is not None:
+        headers.append(("Proxy-Authorization", f"Basic {b64encode(b':'.join(proxy.raw_auth)).decode()}"))
+    return headers
 
 
 def _as_text(headers: httpx.Headers) -> list[tuple[str, str]]:

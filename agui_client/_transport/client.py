@@ -1,11 +1,17 @@
-"""Reaching an agent: its address, and the request of a POST (SSE-2, PB-2)."""
+"""Reaching an agent: its address, and the request of a POST (SSE-2, PB-2).
+
+What HTTP libraries log of it has no queries of addresses and no headers (SEC-9).
+"""
 
 from __future__ import annotations
 
 import copy
+import logging
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import closing
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -15,20 +21,20 @@ import httpx
 from agui_client._field_docs import Record
 from agui_client._transport.clients import Clients, ClientSource, can_exist
 from agui_client._transport.credentials import Credentials, Headers
-from agui_client._transport.quiet_logs import quiet_logs
-from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_event_stream
+from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_of
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
 
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
 DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
-_FIXED_HEADERS = {
-    "accept": EVENT_STREAM,
-    "accept-encoding": ACCEPTED,
-    "cache-control": "no-store",
-    "content-type": JSON,
-}
+_OF_DOCUMENTS = {"accept": JSON, "accept-encoding": ACCEPTED}
+_OF_RUNS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store", "content-type": JSON}
+"""Headers that are always sent."""
+_IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
+_HEADERS = re.compile(r" return_value=|(?<=headers\.failed) exception=")
+"""The words behind which httpcore writes the headers of a response, or the one that is malformed."""
+_PARTS = ("http11", "http2", "proxy", "socks")
 
 Address: TypeAlias = httpx.URL
 """An address that was checked."""
@@ -155,13 +161,10 @@ class Transport:
         limits = request.timeouts
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        if request.is_document:
-            headers.update({"accept": JSON, "accept-encoding": ACCEPTED})
-            sent = client.build_request("GET", _bare(url), headers=headers, timeout=timeout)
-        else:
-            headers.update(_FIXED_HEADERS)
-            sent = client.build_request("POST", _bare(url), content=request.body, headers=headers, timeout=timeout)
-            sent.stream = _Content(request.body)
+        method, fixed = ("GET", _OF_DOCUMENTS) if request.is_document else ("POST", _OF_RUNS)
+        headers.update(fixed)
+        sent = client.build_request(method, _bare(url), content=request.body, headers=headers, timeout=timeout)
+        sent.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
         if "authorization" in httpx.Headers(request.headers):
@@ -169,7 +172,7 @@ class Transport:
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
         await self.clients.look_up(client, url, limits.connect)
-        with quiet_logs():
+        with _quiet_logs():
             return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
 
 
@@ -187,7 +190,7 @@ class _StreamingAuth(httpx.Auth):
             following = next(flow)
             while True:
                 response = yield following
-                if not is_event_stream(response):
+                if not is_of(response, EVENT_STREAM):
                     await response.aread()
                 try:
                     following = flow.send(response)
@@ -245,3 +248,27 @@ def _checked(url: str, base: Address | None = None) -> Address:
 def _bare(url: httpx.URL) -> httpx.URL:
     """Return a URL without credentials, which httpx would write into its log lines."""
     return url.copy_with(username=None, password=None)
+
+
+@contextmanager
+def _quiet_logs() -> Generator[None]:
+    """Leave secrets out of what HTTP libraries log in the block; records of other requests stay as they are."""
+    token = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(token)
+
+
+def _without_secrets(record: logging.LogRecord) -> bool:
+    """Change one record; drop those about the compression of headers."""
+    if _IS_OURS.get():
+        args = record.args if isinstance(record.args, tuple) else ()
+        record.args = tuple(address_of(each) if type(each).__name__ == "URL" else each for each in args)
+        record.msg = _HEADERS.split(str(record.msg), maxsplit=1)[0]
+    return not (_IS_OURS.get() and record.name.startswith("hpack"))
+
+
+_OF_HTTPCORE = [f"httpcore{version}.{part}" for version in ("", "2") for part in _PARTS]
+for _name in ("hpack.hpack", "hpack.table", "httpx", "httpx2", *_OF_HTTPCORE):
+    logging.getLogger(_name).addFilter(_without_secrets)

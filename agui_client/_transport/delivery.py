@@ -14,24 +14,17 @@ from contextlib import AsyncExitStack
 import anyio
 import httpx
 
+from agui_client import errors
 from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.credentials import UnauthorizedContext
-from agui_client._transport.response import EVENT_STREAM, JSON, Body, ResponseInfo, address_of
+from agui_client._transport.response import Body, address_of
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
-from agui_client.errors import (
-    AGUIError,
-    HTTPStatusError,
-    StreamTooLargeError,
-    TransportError,
-    UnexpectedContentTypeError,
-)
+from agui_client.errors import AGUIError, HTTPStatusError, TransportError
 
 _logger = logging.getLogger("agui_client.transport")
-_HOPEFUL = (401, 429, 503)
-"""Statuses about which the caller can do something; the error says what."""
 _BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
 _ADVICE = {
     401: "give credentials in headers= or auth=, or renew them in on_unauthorized=",
@@ -57,7 +50,7 @@ class Delivery:
     def __init__(self, transport: Transport, request: Request) -> None:
         self.attempts: list[Attempt] = []
         """The attempts so far, in order."""
-        self.response: ResponseInfo | None = None
+        self.response: responses.ResponseInfo | None = None
         """The latest response; None before the first one's headers are there."""
         self.may_have_started = False
         """Whether the agent may have begun to work."""
@@ -66,7 +59,7 @@ class Delivery:
         self._transport, self._request = transport, request
         self._clock: Clock
         self._url = request.url or transport.url
-        self._wanted = JSON if request.is_document else EVENT_STREAM
+        self._wanted = responses.JSON if request.is_document else responses.EVENT_STREAM
         self._redirected_to: httpx.URL | None = None
         self._status: int | None = None
         self._sent = httpx.Headers()
@@ -97,8 +90,6 @@ class Delivery:
                 self.may_have_started = self.may_have_started and error.may_have_started
                 following = await self._reason_to_go_on(error)
                 if following is None:
-                    if isinstance(error, HTTPStatusError) and error.status_code in _HOPEFUL:
-                        error.add_note(self._transport.retry.explain(error))
                     raise
                 reason = following
 
@@ -130,21 +121,21 @@ class Delivery:
         clock, request, transport = self._clock, self._request, self._transport
         self._redirected_to, self._status = None, None
         self._generation = transport.credentials.generation
-        headers = await transport.credentials.headers(request.headers, clock)
-        headers.update(added)
-        self._sent = headers.copy()
+        sent = await transport.credentials.headers(request.headers, clock)
+        sent.update(added)
+        self._sent = sent.copy()
         clock.restart()
         self.may_have_started = True
-        response = await clock.wait_for_response(transport.send(client, self._url, headers, request))
+        response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         self._status = response.status_code
-        self.response = responses.describe(response)
+        headers = dict.fromkeys(response.headers, "[redacted]") | responses.headers_to_show(response)
+        self.response = responses.ResponseInfo(response.status_code, headers, response.http_version)
         return await self._accepted(response)
 
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
         body, request = Body(response), self._request
-        is_wanted = response.is_success and responses.media_type_of(response) == self._wanted
-        if is_wanted or (request.may_find_nothing and response.status_code == 204):
+        if responses.is_of(response, self._wanted) or (request.may_find_nothing and response.status_code == 204):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
@@ -158,7 +149,7 @@ class Delivery:
             media_type = responses.media_type_of(response)
             where += f" with {media_type or 'no content type'} instead of {self._wanted}; is this the agent's address?"
             message = f"{where} The body starts: {body[:_SNIPPET]!r}"
-            return UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
+            return errors.UnexpectedContentTypeError(message, content_type=media_type, body=body[:_SNIPPET])
         if response.next_request is not None:
             url = response.next_request.url
             refusal = self._refusal_to_follow(response.status_code, url)
@@ -168,14 +159,10 @@ class Delivery:
         if response.status_code in _NOT_HERE and not self._request.is_document:
             where += "; is this the address that takes runs?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
-        if (advice := self._advice(response.status_code)) is not None:
+        advice = _ADVICE.get(response.status_code)
+        if advice is not None and not (advice is _BUSY and self._transport.retry.status):
             message += f"; {advice}"
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
-
-    def _advice(self, status: int) -> str | None:
-        """Return the option to change after a refusal; None if it is in use already."""
-        is_used = _ADVICE.get(status) is _BUSY and self._transport.retry.status
-        return None if is_used else _ADVICE.get(status)
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
@@ -215,7 +202,7 @@ class Delivery:
 
 
 async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> bytes:
-    """Get a JSON document beside an agent, with the agent's credentials and retries.
+    """Get a responses.JSON document beside an agent, with the agent's credentials and retries.
 
     Args:
         transport: The way to the agent.
@@ -223,7 +210,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> byt
         timeouts: The time limits; the one for the first event is that for the answer.
 
     Returns:
-        The document, not yet read as JSON.
+        The document, not yet read as responses.JSON.
 
     Raises:
         TransportError: The server did not send a document.
@@ -245,7 +232,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> byt
         except Exception as error:
             clock.fail(error)
     if len(content) > most:
-        raise StreamTooLargeError(f"the document has more than max_event_bytes={most}", rule="SSE-12")
+        raise errors.StreamTooLargeError(f"the document has more than max_event_bytes={most}", rule="SSE-12")
     return bytes(content)
 
 

@@ -52,12 +52,6 @@ def address_of(url: httpx.URL) -> str:
     return str(url.copy_with(username=None, password=None, query=None, fragment=None))
 
 
-def describe(response: httpx.Response) -> ResponseInfo:
-    """Return the record of a response for the result."""
-    headers = dict.fromkeys(response.headers, "[redacted]") | headers_to_show(response)
-    return ResponseInfo(response.status_code, headers, response.http_version)
-
-
 def headers_to_show(response: httpx.Response) -> dict[str, str]:
     """Return the headers without those that may carry secrets."""
     shown = [(name, value) for name, value in response.headers.items() if not SECRET_NAME.search(name)]
@@ -70,9 +64,9 @@ def media_type_of(response: httpx.Response) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def is_event_stream(response: httpx.Response) -> bool:
-    """Return whether the response carries a run (SSE-3)."""
-    return response.is_success and media_type_of(response) == EVENT_STREAM
+def is_of(response: httpx.Response, media_type: str) -> bool:
+    """Return whether a response carries what was asked for (SSE-3)."""
+    return response.is_success and media_type_of(response) == media_type
 
 
 ACCEPTED = "gzip"

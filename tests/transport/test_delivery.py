@@ -410,15 +410,6 @@ async def test_the_time_that_credentials_take_is_not_the_agents() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("status", [401, 429, 503])
-async def test_a_refusal_about_which_something_can_be_done_says_what(status: int) -> None:
-    servant = Servant(httpx.Response(status))
-    with pytest.raises(HTTPStatusError) as caught:
-        await servant.agent().run_agent("Hi")
-    assert RetryPolicy().explain(caught.value) in caught.value.__notes__
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("status", "policy", "advice"),
     [

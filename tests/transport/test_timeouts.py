@@ -246,7 +246,8 @@ def test_every_verb_gives_up(verb: Verb, reply: Reply, limits: Timeouts, expecte
     with serve_bytes(reply) as server:
         error = verb(HttpAgent(server.url, timeout=limits), "Hi").error
         assert type(error) is expected
-        assert server.disconnected.wait(LIMIT)
+        # On a busy machine, the time may be up before the server reads the request.
+        assert not server.requests or server.disconnected.wait(LIMIT)
 
 
 @every_kind_of_verb
