@@ -19,10 +19,9 @@ from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
 from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
-from agui_client._run.call_setup import AgentOptions, CallSetup, StateT
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
-from agui_client._run.scope import AgentInfo
+from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client.conversation import Conversation, ConversationSnapshot
 from agui_client.errors import UsageError
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
-    from agui_client._run.checkpoint import Save
+    from agui_client._run.ending import Save
     from agui_client._run.engine import Engine
     from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-from agui_client._run.call_setup import AgentOptions, StateT
+from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords

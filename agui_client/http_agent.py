@@ -9,8 +9,7 @@ from ag_ui.core import AgentCapabilities
 from pydantic import ValidationError
 
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.call_setup import AgentOptions, StateT
-from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._run.scope import CURRENT_SCOPE, AgentOptions, StateT
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
 from agui_client._transport.clients import ClientSource
 from agui_client._transport.credentials import Credentials, HeaderSource, Refresh

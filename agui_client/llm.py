@@ -27,7 +27,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from missing
 
-from agui_client._run.call_setup import AgentOptions, StateT
+from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords

@@ -4,10 +4,9 @@ from agui_client._interrupts.answers import Answer as Answer
 from agui_client._interrupts.answers import Answerer as Answerer
 from agui_client._interrupts.answers import Resume as Resume
 from agui_client._run.async_run import ToolCalls as ToolCalls
-from agui_client._run.call_setup import AgentOptions as AgentOptions
-from agui_client._run.checkpoint import Checkpoint as Checkpoint
-from agui_client._run.checkpoint import Save as Save
+from agui_client._run.ending import Checkpoint as Checkpoint
 from agui_client._run.ending import OnAbort as OnAbort
+from agui_client._run.ending import Save as Save
 from agui_client._run.hooks import Subscription as Subscription
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next
@@ -16,6 +15,7 @@ from agui_client._run.observers import RunEnd as RunEnd
 from agui_client._run.result import Snapshot as Snapshot
 from agui_client._run.result import Timings as Timings
 from agui_client._run.scope import AgentInfo as AgentInfo
+from agui_client._run.scope import AgentOptions as AgentOptions
 from agui_client._run.scope import RunScope as RunScope
 from agui_client._run.subagents import SubagentResult as SubagentResult
 from agui_client._tools.approval import ApprovalRule as ApprovalRule

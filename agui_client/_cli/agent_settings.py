@@ -22,7 +22,7 @@ from agui_client.messages import attach
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._run.async_run import AgentRun
-    from agui_client._run.call_setup import AgentOptions
+    from agui_client._run.scope import AgentOptions
     from agui_client._tools.approval import Approver
     from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
@@ -22,7 +23,7 @@ from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run import ending
 from agui_client._run.between_runs import BetweenRuns
-from agui_client._run.checkpoint import Saving
+from agui_client._run.ending import Saving
 from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
@@ -43,10 +44,9 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._protocol.outcome import Outcome
     from agui_client._run.async_run import RunLoop
-    from agui_client._run.call_setup import CallSetup
     from agui_client._run.result import RunResult
     from agui_client._run.run_request import Answers, RunRequest
-    from agui_client._run.scope import RunScope
+    from agui_client._run.scope import CallSetup, RunScope
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
@@ -73,6 +73,33 @@ class Engine:
         loop: The event loop for asynchronous work.
     """
 
+    ended_at: float | None = None
+    """`time.perf_counter()` when the latest run ended."""
+    request: RunRequest | None = None
+    """The messages, answers and results that came with the call; None for a replay."""
+    known_ids: frozenset[str] = frozenset()
+    """The ids of the messages that existed before the first run."""
+    approved: Mapping[str, Approve] = MappingProxyType({})
+    """The approvals that came with the call, by call id."""
+    is_stopped = False
+    """Whether the caller asked for the end of the call."""
+    is_aborted = False
+    """Whether the call was stopped from here before the end of its run, or while tools or people were at work."""
+    is_behind = False
+    """Whether a replay ended before it came as far as the local thread."""
+    has_come_to_end = False
+    """Whether the events of the present run were read to their end."""
+    is_run_open = False
+    """Whether the present run is about to be sent, or was sent and has not ended."""
+    ended = False
+    """Whether the call is over."""
+    error: Exception | None = None
+    """The exception that the call ended with; None while it goes on, or if it did not fail."""
+    _waiter: Waiter | None = None
+    _source: Source | None = None
+    _result: RunResult | None = None
+    _is_cut = _is_run_over = False
+
     def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
         self.setup = setup
         """The parts that the agent brings."""
@@ -82,45 +109,19 @@ class Engine:
         """The log of the call's warnings."""
         self.started_at = perf_counter()
         """`time.perf_counter()` when the call was made."""
-        self.ended_at: float | None = None
-        """`time.perf_counter()` when the latest run ended."""
-        self.request: RunRequest | None = None
-        """The messages, answers and results that came with the call; None for a replay."""
-        self.known_ids: frozenset[str] = frozenset()
-        """The ids of the messages that existed before the first run."""
         self.scopes: list[RunScope] = []
         """The runs of the call, the present one last."""
         self.outcomes: list[Outcome] = []
         """Their outcomes."""
         self.executions: dict[str, ToolExecution] = {}
         """The tools that were executed here, by call id."""
-        self.approved: Mapping[str, Approve] = {}
-        """The approvals that came with the call, by call id."""
         self.rounds = RoundLimits(setup.options.get("tool_limits") or ToolLimits())
         """The rounds of tools so far, and their limits."""
-        self.is_stopped = False
-        """Whether the caller asked for the end of the call."""
-        self.is_aborted = False
-        """Whether the call was stopped from here before the end of its run, or while tools or people were at work."""
-        self.is_behind = False
-        """Whether a replay ended before it came as far as the local thread."""
-        self.has_come_to_end = False
-        """Whether the events of the present run were read to their end."""
-        self.is_run_open = False
-        """Whether the present run is about to be sent, or was sent and has not ended."""
         self.saving = Saving(self, loop)
         """Saves the conversation."""
-        self.ended = False
-        """Whether the call is over."""
-        self.error: Exception | None = None
-        """The exception that the call ended with; None while it goes on, or if it did not fail."""
         self._prompt, self._options, self._loop = prompt, options, loop
         self._until = self.started_at + setup.total
         self._stack = AsyncExitStack()
-        self._waiter: Waiter | None = None
-        self._source: Source | None = None
-        self._is_cut = self._is_run_over = False
-        self._result: RunResult | None = None
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
 
     # --- entering and leaving the block
@@ -221,7 +222,7 @@ class Engine:
                 try:
                     failure: Exception | None = None
                     pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
-                    while source and (batch := await source.read()) is not None:
+                    while source and (batch := None if self.is_stopped else await source.read()) is not None:
                         for wire_event in batch:
                             if subscribers:
                                 for event in pipeline.prepare(wire_event):
@@ -238,8 +239,6 @@ class Engine:
                                 if is_saved:
                                     await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
-                        if self.is_stopped:
-                            break
                     self.has_come_to_end = not self.is_stopped
                     failure = None if self.is_aborted else ending.verdict(pipeline, may_be_empty=self.setup.is_replay)
                 except Exception as error:
@@ -253,8 +252,6 @@ class Engine:
                 following = next_input(self.input, self.conversation, answers.entries)
                 self._new_run(await self._loop.call(self._with_tools, following))
             self._finish(None)
-        except GeneratorExit:
-            raise
         except Exception as error:
             self._finish(error)
             raise

@@ -7,8 +7,8 @@ itself. It gets typed events where the official models can hold them, otherwise 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
@@ -22,8 +22,7 @@ from agui_client._transport.source import Source, as_source
 
 if TYPE_CHECKING:
     from agui_client._protocol.compat import CompatibilityBoundary
-    from agui_client._run.call_setup import CallSetup
-    from agui_client._run.scope import RunScope
+    from agui_client._run.scope import CallSetup, RunScope
 
 Run: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
 """The type of an agent's `run`."""
@@ -205,11 +204,8 @@ class ObservedSource(Source):
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait for the next events."""
-        try:
+        with self._noting():
             batch = await self._source.read()
-        except Exception as error:
-            self._error = error
-            raise
         if batch is None:
             self._has_ended = not self._source.is_interrupted
             return None
@@ -217,20 +213,22 @@ class ObservedSource(Source):
         return self._taken(batch)
 
     def _taken(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
-        try:
+        with self._noting():
             for event in batch:
                 self._show(event)
                 yield event
-        except Exception as error:
-            self._error = error
-            raise
         # Sync runs read ahead: an end that was read is the end only when everything before it was taken.
         self._untaken -= 1
 
     async def pause(self) -> None:
         """Let the event loop have its turn."""
-        try:
+        with self._noting():
             await self._source.pause()
+
+    @contextmanager
+    def _noting(self) -> Generator[None]:
+        try:
+            yield
         except Exception as error:
             self._error = error
             raise

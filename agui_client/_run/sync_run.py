@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_SUSPENDED = "the engine of a sync run waits outside of its event loop"
 _MOST_BATCHES = 64
 """The number of reads that may wait for the caller's thread before the stream is held back."""
 
@@ -81,13 +80,10 @@ class SyncAgentRun(RunView):
 
     def __next__(self) -> Event:
         try:
-            self._next().send(None)
-        except StopIteration as end:
-            event: Event = end.value
+            event: Event = _completed(self._next())
             return event
         except StopAsyncIteration:
             raise StopIteration from None
-        raise RuntimeError(_SUSPENDED)
 
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> Generator[bytes]:
         """Iterate the run as the body of an SSE response, for Flask, Django and other sync frameworks.
@@ -166,7 +162,7 @@ def _completed(step: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
-    raise RuntimeError(_SUSPENDED)
+    raise RuntimeError("the engine of a sync run waits outside of its event loop")
 
 
 class WorkerLoop(RunLoop):
@@ -235,9 +231,12 @@ class WorkerLoop(RunLoop):
 
     def source(self, open_source: Callable[[], Source]) -> Source:
         """Open the source in the loop, where a task reads it ahead and closes it."""
-        source = _SourceAhead(self, open_source)
-        _completed(self.call(source.open))
-        return source
+
+        async def opened() -> Source:
+            """Open it in a task."""
+            return _SourceAhead(self, open_source())
+
+        return _completed(self.call(opened))
 
     async def _hold(self) -> None:
         self.thread, self._left = LoopThread(), anyio.Event()
@@ -318,14 +317,10 @@ class _Work(Generic[T]):
 class _SourceAhead(Source):
     """A source that a task of the loop reads, for the caller's thread."""
 
-    def __init__(self, loop: WorkerLoop, open_source: Callable[[], Source]) -> None:
-        self._loop, self._open_source = loop, open_source
+    def __init__(self, loop: WorkerLoop, source: Source) -> None:
+        self._loop, self._source = loop, source
         self._batches: deque[Iterable[WireEvent]] = deque()
         self._is_over = False
-
-    async def open(self) -> None:
-        """Open the source, in the loop."""
-        self._source = source = self._open_source()
         self.conforming = source.conforming
         self._news, self._space, self._may_close = anyio.Event(), anyio.Event(), anyio.Event()
         self._filled, self._closed = _Work(self._fill), _Work(source.aclose)

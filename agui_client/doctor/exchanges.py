@@ -18,7 +18,7 @@ import httpx
 
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.warnings import WarningLog
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.scope import AgentOptions
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.response import BYTES, media_type_of

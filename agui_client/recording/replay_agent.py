@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Unpack
 
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.scope import AgentOptions
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.options import lists_keywords
 from agui_client.recording.player import Player

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from agui_client._protocol.patch import copied, is_same_json
 from agui_client._protocol.problems import LONGEST_PATH, shortened
 from agui_client._protocol.reduce import Change
-from agui_client._run.call_setup import StateT
+from agui_client._run.scope import StateT
 from agui_client.conversation import state_as_json
 from agui_client.errors import AGUIError, UsageError
 from agui_client.state.merging import ABSENT, Conflict, ConflictPolicy, merge, with_edit

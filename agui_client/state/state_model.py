@@ -8,8 +8,8 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from agui_client._protocol.problems import pointer
-from agui_client._run.call_setup import StateT
 from agui_client._run.observers import RunObserver
+from agui_client._run.scope import StateT
 from agui_client.errors import ParseError, UsageError
 from agui_client.state.merging import ABSENT
 from agui_client.state.pointers import member_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.call_setup import AgentOptions
+from agui_client._run.scope import AgentOptions
 from agui_client._run.subagents import JOURNAL
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError

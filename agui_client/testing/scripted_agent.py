@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._run.call_setup import AgentOptions, StateT
+from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent
 from agui_client.options import lists_keywords
 from agui_client.testing.closing import closing

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from agui_client._protocol.patch import is_same_json
-from agui_client._run.checkpoint import Checkpoint
+from agui_client._run.ending import Checkpoint
 from agui_client._tools.questions import ToolQuestion
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import ThreadStoreError, UsageError

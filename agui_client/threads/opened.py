@@ -35,7 +35,7 @@ from agui_client.threads.store import ThreadInfo, ThreadStore
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from agui_client._run.checkpoint import Checkpoint
+    from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
     from agui_client.conversation import ConversationSnapshot
