@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
 """Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
 
-_SECONDS = 5.0
+_ABORT_SECONDS = 5.0
 """The longest time that leaving a run may take because of `on_abort`."""
 
 _ENDED_ELSEWHERE = (TransportError, IncompleteRunError, RunFailedError, UsageError)
@@ -104,15 +104,10 @@ def verdict_on_break(
     return cut
 
 
-def failure_after_cut(*, is_waiting: bool) -> IncompleteRunError:
-    """Return the failure of a run that is read on after a wait was cancelled (SSE-10).
-
-    Args:
-        is_waiting: Whether tools or people were waited for, and not an event.
-    """
-    what = "tools or people was cancelled" if is_waiting else "an event was cancelled, and its connection"
+def failure_after_cut() -> IncompleteRunError:
+    """Return the failure of a run that is read on after a wait for an event, tools or people was cancelled (SSE-10)."""
     how = "to limit how long a run may take, use timeout= or leave the block"
-    return IncompleteRunError(f"the wait for {what}; {how}", rule="TRUNC-1")
+    return IncompleteRunError(f"a wait of the run was cancelled, and what it waited for; {how}", rule="TRUNC-1")
 
 
 def settle(engine: Engine, failure: Exception | None) -> None:
@@ -186,17 +181,17 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
         on_abort: The function.
         context: The run that was left.
     """
-    with anyio.move_on_after(_SECONDS, shield=True) as scope:
+    with anyio.move_on_after(_ABORT_SECONDS, shield=True) as scope:
         try:
             await call_aside(partial(on_abort, context), "on_abort")
         except Exception:
             _run_logger.exception("on_abort of run %s failed", printable(context.run_id))
     if scope.cancelled_caught:
         run_id = printable(context.run_id)
-        _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", run_id, _SECONDS)
+        _run_logger.warning("on_abort of run %s took longer than %g s, and was given up", run_id, _ABORT_SECONDS)
 
 
-SECONDS = 1.0
+SAVE_SECONDS = 1.0
 """The time between two saves while events arrive."""
 
 
@@ -262,7 +257,7 @@ class Saving:
         """Save the conversation unless that was done just now: events arrive one after the other."""
         if perf_counter() > self._next_at:
             await self.save()
-            self._next_at = perf_counter() + SECONDS
+            self._next_at = perf_counter() + SAVE_SECONDS
 
 
 def checkpoint_of(engine: Engine) -> Checkpoint:
@@ -273,8 +268,6 @@ def checkpoint_of(engine: Engine) -> Checkpoint:
         take_over(engine, conversation, WarningLog())
     if engine.is_run_open:
         conversation.unreceived = None
-    waiting = {each.id for each in conversation.pending_interrupts}
-    conversation.keep_answers([each for each in engine.between.kept_entries if each.interrupt_id in waiting])
     answered = conversation.reducer.answered_call_ids
     done = [each.message for each in engine.executions.values() if each.message is not None]
     return Checkpoint(

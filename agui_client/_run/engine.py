@@ -22,7 +22,7 @@ from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run import ending
-from agui_client._run.between_runs import BetweenRuns
+from agui_client._run.between_runs import answers_to, approved_results
 from agui_client._run.ending import Saving
 from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
@@ -85,6 +85,8 @@ class Engine:
     """Whether the caller asked for the end of the call."""
     is_aborted = False
     """Whether the call was stopped from here before the end of its run, or while tools or people were at work."""
+    is_answering = False
+    """Whether tools or people answer what the present run left, or have answered it."""
     is_behind = False
     """Whether a replay ended before it came as far as the local thread."""
     has_come_to_end = False
@@ -189,7 +191,7 @@ class Engine:
         self.is_stopped = True
         if not self._is_run_over:
             self.is_aborted = not (self.outcomes and self.outcome.is_terminal)
-        elif self.between.is_answering:
+        elif self.is_answering:
             self.is_aborted = True
         self._give_up()
 
@@ -216,7 +218,7 @@ class Engine:
         try:
             if not self.is_stopped:
                 observers.call("on_call_start", self.scope)
-            for result in await self._take_in(await self.between.approved()):
+            for result in await self._take_in(await approved_results(self)):
                 yield result
             while not (self.approved and self.conversation.questions):
                 try:
@@ -244,7 +246,7 @@ class Engine:
                 except Exception as error:
                     failure = ending.verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
                 await self._end_run(failure)
-                answers = await self.between.answers()
+                answers = await answers_to(self)
                 for result in await self._take_in(answers):
                     yield result
                 if not answers.is_complete or self.is_stopped:
@@ -255,16 +257,16 @@ class Engine:
         except Exception as error:
             self._finish(error)
             raise
-        except BaseException:
+        except BaseException as error:
             # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
-            self._is_cut = True
+            self._is_cut = not isinstance(error, GeneratorExit)
             raise
 
     async def _fail_after_cut(self) -> core.Event:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
         if self.ended:
             raise StopAsyncIteration
-        failure: Exception = ending.failure_after_cut(is_waiting=self.between.is_waiting)
+        failure: Exception = ending.failure_after_cut()
         try:
             if not self._is_run_over:
                 await self._end_run(failure)
@@ -300,9 +302,8 @@ class Engine:
         self.outcomes.append(self.outcome)
         self._inside = partial(setup.observers.inside, self.scope)
         self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
-        self.between = BetweenRuns(self)
         self._source = None
-        self.has_come_to_end = self._is_run_over = self.is_run_open = False
+        self.has_come_to_end = self._is_run_over = self.is_run_open = self.is_answering = False
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
         listed = await self._in_time(Waiter(), partial(self.tools.offer, run_input), _LISTING)
@@ -440,8 +441,6 @@ class Engine:
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
         self.conversation.add_results(answers.messages)
-        if self.is_stopped or not answers.is_complete:
-            self.conversation.keep_answers(answers.entries)
         events: list[core.Event] = []
         for message in answers.messages:
             event = event_of_result(message)

@@ -170,7 +170,8 @@ def build_result(engine: Engine) -> RunResult:
     outcome, run_input, conversation = engine.outcome, engine.input, engine.conversation
     messages = conversation.messages
     new_messages = [message for message in messages if message.id not in engine.known_ids]
-    kept = {entry.interrupt_id for entry in engine.between.kept_entries}
+    # Some may be answered here already, while others wait for the caller.
+    left = conversation.pending_interrupts if engine.is_answering else outcome.interrupts
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
     is_void = engine.is_behind
@@ -182,7 +183,7 @@ def build_result(engine: Engine) -> RunResult:
         result=outcome.finished.result if outcome.finished and not is_void else None,
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or engine.is_aborted else outcome.outcome,
-        interrupts=[] if is_void else [*(each for each in outcome.interrupts if each.id not in kept), *asked],
+        interrupts=[] if is_void else [*left, *asked],
         pending_tool_calls=[] if is_void else [call for call in pending_calls(engine) if call.id not in asking],
         new_messages=new_messages,
         messages=messages,

@@ -37,7 +37,7 @@ from agui_client import (
     UsageError,
     tool,
 )
-from agui_client._run import checkpoint, engine
+from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, Step, interrupt, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, Threads, ThreadStore
 from support.programs import STRICT, run_program
@@ -306,7 +306,7 @@ async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
     new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, copies = new_threads(), list[Threads]()
-    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(ending, "SAVE_SECONDS", 0)
     monkeypatch.setattr(engine, "_TURN_SECONDS", 0)
 
     async def breaks(input: RunAgentInput) -> AsyncIterator[Step]:
