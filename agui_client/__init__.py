@@ -12,8 +12,7 @@ from agui_client import errors
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
-from agui_client._run.logs import EventLog, RunLog
-from agui_client._run.observers import DEFAULT_OBSERVERS, RunObserver
+from agui_client._run.observers import DEFAULT_OBSERVERS, EventLog, RunLog, RunObserver
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts

@@ -36,7 +36,6 @@ from agui_client.errors import (
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
 
-    from agui_client._protocol.pipeline import Pipeline
     from agui_client._run.async_run import RunLoop
     from agui_client._run.engine import Engine
     from agui_client._run.hooks import HookContext
@@ -54,14 +53,10 @@ _logger = logging.getLogger("agui_client")
 _run_logger = logging.getLogger("agui_client.run")
 
 
-def verdict(pipeline: Pipeline, *, may_be_empty: bool = False) -> AGUIError | None:
-    """Return the failure of a run whose stream ended by itself; None if the run finished.
-
-    Args:
-        pipeline: The stages that the stream went through.
-        may_be_empty: Whether a stream without any event is fine, as a replay of nothing is.
-    """
-    if may_be_empty and not pipeline.count:
+def verdict(engine: Engine) -> AGUIError | None:
+    """Return the failure of a run whose stream ended by itself; None if the run finished."""
+    pipeline = engine.pipeline
+    if engine.setup.is_replay and not pipeline.count:
         return None
     try:
         pipeline.verifier.finish()
@@ -71,31 +66,27 @@ def verdict(pipeline: Pipeline, *, may_be_empty: bool = False) -> AGUIError | No
     return None if reported is None else RunFailedError(reported)
 
 
-def verdict_on_break(
-    error: Exception, pipeline: Pipeline, warnings: WarningLog, *, is_aborted: bool
-) -> Exception | None:
+def verdict_on_break(engine: Engine, error: Exception) -> Exception | None:
     """Return the failure of a run whose stream ended in an exception; None if the run had finished before.
 
     A connection that breaks or falls silent after a terminal event has lost nothing, and an exception of an agent that
     was stopped is no failure.
 
     Args:
+        engine: The call.
         error: The exception.
-        pipeline: The stages that the stream went through.
-        warnings: The log that it is reported to if nothing was lost.
-        is_aborted: Whether the run was stopped from here.
     """
-    if is_aborted:
+    if engine.is_aborted:
         _logger.warning("a run was aborted, and then raised %r", error)
         return None
     if isinstance(error, TransportError):
         # Its way through the transport says nothing that its message does not.
         error = error.with_traceback(None)
-    if not isinstance(error, ConnectError | StreamTimeoutError) or pipeline.outcome.first_event_at is None:
+    if not isinstance(error, ConnectError | StreamTimeoutError) or engine.outcome.first_event_at is None:
         return error
-    failure = verdict(pipeline)
+    failure = verdict(engine)
     if not isinstance(failure, IncompleteRunError):
-        warnings.add("TRUNC-1", f"after the run had ended, {error}")
+        engine.warnings.add("TRUNC-1", f"after the run had ended, {error}")
         return failure
     if isinstance(error, StreamTimeoutError):
         return error

@@ -242,9 +242,9 @@ class Engine:
                                     await self.saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
                     self.has_come_to_end = not self.is_stopped
-                    failure = None if self.is_aborted else ending.verdict(pipeline, may_be_empty=self.setup.is_replay)
+                    failure = None if self.is_aborted else ending.verdict(self)
                 except Exception as error:
-                    failure = ending.verdict_on_break(error, self.pipeline, self.warnings, is_aborted=self.is_aborted)
+                    failure = ending.verdict_on_break(self, error)
                 await self._end_run(failure)
                 answers = await answers_to(self)
                 for result in await self._take_in(answers):

@@ -17,8 +17,7 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
-from agui_client._run.logs import without_secrets
-from agui_client._run.observers import CallEnd, RunEnd
+from agui_client._run.observers import CallEnd, RunEnd, without_secrets
 from agui_client._run.subagents import SubagentResult, subagent_results
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -111,14 +112,10 @@ class RunScope(Record):
         reset = partial(CURRENT_SCOPE.reset, CURRENT_SCOPE.set(self))
         if not self.observers.of_code:
             return reset
-        leave = self.observers.enter(self)
-
-        def end() -> None:
-            """Tell the observers, and go back."""
-            leave()
-            reset()
-
-        return end
+        block = ExitStack()
+        block.callback(reset)
+        block.enter_context(self.observers.enter(self))
+        return block.close
 
     def attempt_start(self, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.logs import without_secrets
+from agui_client._run.observers import without_secrets
 from agui_client._widgets.escaping import exact
 from agui_client.doctor.diagnosis import Evidence
 
