@@ -235,6 +235,15 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
             return asked.answer(decision)
         except ValueError as error:
             raise _refusal(interrupt.id, f"{error}; write the payload yourself: Resolve(...)") from None
+    forms, schema = _decision_forms(interrupt, decision), interrupt.response_schema
+    if schema is None:
+        # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
+        return forms[-1] if interrupt.reason == "confirmation" else forms[0]
+    return next((form for form in forms if not schema_problems(schema, form)), forms[0])
+
+
+def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
+    """List the ways to write a decision, the fullest first."""
     properties = (interrupt.response_schema or {}).get("properties")
     named: Mapping[str, Any] = properties if is_object(properties) else {}
     approved, edited, reason = (
@@ -243,23 +252,16 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
     if named and approved is None:
         raise _no_place(interrupt, "a decision", APPROVED)
     approved = approved or APPROVED[0]
-    forms: list[Any]
     if isinstance(decision, Deny):
         brief, explained = {approved: False}, {approved: False, reason or REASON[0]: decision.reason}
         # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
-        forms = [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
-    elif decision.arguments is None:
-        forms = [{approved: True}, True]
-    elif edited is not None:
-        forms = [{approved: True, edited: dict(decision.arguments)}]
-    else:
-        # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
+        return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
+    if decision.arguments is None:
+        return [{approved: True}, True]
+    # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
+    if edited is None:
         raise _no_place(interrupt, "edited arguments", EDITED)
-    schema = interrupt.response_schema
-    if schema is None:
-        # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
-        return forms[-1] if interrupt.reason == "confirmation" else forms[0]
-    return next((form for form in forms if not schema_problems(schema, form)), forms[0])
+    return [{approved: True, edited: dict(decision.arguments)}]
 
 
 def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:
