@@ -18,22 +18,16 @@ from ag_ui.core import Interrupt, ResumeEntry
 from pydantic import BaseModel, TypeAdapter
 
 from agui_client._field_docs import Record
-from agui_client._interrupts.reviews import review
+from agui_client._interrupts.decisions import decision_payload, refusal, reviewed
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
-
-# The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
-# word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
-APPROVED = ("approved", "accepted")
-EDITED = ("editedArgs", "edited_args")
-REASON = ("reason", "message")
 
 _logger = logging.getLogger("agui_client.tools")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
@@ -214,56 +208,6 @@ def is_expired(interrupt: Interrupt) -> bool:
     return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= datetime.now(UTC)
 
 
-def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
-    """Write a decision as the payload of a resume entry.
-
-    Args:
-        interrupt: The interrupt.
-        decision: The decision.
-
-    Returns:
-        An object such as `{"approved": True, "editedArgs": {...}}`, or a boolean where the schema wants one. Of the
-        ways to write it the fullest that fits the schema, so that a reason is left out where it has no place; the
-        arguments of an approval never are.
-
-    Raises:
-        InterruptsNotCoveredError: The schema names its properties, and has none for this decision; or it names none for
-            edited arguments, so that nothing says that the agent reads them.
-    """
-    if (asked := review(interrupt)) is not None:
-        try:
-            return asked.answer(decision)
-        except ValueError as error:
-            raise _refusal(interrupt.id, f"{error}; write the payload yourself: Resolve(...)") from None
-    forms, schema = _decision_forms(interrupt, decision), interrupt.response_schema
-    if schema is None:
-        # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
-        return forms[-1] if interrupt.reason == "confirmation" else forms[0]
-    return next((form for form in forms if not schema_problems(schema, form)), forms[0])
-
-
-def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
-    """List the ways to write a decision, the fullest first."""
-    properties = (interrupt.response_schema or {}).get("properties")
-    named: Mapping[str, Any] = properties if is_object(properties) else {}
-    approved, edited, reason = (
-        next((word for word in words if word in named), None) for words in (APPROVED, EDITED, REASON)
-    )
-    if named and approved is None:
-        raise _no_place(interrupt, "a decision", APPROVED)
-    approved = approved or APPROVED[0]
-    if isinstance(decision, Deny):
-        brief, explained = {approved: False}, {approved: False, reason or REASON[0]: decision.reason}
-        # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
-        return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
-    if decision.arguments is None:
-        return [{approved: True}, True]
-    # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
-    if edited is None:
-        raise _no_place(interrupt, "edited arguments", EDITED)
-    return [{approved: True, edited: dict(decision.arguments)}]
-
-
 def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeEntry]:
     if isinstance(resume, list | tuple) and all(isinstance(entry, ResumeEntry) for entry in cast("Any", resume)):
         return resume
@@ -276,16 +220,16 @@ def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeE
 
 def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     match answer:
-        case Cancel(metadata=metadata) if review(interrupt) is not None:
-            payload = decision_payload(interrupt, Deny())
         case Cancel(metadata=metadata):
-            return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
+            payload = reviewed(interrupt, Deny())
+            if payload is None:
+                return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)
         case Resolve(metadata=metadata):
             payload = _json_payload(interrupt.id, answer.payload)
         case Approve() | Deny():
             payload, metadata = decision_payload(interrupt, answer), answer.metadata
         case _:
-            raise _refusal(interrupt.id, f"is a {type(answer).__name__}; wrap it: {_ANSWERS}")
+            raise refusal(interrupt.id, f"is a {type(answer).__name__}; wrap it: {_ANSWERS}")
     return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
 
 
@@ -321,7 +265,7 @@ def _json_payload(interrupt_id: str, payload: Any) -> Any:
         return _without_absent(full, dump(payload, mode="json", by_alias=True, exclude_defaults=True))
     except Exception as error:
         kind = type(payload).__name__
-        raise _refusal(interrupt_id, f"is a {kind} that cannot be written as JSON: {error}") from error
+        raise refusal(interrupt_id, f"is a {kind} that cannot be written as JSON: {error}") from error
 
 
 def _without_absent(full: Any, given: Any) -> Any:
@@ -339,14 +283,5 @@ def _json_entry(entry: ResumeEntry) -> ResumeEntry:
     refusals: list[Refusal] = []
     plain = members_as_json(entry, refusals)
     if refusals:
-        raise _refusal(entry.interrupt_id, f"cannot be sent as JSON: {summary(refusals)}")
+        raise refusal(entry.interrupt_id, f"cannot be sent as JSON: {summary(refusals)}")
     return entry.model_copy(update={"payload": plain.get("payload")})
-
-
-def _refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
-    return InterruptsNotCoveredError(f"nothing was sent: the answer to {interrupt_id!r} {problem}")
-
-
-def _no_place(interrupt: Interrupt, what: str, spellings: Sequence[str]) -> InterruptsNotCoveredError:
-    why = f"has no place for {what}: the responseSchema names no {' or '.join(spellings)}"
-    return _refusal(interrupt.id, f"{why}; write the payload yourself: Resolve(...)")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from agui_client._interrupts.answers import APPROVED, EDITED, REASON, decision_payload
+from agui_client._interrupts.decisions import APPROVED, EDITED, REASON, decision_payload
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.json_schema import is_usable, plainly, referred_part, schema_problems

@@ -1,0 +1,123 @@
+"""Decisions about interrupts, Approve and Deny, written in the words that the agent reads (INT-7).
+
+These are the words of the interrupt's `responseSchema`, or those of LangChain's human-in-the-loop middleware: its
+interrupts with `action_requests` are answered by one decision for each of them, and those with the type `tool_approval`
+by a decision alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._tools.approval import DENIED, Approve, Deny
+from agui_client._tools.json_schema import schema_problems
+from agui_client.errors import InterruptsNotCoveredError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Interrupt
+
+# The first of each is what AG-UI's page on interrupts recommends and servers such as pydantic-ai's read; it has no
+# word for a reason. The others are in use too: Microsoft's agent framework also takes "accepted".
+APPROVED = ("approved", "accepted")
+EDITED = ("editedArgs", "edited_args")
+REASON = ("reason", "message")
+
+_BY_HAND = "write the payload yourself: Resolve(...)"
+
+
+def refusal(interrupt_id: str, problem: str) -> InterruptsNotCoveredError:
+    """Return the error about an answer that cannot be sent."""
+    return InterruptsNotCoveredError(f"nothing was sent: the answer to {interrupt_id!r} {problem}")
+
+
+def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
+    """Write a decision as the payload of a resume entry.
+
+    Args:
+        interrupt: The interrupt.
+        decision: The decision.
+
+    Returns:
+        An object such as `{"approved": True, "editedArgs": {...}}`, or a boolean where the schema wants one. Of the
+        ways to write it the fullest that fits the schema, so that a reason is left out where it has no place; the
+        arguments of an approval never are.
+
+    Raises:
+        InterruptsNotCoveredError: The schema names its properties, and has none for this decision; or it names none for
+            edited arguments, so that nothing says that the agent reads them.
+    """
+    if (payload := reviewed(interrupt, decision)) is not None:
+        return payload
+    forms, schema = _decision_forms(interrupt, decision), interrupt.response_schema
+    if schema is None:
+        # The page's default for a free-standing yes or no is a boolean. The last form is it, if one is enough.
+        return forms[-1] if interrupt.reason == "confirmation" else forms[0]
+    return next((form for form in forms if not schema_problems(schema, form)), forms[0])
+
+
+def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]:
+    """List the ways to write a decision, the fullest first."""
+    properties = (interrupt.response_schema or {}).get("properties")
+    named: Mapping[str, Any] = properties if is_object(properties) else {}
+    approved, edited, reason = (
+        next((word for word in words if word in named), None) for words in (APPROVED, EDITED, REASON)
+    )
+    if named and approved is None:
+        raise _no_place(interrupt, "a decision", APPROVED)
+    approved = approved or APPROVED[0]
+    if isinstance(decision, Deny):
+        brief, explained = {approved: False}, {approved: False, reason or REASON[0]: decision.reason}
+        # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
+        return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
+    if decision.arguments is None:
+        return [{approved: True}, True]
+    # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
+    if edited is None:
+        raise _no_place(interrupt, "edited arguments", EDITED)
+    return [{approved: True, edited: dict(decision.arguments)}]
+
+
+def _no_place(interrupt: Interrupt, what: str, spellings: Sequence[str]) -> InterruptsNotCoveredError:
+    why = f"has no place for {what}: the responseSchema names no {' or '.join(spellings)}"
+    return refusal(interrupt.id, f"{why}; {_BY_HAND}")
+
+
+def reviewed(interrupt: Interrupt, decision: Approve | Deny) -> dict[str, Any] | None:
+    """Write a decision about all actions of an interrupt in LangChain's words; None for any other interrupt.
+
+    There is no answer that abandons such an interrupt: to cancel is to reject.
+
+    Raises:
+        InterruptsNotCoveredError: The decision is not allowed, or edits several actions at once.
+    """
+    native = (interrupt.metadata or {}).get("langgraph")
+    raw = native.get("raw") if is_object(native) else None
+    if not is_object(raw):
+        return None
+    if raw.get("type") == "tool_approval" and "args" in raw:
+        return _in_langchains_words(decision, raw)
+    actions, configs = raw.get("action_requests"), raw.get("review_configs")
+    if not is_array(actions) or not actions or not all(map(is_object, actions)):
+        return None
+    decisions = [_in_langchains_words(decision, each) for each in actions]
+    names, kind = {str(each.get("name")) for each in actions}, decisions[0]["type"]
+    if kind == "edit" and len(actions) > 1:
+        problem = "is about several actions, so arguments for one of them cannot be given like this"
+        raise refusal(interrupt.id, f"{problem}; {_BY_HAND}")
+    for config in configs if is_array(configs) else ():
+        is_asked = is_object(config) and str(config.get("action_name")) in names
+        kinds = config.get("allowed_decisions") if is_asked else None
+        if is_array(kinds) and kind not in kinds:
+            only = ", ".join(map(str, kinds))
+            raise refusal(interrupt.id, f"cannot be to {kind}: only {only} is allowed; {_BY_HAND}")
+    return {"decisions": decisions}
+
+
+def _in_langchains_words(decision: Approve | Deny, action: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(decision, Deny):
+        return {"type": "reject"} if decision.reason == DENIED else {"type": "reject", "message": decision.reason}
+    if decision.arguments is None:
+        return {"type": "approve"}
+    return {"type": "edit", "edited_action": {"name": action.get("name"), "args": dict(decision.arguments)}}
