@@ -256,7 +256,7 @@ def test_the_view_of_a_tool_draws_its_calls_and_can_do_nothing_else(browser: Chr
 
 def test_no_stream_however_spoiled_breaks_the_page(browser: Chromium, tmp_path: Path) -> None:
     answers: list[list[Json]] = []
-    for seed in range(12):
+    for seed in range(8):
         random = Random(seed)
         frames = spoil(random, weave(random).events).frames
         answers.append([event for frame in frames if is_object(event := read(frame))])
@@ -266,7 +266,7 @@ def test_no_stream_however_spoiled_breaks_the_page(browser: Chromium, tmp_path: 
     def look(page: Page) -> int:
         for tab in ("State", "Event", "Tools", "Warnings", "Request", "Messages"):
             page.get_by_role("tab", name=tab).click()
-            page.evaluate("for (page.at = 0; page.at < page.recording.rows.length; page.at += 13) page.showMoment()")
+            page.evaluate("for (page.at = 0; page.at < page.recording.rows.length; page.at += 37) page.showMoment()")
         page.evaluate("page.recording.lanes.forEach((lane) => page.fold(lane))")
         page.evaluate("page.search.find('text')")
         return page.evaluate("page.recording.errors.length")  # type: ignore[no-any-return]
@@ -323,7 +323,7 @@ def test_nothing_overflows_and_the_colours_follow_the_system(
 
 def test_the_page_comes_to_the_conversation_that_the_client_has(browser: Chromium, tmp_path: Path) -> None:
     """Whatever is streamed, and however one comes to the moment."""
-    weaves = [weave(Random(seed)) for seed in range(20)]
+    weaves = [weave(Random(seed)) for seed in range(12)]
 
     def look(page: Page) -> Any:
         return page.evaluate(

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -37,6 +36,7 @@ from agui_client.recording import Recording, ReplayAgent, record
 from agui_client.recording.format import HeaderLine, ToolLine
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import Next
+from support.programs import run_program
 from weaves import SECRET, encoded, weave
 from weaves.memory import Server, framed
 
@@ -226,8 +226,7 @@ with agent.clone().stream_sync("from the child" if child == 0 else "from the par
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_programs_that_fork_and_are_killed_leave_what_had_happened_with_keys_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, str(path)], timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_program("-c", PROGRAM, str(path))[2] == -signal.SIGKILL
     exchanges = Recording.read(path).exchanges
     assert [(len(each.events), each.end is None) for each in exchanges] == [(5, False), (2, True), (2, True)]
     assert len({each.request.request for each in exchanges}) == 3
