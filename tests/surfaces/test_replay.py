@@ -106,8 +106,9 @@ async def test_a_replay_that_is_cut_says_so_and_can_be_told_again(held: list[Ste
 async def test_a_replay_that_is_cut_before_it_came_as_far_takes_nothing_away() -> None:
     events = events_of(THREAD)
     last_answer = next(at for at, event in enumerate(events) if b'TEXT_MESSAGE_END","messageId":"answer-2"' in event)
-    for count in range(1, last_answer + 1):
-        with serve_bytes(faults.ended(THREAD, events=count)) as server:
+    counts = range(1, last_answer + 1)
+    with serve_bytes(*(faults.ended(THREAD, events=count) for count in counts)) as server:
+        for count in counts:
             agent = agent_of(server)
             await told(agent, *HELD["all"])
             if count == len(events_of(sse(*FIRST_RUN))):
@@ -115,9 +116,9 @@ async def test_a_replay_that_is_cut_before_it_came_as_far_takes_nothing_away() -
             else:
                 with pytest.raises(IncompleteRunError):
                     await agent.connect_agent()
-        assert (shown(agent.messages), agent.incomplete_ids) == (MESSAGES, [])
-        if count != len(events_of(sse(*FIRST_RUN))):
-            assert agent.state == STATE
+            assert (shown(agent.messages), agent.incomplete_ids) == (MESSAGES, [])
+            if count != len(events_of(sse(*FIRST_RUN))):
+                assert agent.state == STATE
 
 
 OTHERWISE: dict[str, list[Step]] = {
