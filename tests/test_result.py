@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from ag_ui.core import (
+    MessagesSnapshotEvent,
+    RunAgentInput,
     RunErrorEvent,
     RunFinishedSuccessOutcome,
     TextMessageContentEvent,
@@ -45,6 +48,14 @@ def test_text_is_the_last_assistant_message_the_run_wrote() -> None:
     assert result_of(text("One"), text("")).text == "One"
     assert result_of(text("One"), text("for the user", role="user")).text == "One"
     assert result_of(reasoning("Hm.")).text == ""
+
+
+def test_a_text_that_a_snapshot_repeats_is_not_the_runs() -> None:
+    async def repeat(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(MessagesSnapshotEvent(messages=input.messages)) if len(input.messages) > 1 else turn(text("One"))
+
+    agent = ScriptedAgent(repeat)
+    assert [agent.run_agent_sync("Hi").text for _ in range(2)] == ["One", ""]
 
 
 def test_text_of_a_subagent_is_not_the_runs() -> None:

@@ -195,6 +195,17 @@ async def test_other_calls_of_the_run_are_executed_once_and_interrupts_are_answe
 
 
 @pytest.mark.anyio
+async def test_an_answer_for_the_agent_waits_for_the_second_question_of_a_tool() -> None:
+    asked = interrupt("Sure?", interrupt_id="sure")
+    agent = ScriptedAgent(turn(ORDER, outcome=asked), DONE, tools=mcp_server(make_server()))
+    _, question = (await agent.run_agent("Hi")).interrupts
+    [again] = (await agent.run_agent(resume={"sure": Approve(), question.id: Resolve({"seats": 3})})).interrupts
+    assert (again.message, len(agent.inputs)) == ("A drink for 3?", 1)
+    await agent.run_agent(resume={again.id: Resolve({"name": "Tea"})})
+    assert [entry.interrupt_id for entry in agent.inputs[1].resume or ()] == ["sure"]
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("depth", [1, 2])
 async def test_a_question_passes_through_served_agents_that_keep_nothing(depth: int) -> None:
     caller: Any = ScriptedAgent(turn(ORDER), DONE, tools=mcp_server(make_server()))

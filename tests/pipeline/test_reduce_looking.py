@@ -47,6 +47,10 @@ from support.reduction import (
 
 
 class TestLooking:
+    def test_a_call_that_is_not_there_has_no_arguments(self) -> None:
+        reducer = reduced(call("c1"), args("c1", "{}"))
+        assert [reducer.arguments_size(each) for each in ("c1", "c2")] == [2, 0]
+
     def test_a_message_is_the_same_object_until_its_next_delta(self) -> None:
         reducer = reduced(start("m1"), content("m1", "a"), start("m2"))
         first, second = reducer.messages

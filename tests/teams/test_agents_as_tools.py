@@ -21,7 +21,9 @@ pytestmark = pytest.mark.anyio
 async def test_an_agent_asks_another_one_by_a_tool() -> None:
     coder = says("coder", "def f()")
     asker = agent("asker", turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")))
-    asker.tools = [coder.as_tool("ask_coder", "Answers programming questions.")]
+    ask = coder.as_tool("ask_coder", "Answers programming questions.")
+    assert (ask.definition.parameters or {})["required"] == ["prompt"]
+    asker.tools = [ask]
     result = await SequentialAgent(asker, strict=True).run_agent("Hi")
     assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
 
