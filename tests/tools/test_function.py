@@ -150,7 +150,7 @@ def test_a_generator_is_refused(function: Any) -> None:
 
 @pytest.mark.parametrize("function", [len, Shop, functools.partial(add, 1), add, staticmethod(add.function)])
 def test_only_functions_and_bound_methods_become_tools(function: Any) -> None:
-    with pytest.raises(UsageError, match="a tool is a function or a bound method, not a "):
+    with pytest.raises(UsageError, match=r"a tool is a function or a bound method, not a .*tool\(Shop\.method\)"):
         tool(function)
 
 
