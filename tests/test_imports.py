@@ -437,3 +437,11 @@ print(result.text, [name for name in sys.modules if name.startswith("opentelemet
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.strip(), done.stderr) == ("hi []", "")
+
+
+def test_a_name_that_moved_to_the_types_can_be_imported_as_before_with_a_warning_that_says_where_it_is() -> None:
+    package, types = importlib.import_module("agui_client"), importlib.import_module("agui_client.types")
+    with pytest.warns(DeprecationWarning, match=r"import Middleware from agui_client\.types; .* version 0\.3"):
+        assert package.Middleware is types.Middleware
+    with pytest.raises(AttributeError, match="no attribute 'Middlewares'"):
+        package.Middlewares  # noqa: B018 - looking is what fails

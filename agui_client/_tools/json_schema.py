@@ -1,7 +1,7 @@
 """JSON Schemas that servers wrote: checking values by them, completing values with their defaults (INT-7, SEC-2).
 
-The work is bounded and nothing is fetched: `pattern`, `format` and `uniqueItems` are not checked, and a schema that is
-large, broken, or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
+The work is bounded and nothing is fetched: `pattern` and `format` are not checked, and a schema that is large, broken,
+or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
 """
 
 from __future__ import annotations
@@ -196,12 +196,21 @@ def _additional_properties(validator: Any, of: Any, instance: Any, schema: dict[
             yield from validator.descend(instance[name], of, path=name)
 
 
+def _unique_items(validator: Any, is_wanted: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    texts = [json.dumps(item, sort_keys=True) for item in instance] if is_wanted and is_array(instance) else []
+    if len(set(texts)) < len(texts):
+        yield ValidationError("")
+
+
 def _unchecked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
     return iter(())
 
 
-_UNCHECKED = ("pattern", "patternProperties", "uniqueItems", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
+_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
 _KEYWORDS: Mapping[str, Callable[..., Iterator[ValidationError]]] = {
     **dict.fromkeys(_UNCHECKED, _unchecked),
     "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
 }

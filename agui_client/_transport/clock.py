@@ -191,7 +191,8 @@ def _translated(error: Exception, limits: Timeouts, address: str, *, is_unsent: 
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return _no_connection(error, limits, address, is_unsent=is_unsent)
         case httpx.LocalProtocolError():
-            return errors.UsageError("the request cannot be sent: a header's name or value is not valid in HTTP")
+            what = "a header's name or value is not valid in HTTP, or a shared HTTP/2 connection takes no more runs"
+            return errors.UsageError(f"the request cannot be sent: {what}")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
             cause = "the auth, the HTTP client or a redirect made its url one that is not http"
             return errors.UsageError(f"the request cannot be sent: {cause}")
