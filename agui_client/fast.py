@@ -30,7 +30,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from agui_client._concurrency import call_aside
-from agui_client._transport.clients import PROXIES, NoCookies, check_proxies
+from agui_client._transport.clients import CERTIFICATES, PROXIES, NoCookies, check_proxies
 from agui_client._transport.response import BYTES
 from agui_client.errors import UsageError
 
@@ -44,7 +44,6 @@ _LARGEST_HEAD = 100 * 1024
 _IDLE_SECONDS = 5.0
 """Seconds for which a connection without a request stays open, as in httpx."""
 _PIECE = 64 * 1024
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _INSTEAD = "leave http_client= out, or give an httpx.AsyncClient"
 
 
@@ -82,7 +81,7 @@ def fast_client(
     proxies = {"all": given} if given else _proxies_of_environment() if trust_env else {}
     if any(each.url.scheme.startswith("socks") for each in proxies.values()):
         raise UsageError(f"fast_client has no SOCKS proxies: {_INSTEAD} with httpx[socks], or unset ALL_PROXY")
-    files = tuple(os.environ.get(name) for name in _CERTIFICATES)
+    files = tuple(os.environ.get(name) for name in CERTIFICATES)
     transport = _Transport(_ssl_context(verify, cert, trust_env, files), proxies, may_bypass=given is None)
     return httpx.AsyncClient(transport=transport, cookies=NoCookies(), trust_env=False)
 
@@ -263,10 +262,11 @@ class _Stream(httpx.AsyncByteStream):
 
 
 def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
-    version, connection = response.version, response.connection
-    extensions: dict[str, Any] = {"reason_phrase": (response.reason or "").encode("ascii", "ignore")}
-    if version is not None:
-        extensions["http_version"] = f"HTTP/{version.major}.{version.minor}".encode()
+    version, connection = response.version or aiohttp.HttpVersion11, response.connection
+    extensions: dict[str, Any] = {
+        "reason_phrase": (response.reason or "").encode("ascii", "ignore"),
+        "http_version": f"HTTP/{version.major}.{version.minor}".encode(),
+    }
     if connection is not None:
         extensions["network_stream"] = connection.transport
     extensions[BYTES] = stream = _Stream(response)

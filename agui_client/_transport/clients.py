@@ -32,6 +32,8 @@ _ADDRESS = re.compile(r"[\d.]+|.*:.*")
 """A host that is no name."""
 PROXIES = frozenset({"http", "https", "all"})
 """The kinds of proxies that the environment may name for us."""
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+"""Variables of the environment that name files for TLS."""
 _PORTS = 65536
 _MOST_IDLE = 100
 """The number of clients that are kept for later runs."""
@@ -203,17 +205,13 @@ def _reason(error: Exception) -> str:
     """Return the setting that is wrong, without addresses: there may be a password in one."""
     match error:
         case OSError():
-            named = " and ".join(f"{name}={os.environ[name]}" for name in _CERTIFICATES if name in os.environ)
+            named = " and ".join(f"{name}={os.environ[name]}" for name in CERTIFICATES if name in os.environ)
             return f"certificates cannot be loaded ({error}); check {named or 'the file that verify= names'}"
         case ImportError():
             return f"{error} Or unset the variable ALL_PROXY, HTTP_PROXY or HTTPS_PROXY that names the proxy"
         case _:
             what = str(error).partition(":")[0].partition(" URL")[0]
             return f"a proxy cannot be used ({what}); correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY"
-
-
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
-"""Variables of the environment that name files for TLS."""
 
 
 class _ClientTransport(httpx.AsyncBaseTransport):

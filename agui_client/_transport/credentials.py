@@ -96,17 +96,13 @@ class Credentials:
         ours = _CREDENTIALS | set(filter(SECRET_NAME.search, names))
         return self._on_unauthorized is not None and ours.isdisjoint(map(str.lower, run_headers or ()))
 
-    async def refresh(self, clock: Clock, generation: int, context: UnauthorizedContext) -> None:
+    async def refresh(self, generation: int, context: UnauthorizedContext) -> None:
         """Renew them, for all runs that use this set.
 
         Args:
-            clock: Limits the time it takes.
             generation: The generation that the server refused; nothing happens if it is renewed already.
             context: What was refused.
         """
-        await clock.wait_for_caller(self._refresh(generation, context))
-
-    async def _refresh(self, generation: int, context: UnauthorizedContext) -> None:
         from agui_client._concurrency import call_aside
 
         renew = cast("Callable[..., Any]", self._on_unauthorized)

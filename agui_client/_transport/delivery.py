@@ -171,7 +171,7 @@ class Delivery:
             if error.status_code == 401 and not self._is_renewed and credentials.can_renew(self._request.headers):
                 self._is_renewed = True
                 context = UnauthorizedContext(error, len(self.attempts), dict(self._sent))
-                await credentials.refresh(self._clock, self._generation, context)
+                await self._clock.wait_for_caller(credentials.refresh(self._generation, context))
                 return "401, and the credentials were renewed"
             if self._redirected_to is not None:
                 self._redirects += 1

@@ -86,8 +86,9 @@ class HttpSource(Source):
             self._has_waited = False
         else:
             await anyio.lowlevel.checkpoint()
-        if self._clock is not None and self._clock.left <= 0 and not self.is_interrupted:
-            self._clock.give_up()
+        clock = self._clock
+        if clock is not None and clock.now() >= clock.until and not self.is_interrupted:
+            clock.give_up()
 
     def interrupt(self) -> bool:
         """Stop reading now, even in the middle of a wait; if nothing waits, the connection is closed at once."""
