@@ -225,6 +225,7 @@ async def test_the_server_sees_that_a_run_with_its_own_connection_was_left(leave
 
 
 @untold
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_more_runs_can_be_left_on_one_connection_than_it_takes_at_once() -> None:
     async with sharing() as (service, agent):
         for _ in range(STREAMS_AT_ONCE + 1):
