@@ -39,7 +39,7 @@ class Terminal:
     Args:
         *arguments: The command's arguments.
         state: The folder in which the command keeps what it remembers.
-        is_hurried: Whether the demo agent speaks twenty times as fast, and every warning is an error.
+        is_hurried: Whether the demo agent makes no pauses, and every warning is an error.
     """
 
     def __init__(self, *arguments: str, state: Path, is_hurried: bool = False) -> None:
@@ -55,7 +55,7 @@ class Terminal:
             "agui_client",
             *arguments,
             flags=STRICT if is_hurried else (),
-            pace=0.05 if is_hurried else None,
+            pace=0 if is_hurried else None,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
