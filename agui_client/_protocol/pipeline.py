@@ -9,14 +9,14 @@ tests alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.expand import KIND_OF_CHUNK, Expander
 from agui_client._protocol.outcome import Outcome
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.validation import Validator
+from agui_client._protocol.validation import NullFields, Validator
 from agui_client._protocol.verify import Verifier
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.warnings import WarningLog
 
 _NONE = Change.NONE
-NullFields = Literal["reject", "drop"]
-"""The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
 
 
 class Pipeline:

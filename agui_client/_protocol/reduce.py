@@ -260,10 +260,10 @@ def activity_snapshot(thread: Thread, event: core.ActivitySnapshotEvent) -> Chan
     if not isinstance(stored, core.ActivityMessage):
         # The pages are silent about an id of another kind of message; the reference replaces that one, too.
         thread.warn("ACT-3", event, f"replaces {stored.role} message {quoted(event.message_id)}")
+        thread.forget_calls(slot)
     elif stored.metadata is not None:
         message.metadata = stored.metadata
     thread.replace(slot, adopt(message, event))
-    thread.index_calls()
     return MESSAGES
 
 

@@ -252,6 +252,14 @@ class Thread:
             for slot in self.by_role[role]:
                 self._index(slot)
 
+    def forget_calls(self, slot: MessageSlot) -> None:
+        """Make the calls of a message, and the call that a result answers, unknown."""
+        if slot.model.role == "tool" and self.results.get(slot.model.tool_call_id) is slot:
+            del self.results[slot.model.tool_call_id]
+        for call in slot.calls:
+            if self.calls.get(call.model.id) is call:
+                del self.calls[call.model.id]
+
     def _index(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, known by their ids."""
         if slot.model.role == "tool":

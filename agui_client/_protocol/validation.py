@@ -21,22 +21,12 @@ from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import LONGEST_PATH, Refusal, pointer, refusals_of, sentences, shortened, summary
-from agui_client._protocol.schema import (
-    EVENT_MODELS,
-    Items,
-    Record,
-    Shape,
-    TextOrItems,
-    Variants,
-    is_array,
-    is_object,
-    is_text,
-)
+from agui_client._protocol.schema import EVENT_MODELS, is_array, is_object, is_text
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
-Nulls: TypeAlias = Literal["reject", "drop", "omit"]
-"""The treatment of a null for a whole optional field: refused, removed with a warning, or removed in silence."""
+NullFields: TypeAlias = Literal["reject", "drop"]
+"""The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +49,37 @@ class Stripper:
         subject: The name of the value in messages.
         event_type: The event's type; empty for a value that is no event.
         rule: The rule of every warning; empty for the rule of each kind.
-        nulls: The treatment of a null for a whole optional field.
+        nulls: The treatment of a null for a whole optional field; "omit" removes it in silence.
     """
 
     def __init__(
-        self, warnings: WarningLog, subject: str, *, event_type: str = "", rule: str = "", nulls: Nulls = "reject"
+        self,
+        warnings: WarningLog,
+        subject: str,
+        *,
+        event_type: str = "",
+        rule: str = "",
+        nulls: NullFields | Literal["omit"] = "reject",
     ) -> None:
         self.refusals: list[Refusal] = []
         """The malformed values found so far."""
         self._warnings, self._subject, self._event_type = warnings, subject, event_type or None
-        self._rule = rule
-        self._nulls: Nulls = nulls
+        self._rule, self._nulls = rule, nulls
 
-    def strip(self, shape: Shape, value: Any, path: str = "") -> Any:
+    def strip(self, shape: schema.Shape, value: Any, path: str = "") -> Any:
         """Return what is left of a value: the value itself if all of it is known, `Unknown` if nothing is."""
         match shape:
-            case Record() if is_object(value) and not shape.is_open:
+            case schema.Record() if is_object(value) and not shape.is_open:
                 return self._record(shape, value, path)
-            case Variants() if is_object(value) and isinstance(tag := value.get(shape.discriminator), str):
+            case schema.Variants() if is_object(value) and isinstance(tag := value.get(shape.discriminator), str):
                 member = shape.members.get(tag)
                 if member is not None:
                     return self.strip(member, value, path)
                 rule = _RULES.get(shape.discriminator, "PROC-9")
                 return Unknown(rule, path, f"unknown {shape.discriminator} {shortened(tag)}")
-            case Items() if is_array(value):
+            case schema.Items() if is_array(value):
                 return self._items(shape, value, path)
-            case TextOrItems(items=items):
+            case schema.TextOrItems(items=items):
                 return self.strip(items, value, path)
             case schema.Choice(values=values) if isinstance(value, str) and value not in values:
                 rule = _RULES.get(path.rpartition("/")[2], "PROC-18")
@@ -100,7 +95,7 @@ class Stripper:
         what = f"{path} of {self._subject}" if path else self._subject
         self._warn(unknown.rule, f"{what} dropped: {because}", path or None)
 
-    def validated(self, shape: Record, value: Any) -> Any:
+    def validated(self, shape: schema.Record, value: Any) -> Any:
         """Return the official model of a stripped object; None if something was refused (see `refusals`)."""
         validate = shape.model.__pydantic_validator__.validate_python
         try:
@@ -110,7 +105,7 @@ class Stripper:
             return None
         return None if self.refusals else model
 
-    def _record(self, shape: Record, value: dict[str, Any], path: str) -> Any:
+    def _record(self, shape: schema.Record, value: dict[str, Any], path: str) -> Any:
         kept: dict[str, Any] = {}
         refused = len(self.refusals)
         for name, member in value.items():
@@ -125,7 +120,7 @@ class Stripper:
         self.refusals.extend(Refusal(pointer(path, name), "is missing") for name in shape.stamps if name not in value)
         return value if _is_same(kept.values(), value.values()) else kept
 
-    def _items(self, shape: Items, value: list[Any], path: str) -> Any:
+    def _items(self, shape: schema.Items, value: list[Any], path: str) -> Any:
         """Strip the elements of a list; unknown ones are dropped, the list stays."""
         kept: list[Any] = []
         for index, item in enumerate(value):
@@ -136,7 +131,7 @@ class Stripper:
                 kept.append(left)
         return value if _is_same(kept, value) else kept
 
-    def _member(self, shape: Record, name: str, value: Any, path: str) -> Any:
+    def _member(self, shape: schema.Record, name: str, value: Any, path: str) -> Any:
         slot, where = shape.slots.get(name), pointer(path, name)
         if slot is None:
             where = where[:LONGEST_PATH]
@@ -176,10 +171,9 @@ _RECORDS = {event_type: schema.record(model) for event_type, model in EVENT_MODE
 
 
 _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
-    EVENT_MODELS[name]: EVENT_MODELS[name].__pydantic_validator__.isinstance_python
-    for name, structure in _RECORDS.items()
-    if structure.stamps == ("type",)
-    and not any(isinstance(slot.shape, Items | TextOrItems | Record | Variants) for slot in structure.slots.values())
+    model: model.__pydantic_validator__.isinstance_python
+    for model in EVENT_MODELS.values()
+    if schema.record(model).stamps == ("type",) and not schema.members(model).nested
 }
 """Strict validation of the classes without objects of the protocol inside, which sees all that can be wrong there."""
 _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
@@ -224,9 +218,9 @@ class Validator:
             (PROC-17); "drop" removes the field with a warning.
     """
 
-    def __init__(self, warnings: WarningLog, *, null_fields: Literal["reject", "drop"] = "reject") -> None:
+    def __init__(self, warnings: WarningLog, *, null_fields: NullFields = "reject") -> None:
         self._warnings = warnings
-        self._null_fields: Literal["reject", "drop"] = null_fields
+        self._null_fields: NullFields = null_fields
 
     def feed(self, event: WireEvent) -> Event | None:
         """Validate one event.

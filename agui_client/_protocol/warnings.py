@@ -41,9 +41,7 @@ class WarningLog:
     def __init__(self) -> None:
         self.event_index: int | None = None
         """The position of the current event, set by the caller of the stages; None before the first event."""
-        self._first: dict[tuple[str, str | None, str | None], ProtocolWarning] = {}
-        self._counts: dict[tuple[str, str | None, str | None], int] = {}
-        self._records: list[ProtocolWarning] | None = None
+        self._records: dict[tuple[str, str | None, str | None], ProtocolWarning] = {}
 
     def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
         """Record one occurrence.
@@ -55,18 +53,15 @@ class WarningLog:
             event_type: The type of the event.
         """
         key = (rule, path and _POSITION.sub("/*", path), event_type)
-        if len(self._first) >= _MAX_KINDS and key not in self._first:
+        if len(self._records) >= _MAX_KINDS and key not in self._records:
             key, message, path = _REST, _REST_MESSAGE, None
-        self._records = None
-        seen = self._counts.get(key, 0)
-        self._counts[key] = seen + 1
-        if not seen:
-            message, path = printable(message), path and printable(path)
-            self._first[key] = ProtocolWarning(key[0], message, path, self.event_index, key[2])
-            _logger.warning("%s (%s)", message, key[0])
+        if (first := self._records.get(key)) is not None:
+            self._records[key] = replace(first, count=first.count + 1)
+            return
+        message, path = printable(message), path and printable(path)
+        self._records[key] = ProtocolWarning(key[0], message, path, self.event_index, key[2])
+        _logger.warning("%s (%s)", message, key[0])
 
     def records(self) -> list[ProtocolWarning]:
         """Return the warnings so far, in the order in which they first occurred."""
-        if self._records is None:
-            self._records = [replace(first, count=self._counts[key]) for key, first in self._first.items()]
-        return self._records.copy()
+        return list(self._records.values())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from agui_client._interrupts.answers import Answerer
-    from agui_client._protocol.pipeline import NullFields
+    from agui_client._protocol.validation import NullFields
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.ending import OnAbort, Save
     from agui_client._run.hooks import Subscriber

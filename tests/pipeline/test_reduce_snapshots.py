@@ -299,6 +299,13 @@ class TestActivities:
         assert warned(reducer) == [("SNAP-5", f"Failed to apply activity patch to 'a1': {reason}; nothing was changed")]
         assert reducer.warnings[0].path == "/patch/0"
 
+    def test_replacing_an_activity_costs_the_same_however_many_calls_there_are(self) -> None:
+        def steps(size: int) -> int:
+            reducer = reduced(activity("a", {}), *(call(str(index)) for index in range(size)))
+            return calls_of(lambda: reducer.feed(activity("a", {"n": 1})))
+
+        assert steps(500) == steps(5)
+
     def test_a_snapshot_under_the_id_of_another_message_replaces_it_with_a_warning(self) -> None:
         reducer = reduced(start("x", metadata={"k": 1}), call("c1", "x"), content("x", "gone"), activity("x", {"n": 1}))
         assert reducer.messages == [ActivityMessage(id="x", activity_type="plan", content={"n": 1})]
