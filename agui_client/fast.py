@@ -53,6 +53,7 @@ def fast_client(
     cert: str | tuple[str, str] | tuple[str, str, str] | None = None,
     proxy: str | httpx.Proxy | None = None,
     trust_env: bool = True,
+    http2: bool = False,
 ) -> httpx.AsyncClient:
     """Make an HTTP client that reads single events for about half of the cost.
 
@@ -66,15 +67,18 @@ def fast_client(
         proxy: The address of an HTTP proxy; None for the one that the environment names.
         trust_env: Whether `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR` are
             read.
+        http2: False; HTTP/2 is not supported.
 
     Returns:
         The client, for asyncio.
 
     Raises:
-        UsageError: A SOCKS proxy is asked for.
+        UsageError: HTTP/2 or a SOCKS proxy is asked for.
         ValueError: The address of a proxy cannot be one.
         OSError: Certificates cannot be loaded.
     """
+    if http2:
+        raise UsageError(f"fast_client speaks HTTP/1.1 only; for HTTP/2, {_INSTEAD}(http2=True)")
     if trust_env and proxy is None:
         check_proxies()
     given = httpx.Proxy(proxy) if isinstance(proxy, str) else proxy

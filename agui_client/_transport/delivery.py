@@ -202,7 +202,7 @@ class Delivery:
 
 
 async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> bytes:
-    """Get a responses.JSON document beside an agent, with the agent's credentials and retries.
+    """Get a JSON document beside an agent, with the agent's credentials and retries.
 
     Args:
         transport: The way to the agent.
@@ -210,7 +210,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> byt
         timeouts: The time limits; the one for the first event is that for the answer.
 
     Returns:
-        The document, not yet read as responses.JSON.
+        The document, not yet read as JSON.
 
     Raises:
         TransportError: The server did not send a document.

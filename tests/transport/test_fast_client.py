@@ -301,6 +301,11 @@ def test_on_trio_the_error_says_what_to_use_instead() -> None:
     assert agent.messages == []
 
 
+def test_for_http2_the_error_says_what_to_use_instead() -> None:
+    with pytest.raises(UsageError, match=r"HTTP/1.1 only; for HTTP/2, leave http_client= out"):
+        HttpAgent("http://127.0.0.1:1/", http_client=partial(fast_client, http2=True)).run_agent_sync("Hi")
+
+
 async def test_for_a_socks_proxy_the_error_says_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
     with pytest.raises(UsageError, match=r"no SOCKS proxies: leave http_client= out.*httpx\[socks\].*ALL_PROXY"):
