@@ -479,7 +479,7 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
 def test_bad_requests_are_refused_with_a_reason(request_: Any, status: int) -> None:
     app = agent_app(ScriptedAgent(turn()), max_body_bytes=1000)
     with serve(app) as server:
-        response = httpx.request(url=server.url, **request_)
+        response = httpx.request(url=server.url, **request_, verify=False)
     assert (response.status_code, bool(response.json()["detail"])) == (status, True)
 
 
@@ -546,7 +546,10 @@ async def test_a_function_that_chooses_no_agent_is_named_in_the_log(
 def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:
     gate = Gate()
     agent = ScriptedAgent(turn(gate))
-    with serve(agent_app(agent, keep_alive=0.05)) as server, httpx.stream("POST", server.url, json=INPUT) as response:
+    with (
+        serve(agent_app(agent, keep_alive=0.05)) as server,
+        httpx.stream("POST", server.url, verify=False, json=INPUT) as response,
+    ):
         assert (response.headers["x-accel-buffering"], response.headers["cache-control"]) == ("no", "no-cache")
         body = b""
         for chunk in response.iter_raw():
@@ -567,7 +570,7 @@ def test_the_agent_is_cancelled_within_a_tenth_of_a_second_when_the_caller_leave
             left.set()
 
     with serve(agent_app(FunctionAgent(slow))) as server:
-        with httpx.stream("POST", server.url, json=INPUT) as response:
+        with httpx.stream("POST", server.url, verify=False, json=INPUT) as response:
             next(response.iter_raw())
         assert left.wait(0.1)
 

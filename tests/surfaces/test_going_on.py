@@ -271,7 +271,7 @@ def test_an_agent_that_was_not_there_is_asked_again_and_nothing_is_doubled(verb:
     history: list[Message] = [UserMessage(id="user-0", content="Before")]
     agent = HttpAgent(
         "http://127.0.0.1/",
-        http_client=lambda: httpx.AsyncClient(transport=Moving()),
+        http_client=lambda: httpx.AsyncClient(transport=Moving(verify=False)),
         retry=RetryPolicy(connect=1, first_wait=0.01),
         thread_id="thread-1",
         initial_messages=history,

@@ -58,15 +58,15 @@ def test_each_request_gets_the_next_answer_and_the_last_repeats() -> None:
         return Reply([request.body], chunked=False)
 
     with serve_bytes(Reply(status=503), mirrored) as server:
-        statuses = [httpx.post(server.url, content=b"x").status_code for _ in range(3)]
+        statuses = [httpx.post(server.url, verify=False, content=b"x").status_code for _ in range(3)]
         assert statuses == [503, 200, 200]
-        assert httpx.post(server.url, content=b"echo").content == b"echo"
+        assert httpx.post(server.url, verify=False, content=b"echo").content == b"echo"
 
 
 def test_each_piece_is_a_write_of_its_own_and_waits_at_gates() -> None:
     gate = Gate()
     with serve_bytes(Reply([b"one", pause(0), gate, b"two"])) as server:
-        with httpx.stream("POST", server.url) as response:
+        with httpx.stream("POST", server.url, verify=False) as response:
             pieces = response.iter_raw()
             assert next(pieces) == b"one"
             gate.open()
@@ -78,7 +78,7 @@ def test_a_cut_reply_ends_without_its_final_chunk() -> None:
     with serve_bytes(Reply([b"half"], end="cut")) as server:
         assert everything(server).endswith(b"4\r\nhalf\r\n")
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
-            httpx.post(server.url)
+            httpx.post(server.url, verify=False)
 
 
 def test_a_reset_reply_breaks_the_connection() -> None:

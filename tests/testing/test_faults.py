@@ -47,13 +47,13 @@ def chunked(*pieces: bytes) -> bytes:
 def posted(reply: Reply) -> httpx.Response:
     """What an HTTP client makes of a reply."""
     with serve_bytes(reply) as server:
-        return httpx.post(server.url)
+        return httpx.post(server.url, verify=False)
 
 
 def received_until_error(reply: Reply) -> tuple[bytes, httpx.HTTPError]:
     """What an HTTP client could read of a body, and what ended that."""
     received = b""
-    with serve_bytes(reply) as server, httpx.stream("POST", server.url) as response:
+    with serve_bytes(reply) as server, httpx.stream("POST", server.url, verify=False) as response:
         try:
             for piece in response.iter_bytes():
                 received += piece
@@ -158,7 +158,7 @@ def test_stall_may_keep_the_connection_alive_for_a_while() -> None:
 def test_unanswered_ends_without_a_byte(end: Literal["cut", "reset"], error: type[httpx.HTTPError]) -> None:
     with serve_bytes(faults.unanswered(end=end)) as server:
         with pytest.raises(error):
-            httpx.post(server.url)
+            httpx.post(server.url, verify=False)
         assert len(server.requests) == 1
 
 
@@ -170,7 +170,7 @@ def test_unanswered_sends_no_head_either() -> None:
 def test_unanswered_may_last_until_the_client_goes_away() -> None:
     with serve_bytes(faults.unanswered(end="stall")) as server:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(server.url, timeout=0.1)
+            httpx.post(server.url, verify=False, timeout=0.1)
         assert server.disconnected.wait(5)
 
 
@@ -180,7 +180,7 @@ def test_unanswered_may_last_until_the_client_goes_away() -> None:
 def test_trickle_pauses_between_its_writes() -> None:
     started = time.monotonic()
     drops = faults.trickle(BODY[:9], seconds=0.01, size=2)
-    with serve_bytes(drops) as server, httpx.stream("POST", server.url) as response:
+    with serve_bytes(drops) as server, httpx.stream("POST", server.url, verify=False) as response:
         pieces = list(response.iter_raw())
     assert pieces == [BODY[0:2], BODY[2:4], BODY[4:6], BODY[6:8], BODY[8:9]]
     assert 0.04 <= time.monotonic() - started < 5
@@ -266,7 +266,7 @@ def test_broken_chunk_has_no_number_where_a_size_belongs() -> None:
 
 def test_oversized_headers_are_more_than_clients_read() -> None:
     with serve_bytes(faults.oversized_headers(BODY)) as server, pytest.raises(httpx.RemoteProtocolError):
-        httpx.post(server.url)
+        httpx.post(server.url, verify=False)
     response = posted(faults.oversized_headers(BODY, size=5000))
     assert (response.headers["x-padding"], response.content) == ("x" * 5000, BODY)
 
@@ -285,7 +285,7 @@ def test_second_response_follows_the_first_on_an_open_connection() -> None:
 
 def test_second_response_repeats_the_body_unless_said_otherwise() -> None:
     with serve_bytes(faults.second_response(BODY)) as server:
-        assert httpx.post(server.url).content == BODY
+        assert httpx.post(server.url, verify=False).content == BODY
         with connected(server) as connection:
             connection.sendall(ASK)
             assert until_ends_with(connection, BODY).count(BODY) == 2
@@ -329,15 +329,15 @@ def test_status_says_when_to_come_back(retry_after: int | datetime, expected: st
 @pytest.mark.parametrize("status", [302, 307])
 def test_redirect_points_elsewhere(status: int) -> None:
     with serve_bytes(faults.healthy(BODY)) as other, serve_bytes(faults.redirect(other.url, status=status)) as server:
-        response = httpx.post(server.url)
+        response = httpx.post(server.url, verify=False)
         assert (response.status_code, response.headers["location"]) == (status, other.url)
-        assert httpx.post(server.url, follow_redirects=True).content == BODY
+        assert httpx.post(server.url, verify=False, follow_redirects=True).content == BODY
     assert faults.redirect("/x").status == 307
 
 
 def test_faults_take_turns() -> None:
     with serve_bytes(faults.status(503, retry_after=1), faults.cut(BODY, events=1), faults.healthy(BODY)) as server:
-        assert httpx.post(server.url).status_code == 503
+        assert httpx.post(server.url, verify=False).status_code == 503
         with pytest.raises(httpx.RemoteProtocolError):
-            httpx.post(server.url)
-        assert httpx.post(server.url).content == BODY
+            httpx.post(server.url, verify=False)
+        assert httpx.post(server.url, verify=False).content == BODY

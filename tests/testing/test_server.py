@@ -36,7 +36,7 @@ def server(hello: ScriptedAgent) -> Iterator[Server]:
 
 @pytest.mark.requirement("SSE-1", "SSE-2", "SSE-3", "SSE-4")
 def test_a_post_streams_the_run(server: Server, hello: ScriptedAgent) -> None:
-    response = httpx.post(server.url, json=INPUT)
+    response = httpx.post(server.url, verify=False, json=INPUT)
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/event-stream"
     assert response.content == sse(turn(text("Hi Ada")), input=RunAgentInput.model_validate(INPUT))
@@ -46,7 +46,7 @@ def test_a_post_streams_the_run(server: Server, hello: ScriptedAgent) -> None:
 
 
 def test_an_answer_on_a_kept_connection_is_sent_at_once(server: Server) -> None:
-    with httpx.Client() as client:
+    with httpx.Client(verify=False) as client:
         client.post(server.url, json=INPUT)
         port = httpx.URL(server.url).port
         connections = psutil.Process().net_connections("tcp")
@@ -56,7 +56,7 @@ def test_an_answer_on_a_kept_connection_is_sent_at_once(server: Server) -> None:
 
 
 def test_another_method_is_refused(server: Server) -> None:
-    response = httpx.get(server.url)
+    response = httpx.get(server.url, verify=False)
     assert response.status_code == 405
     assert response.headers["allow"] == "POST"
     assert response.json() == {"detail": "GET is not allowed; POST a RunAgentInput"}
@@ -64,7 +64,7 @@ def test_another_method_is_refused(server: Server) -> None:
 
 @pytest.mark.requirement("SSE-8")
 def test_a_body_that_is_no_json_is_refused_with_400(server: Server, hello: ScriptedAgent) -> None:
-    response = httpx.post(server.url, content=b'{"threadId": ')
+    response = httpx.post(server.url, verify=False, content=b'{"threadId": ')
     assert response.status_code == 400
     assert response.json()["detail"][0]["type"] == "json_invalid"
     assert hello.inputs == []
@@ -72,7 +72,7 @@ def test_a_body_that_is_no_json_is_refused_with_400(server: Server, hello: Scrip
 
 @pytest.mark.requirement("SSE-8")
 def test_snake_case_and_missing_fields_are_refused_with_422_without_echoing_them(server: Server) -> None:
-    response = httpx.post(server.url, json={"thread_id": "secret", "runId": "r"})
+    response = httpx.post(server.url, verify=False, json={"thread_id": "secret", "runId": "r"})
     assert response.status_code == 422
     assert {tuple(error["loc"]) for error in response.json()["detail"]} == {("threadId",), ("messages",)}
     assert "secret" not in response.text
@@ -84,7 +84,7 @@ def test_an_agent_that_raises_ends_its_run_with_run_error() -> None:
         raise ValueError("boom")
 
     with serve(ScriptedAgent(broken)) as server:
-        response = httpx.post(server.url, json=INPUT)
+        response = httpx.post(server.url, verify=False, json=INPUT)
         assert response.content == sse(
             StateSnapshotEvent(snapshot=1), RunErrorEvent(message="the agent raised ValueError: boom")
         )
@@ -102,7 +102,7 @@ def test_an_agent_is_stopped_and_counted_when_its_client_goes_away() -> None:
             stopped.set()
 
     with serve(ScriptedAgent(endless)) as server:
-        with httpx.stream("POST", server.url, json=INPUT) as response:
+        with httpx.stream("POST", server.url, verify=False, json=INPUT) as response:
             body = response.iter_raw()
             assert next(body) == sse(StateSnapshotEvent(snapshot=1))
             assert not server.disconnected.is_set()
@@ -117,7 +117,7 @@ def test_a_client_that_leaves_an_agent_that_never_waits_is_noticed(caplog: pytes
             yield state(1)
 
     with serve(ScriptedAgent(tireless)) as server:
-        with httpx.stream("POST", server.url, json=INPUT) as response:
+        with httpx.stream("POST", server.url, verify=False, json=INPUT) as response:
             body = response.iter_raw()
             next(body)
         assert server.disconnected.wait(5)
@@ -126,7 +126,7 @@ def test_a_client_that_leaves_an_agent_that_never_waits_is_noticed(caplog: pytes
 
 def test_leaving_the_block_drops_open_runs_and_leaves_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     before = set(threading.enumerate())
-    with httpx.Client(timeout=5) as client:
+    with httpx.Client(timeout=5, verify=False) as client:
         with serve(ScriptedAgent([state(1), pause(math.inf)])) as server:
             request = client.build_request("POST", server.url, json=INPUT)
             response = client.send(request, stream=True)
@@ -160,7 +160,7 @@ def test_any_asgi_app_can_be_served_on_a_chosen_port(server: Server, hello: Scri
     port = httpx.URL(freed.url).port or 0
     with serve(wrapped, port=port) as other:
         assert other.url == freed.url
-        assert httpx.post(other.url + "any/path", json=INPUT).status_code == 200
+        assert httpx.post(other.url + "any/path", verify=False, json=INPUT).status_code == 200
         with pytest.raises(TypeError, match="serve the agent"):
             _ = other.disconnects
     with pytest.raises(OSError, match="in use"), serve(hello, port=httpx.URL(server.url).port or 0):

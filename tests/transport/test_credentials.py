@@ -148,7 +148,7 @@ async def test_credentials_that_a_run_brings_always_win_and_are_not_renewed() ->
 
 async def test_an_authorization_that_a_run_brings_stands_over_every_auth() -> None:
     with serve_bytes(ANSWER) as server:
-        async with httpx.AsyncClient(auth=("ada", "client")) as client:
+        async with httpx.AsyncClient(auth=("ada", "client"), verify=False) as client:
             url = server.url.replace("http://", "http://ada:address@")
             for agent in (HttpAgent(url, auth=("ada", "auth")), HttpAgent(url), HttpAgent(url, http_client=client)):
                 await agent.run_agent("Hi", headers={"Authorization": "mine"})
@@ -162,7 +162,7 @@ async def test_a_clone_for_another_user_uses_nothing_of_the_first() -> None:
     ada, bob = Token(), Token()
     with serve_bytes(faults.status(401)) as server:
         url = server.url.replace("http://", "http://ada:address@")
-        async with httpx.AsyncClient(auth=("ada", "client")) as client:
+        async with httpx.AsyncClient(auth=("ada", "client"), verify=False) as client:
             first = HttpAgent(url, headers=ada.headers, on_unauthorized=ada.renew, http_client=client)
             for other in (first.clone(headers=bob.headers), first.clone(auth=("bob", "secret"))):
                 with pytest.raises(HTTPStatusError):
@@ -527,7 +527,7 @@ class Fresh(httpx.Auth):
         self._url = url
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(verify=False) as client:
             token = (await client.get(self._url)).json()
         request.headers["Authorization"] = f"Bearer {token}"
         yield request
