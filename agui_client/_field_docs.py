@@ -7,7 +7,7 @@ import inspect
 from contextlib import suppress
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, cast
+from typing import Any
 
 
 class Record:
@@ -31,7 +31,8 @@ class _FieldDocs(dict[str, str]):
     def __getitem__(self, name: str) -> str:
         with suppress(OSError):  # no source, no docstrings
             module = ast.parse(dedent(inspect.getsource(self._kind)))
-            for pair in pairwise(cast("ast.ClassDef", module.body[0]).body):
+            members = [member for each in module.body if isinstance(each, ast.ClassDef) for member in each.body]
+            for pair in pairwise(members):
                 match pair:
                     case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(ast.Constant(str(text))) if field == name:
                         return inspect.cleandoc(text)

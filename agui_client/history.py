@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, takewhile
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from ag_ui.core import Message, TextPart
 
@@ -166,7 +166,8 @@ async def chosen_messages(
     try:
         if isinstance(history, Window):
             return history.of(messages)
-        chosen = as_messages(cast("Any", await call_aside(partial(history, list(messages)), "history")))
+        returned: Any = await call_aside(partial(history, list(messages)), "history")
+        chosen = as_messages(returned)
     except Exception as error:
         what = str(error) if isinstance(error, AGUIError) else f"{type(error).__name__}: {error}"
         raise HistoryError(f"the function of history= failed: {what}; nothing was sent") from error

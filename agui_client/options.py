@@ -41,7 +41,7 @@ class RunOptions(ConnectOptions, total=False):
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
-OptionsT = TypeVar("OptionsT")
+OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -56,11 +56,10 @@ def checked_options(options: OptionsT, kind: type, what: str) -> OptionsT:
     Raises:
         TypeError: A keyword is unknown, as Python raises it for a function.
     """
-    given = cast("dict[str, Any]", options)
     known = kind.__annotations__
-    if unknown := sorted(given.keys() - known.keys()):
+    if unknown := sorted(options.keys() - known.keys()):
         raise TypeError(f"unknown keyword {unknown[0]!r}; {what} takes {', '.join(known)}")
-    return cast("OptionsT", {name: value for name, value in given.items() if value is not None})
+    return cast("OptionsT", {name: value for name, value in options.items() if value is not None})
 
 
 def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
@@ -79,7 +78,7 @@ def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
             for name, annotation in kind.__annotations__.items()
             if name not in shown.parameters
         ]
-        function.__signature__ = shown.replace(parameters=[*named, *added])  # type: ignore[attr-defined]
+        vars(function)["__signature__"] = shown.replace(parameters=[*named, *added])
         return function
 
     return listed
