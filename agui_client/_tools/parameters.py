@@ -149,7 +149,7 @@ def _resolved(function: Callable[..., object]) -> list[Parameter]:
     except Exception as error:
         how = "import the names that annotations use outside `if TYPE_CHECKING:`, before the tool is made"
         raise UsageError(f"an annotation cannot be read ({error}); {how}") from error
-    return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in parameters]
+    return [each.replace(annotation=hints[each.name]) for each in parameters]
 
 
 def _local_names(code: CodeType) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, RunStartedEvent
 
 from agui_client import (
     AbstractAgent,
@@ -449,16 +449,24 @@ def test_options_of_a_call_are_for_its_own_agent_alone(verb: Verb, first_event: 
     assert server.requests[0].headers["x-tenant"] == "acme"
 
 
-def test_a_request_whose_agent_fails_at_the_call_has_its_end() -> None:
-    class Failing(AbstractAgent):
-        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-            raise LookupError("nowhere")
+class FailingAtTheCall(AbstractAgent):
+    def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        raise LookupError("nowhere")
 
+
+class FailingInTheStream(AbstractAgent):
+    async def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        raise LookupError("nowhere")
+
+
+@pytest.mark.parametrize("kind", [FailingAtTheCall, FailingInTheStream])
+def test_a_request_whose_agent_fails_has_its_end(kind: type[AbstractAgent]) -> None:
     class Ends(RunObserver):
         def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
             ends.append((number, type(error), is_whole))
 
     ends: list[Any] = []
     with pytest.raises(LookupError):
-        Failing(observers=[Ends()]).run_agent_sync("Hi")
+        kind(observers=[Ends()]).run_agent_sync("Hi")
     assert ends == [(1, LookupError, False)]

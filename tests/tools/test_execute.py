@@ -205,3 +205,4 @@ async def test_rounds_are_counted_where_they_are_checked() -> None:
     with pytest.raises(ToolRoundsExceededError) as caught:
         limits.check([call("work")], [])
     assert caught.value.rounds == 2
+    RoundLimits(ToolLimits(repeats=1)).check([], [])

@@ -68,14 +68,15 @@ async def test_a_proxy_that_does_not_listen_is_named(monkeypatch: pytest.MonkeyP
     assert "nothing listens there, or at the proxy of HTTP_PROXY" in str(error)
 
 
-async def test_a_certificate_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSLKEYLOGFILE"])
+async def test_a_certificate_file_that_is_missing_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from agui_client._transport import clients
 
     clients._ssl_context.cache_clear()
-    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+    monkeypatch.setenv(variable, "/no/such/file")
     error = await failure_at("https://agent.test/")
     assert type(error) is UsageError
-    assert "SSL_CERT_FILE=/no/such/file" in str(error)
+    assert f"{variable}=/no/such/file" in str(error)
 
 
 async def test_a_client_that_cannot_be_made_is_a_usage_error() -> None:
