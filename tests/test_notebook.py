@@ -277,7 +277,7 @@ def kernel() -> Iterator[Any]:
 
 def messages_of(kernel: Any, cell: str) -> Iterator[Any]:
     """Execute a cell; yields what the kernel says of it."""
-    executed = kernel.execute(cell)
+    executed = kernel.execute(cell, stop_on_error=False)  # or what comes right after an error is passed over
     while True:
         try:
             message = kernel.get_iopub_msg(timeout=30)

@@ -586,10 +586,7 @@ async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads)
             await threads.list(limit=limit)  # type: ignore[arg-type]
 
 
-async def test_a_database_that_cannot_be_used_is_an_error_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agui_client.threads.sql._ATTEMPTS", 2)
+async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
     for url in ("mysql://localhost/x", "chats.db", "postgresql://localhost/x"):
         with pytest.raises(UsageError, match="subclass ThreadStore"):
             Threads(url)
