@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_SUSPENDED = "the engine of a sync run waits outside of its event loop"
 _MOST_BATCHES = 64
 """The number of reads that may wait for the caller's thread before the stream is held back."""
 
@@ -80,10 +81,13 @@ class SyncAgentRun(RunView):
 
     def __next__(self) -> Event:
         try:
-            event: Event = _completed(self._next())
+            self._next().send(None)
+        except StopIteration as end:  # as `_completed`, without a call more for each event
+            event: Event = end.value
             return event
         except StopAsyncIteration:
             raise StopIteration from None
+        raise RuntimeError(_SUSPENDED)
 
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> Generator[bytes]:
         """Iterate the run as the body of an SSE response, for Flask, Django and other sync frameworks.
@@ -162,7 +166,7 @@ def _completed(step: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
-    raise RuntimeError("the engine of a sync run waits outside of its event loop")
+    raise RuntimeError(_SUSPENDED)
 
 
 class WorkerLoop(RunLoop):
