@@ -15,7 +15,7 @@ from ag_ui.core import Interrupt, ResumeEntry, RunFinishedInterruptOutcome
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from agui_client import Cancel, InterruptsNotCoveredError, Resolve
+from agui_client import Cancel, InterruptsNotCoveredError, Resolve, UsageError
 from agui_client._interrupts.answers import Answer, cover
 from agui_client._interrupts.models import answer_model
 from agui_client._tools.approval import DENIED, Approve, Deny
@@ -446,6 +446,14 @@ def test_a_payload_is_held_against_the_schema_as_the_json_it_becomes() -> None:
         {"unitPrice": 1.0, "colour": None},
         {"unitPrice": 2},
     ]
+
+
+@pytest.mark.parametrize("kind", [Approve, Cancel, Deny, Resolve])
+@pytest.mark.parametrize("metadata", [5, "x", [], {1: 2}], ids=repr)
+def test_metadata_that_is_no_object_is_refused_where_it_is_written(kind: Any, metadata: Any) -> None:
+    with pytest.raises(UsageError, match="the metadata of an answer is a dict with keys of text, not this"):
+        kind(metadata=metadata)
+    assert kind(metadata={"why": None}).metadata == {"why": None}
 
 
 @pytest.mark.parametrize(

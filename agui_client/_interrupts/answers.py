@@ -23,7 +23,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.problems import Refusal, summary
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.approval import Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
@@ -42,6 +42,9 @@ class Resolve(Record):
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Information about the answer that is not part of it."""
 
+    def __post_init__(self) -> None:
+        check_metadata(self.metadata)
+
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Record):
@@ -49,6 +52,9 @@ class Cancel(Record):
 
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Information about it, such as the reason."""
+
+    def __post_init__(self) -> None:
+        check_metadata(self.metadata)
 
 
 Answer: TypeAlias = Resolve | Approve | Deny | Cancel

@@ -5,17 +5,32 @@ Deny by default: only the literal `True` or an `Approve` approves.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from ag_ui.core import Message, Tool
 
 from agui_client._field_docs import Record
-from agui_client.errors import sendable
+from agui_client._protocol.schema import is_object
+from agui_client.errors import UsageError, sendable
 
 DENIED = "The user denied this tool call."
 """The reason that the agent gets when the approver gave none."""
+
+
+def check_metadata(metadata: object) -> None:
+    """Check the metadata of an answer.
+
+    Raises:
+        UsageError: It is no dict with keys of text.
+    """
+    if metadata is not None and not (is_object(metadata) and _has_names(metadata)):
+        raise UsageError(f"the metadata of an answer is a dict with keys of text, not this {type(metadata).__name__}")
+
+
+def _has_names(members: Iterable[object]) -> bool:
+    return all(isinstance(name, str) for name in members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,12 @@ class Approve(Record):
     """The arguments to use instead of the agent's; None approves the call as it was shown."""
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Information that goes with the answer to an interrupt, such as a server's proof of who was asked."""
+
+    def __post_init__(self) -> None:
+        check_metadata(self.metadata)
+        arguments = cast("object", self.arguments)
+        if arguments is not None and not (isinstance(arguments, Mapping) and _has_names(cast("Any", arguments))):
+            raise UsageError(f"Approve takes the arguments by their names, not {arguments!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,9 @@ class Deny(Record):
     """Information that goes with the answer to an interrupt."""
 
     def __post_init__(self) -> None:
+        check_metadata(self.metadata)
+        if not isinstance(cast("object", self.reason), str):
+            raise UsageError(f"Deny takes the reason as text, not {self.reason!r}")
         object.__setattr__(self, "reason", sendable(self.reason))
 
 

@@ -140,6 +140,25 @@ async def test_a_call_that_wants_approval_is_an_interrupt_of_the_caller(answer: 
     assert paid == ([] if isinstance(answer, Deny) else [int(outcome.removeprefix("paid "))])
 
 
+@pytest.mark.parametrize("edits", ["", [], [["amount", 5]], '{"amount": 6}', False], ids=repr)
+async def test_an_approval_with_arguments_that_are_no_object_is_refused(edits: object) -> None:
+    paid.clear()
+    app = agent_app(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay]))
+    caller = HttpAgent("http://app/", app=app)
+    _, result = await _events(caller, "Pay.")
+    answer = {"interruptId": result.interrupts[0].id, "status": "resolved"}
+    messages = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in result.messages]
+    document = {**INPUT, "threadId": caller.thread_id, "messages": messages}
+    with anyio.fail_after(_SECONDS):
+        async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
+            payload = {"approved": True, "editedArgs": edits}
+            refused = await client.post("http://app/", json={**document, "resume": [{**answer, "payload": payload}]})
+            assert (refused.status_code, paid) == (422, [])
+            payload = {"approved": True, "editedArgs": {"amount": 4}}
+            accepted = await client.post("http://app/", json={**document, "resume": [{**answer, "payload": payload}]})
+    assert (accepted.status_code, paid) == (200, [4])
+
+
 async def test_an_approval_of_other_arguments_than_those_shown_pays_nobody() -> None:
     paid.clear()
     caller = _ask(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay]))

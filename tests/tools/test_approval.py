@@ -161,6 +161,13 @@ DENIALS: dict[str, Callable[[ApprovalRequest], Any]] = {
 FAILING: dict[str, Callable[[ApprovalRequest], Any]] = {
     "an exception": raising,
     "an async exception": async_raising,
+    "arguments without names": lambda request: Approve(5),  # type: ignore[arg-type]
+    "arguments as text": lambda request: Approve('{"amount":3}'),  # type: ignore[arg-type]
+    "arguments as no text": lambda request: Approve(""),  # type: ignore[arg-type]
+    "arguments as a list": lambda request: Approve([]),  # type: ignore[arg-type]
+    "arguments as pairs": lambda request: Approve([["amount", 3]]),  # type: ignore[arg-type]
+    "arguments with a number for a name": lambda request: Approve({3: 3}),  # type: ignore[dict-item]
+    "a reason without words": lambda request: Deny(None),  # type: ignore[arg-type]
 }
 
 
@@ -338,6 +345,12 @@ def test_a_crowd_of_calls_is_asked_about_in_turns() -> None:
     result = ScriptedAgent(turn(*calls), DONE, tools=[till.tool], approve=approve).run_agent_sync("Hi")
     assert (len(till.paid), result.text) == (300, "Done.")
     assert most - before < 100
+
+
+@pytest.mark.parametrize("reason", [None, 5, ["no"]])
+def test_a_reason_is_text(reason: Any) -> None:
+    with pytest.raises(UsageError, match="Deny takes the reason as text"):
+        Deny(reason)
 
 
 # --- without an approver
