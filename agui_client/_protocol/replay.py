@@ -25,13 +25,15 @@ class ReplayReducer(Reducer):
         warnings: The log of the replay.
     """
 
-    __slots__ = ("_has_state", "_local", "_merged")
+    __slots__ = ("_has_state", "_is_larger", "_local", "_merged")
 
     def __init__(self, local: Reducer, warnings: WarningLog) -> None:
         super().__init__((), {}, warnings=warnings)
         self._local = local
         # Without a state that was sent, patches build one from the empty one (STATE-1).
         self._has_state = False
+        # None until it is measured after a patch.
+        self._is_larger: bool | None = False
         self._merged: list[Message] | None = None
 
     def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
@@ -47,6 +49,8 @@ class ReplayReducer(Reducer):
         change = super().feed(event)
         if change & Change.MESSAGES:
             self._merged = None
+        if change & Change.STATE:
+            self._is_larger = None
         return change
 
     @property
@@ -64,8 +68,9 @@ class ReplayReducer(Reducer):
     @property
     def state(self) -> Any:
         """The replayed state; if the replay sent none, the one that its patches build or the local one, the larger."""
-        replayed, local = super().state, self._local.state
-        return replayed if self._has_state or len(to_json(replayed)) >= len(to_json(local)) else local
+        if self._is_larger is None:
+            self._is_larger = self._has_state or len(to_json(super().state)) >= len(to_json(self._local.state))
+        return super().state if self._has_state or self._is_larger else self._local.state
 
     @property
     def is_behind(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from ag_ui.core import (
     Message,
     MessagesSnapshotEvent,
     RunFinishedSuccessOutcome,
+    StateDeltaEvent,
     TextMessageContentEvent,
     TextMessageStartEvent,
     TextPart,
@@ -22,6 +25,9 @@ from ag_ui.core import (
 )
 
 from agui_client import IncompleteRunError
+from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.replay import ReplayReducer
+from agui_client._protocol.warnings import WarningLog
 from agui_client.testing import Step, events_of, faults, patch, serve_bytes, sse, state, text, tool_call, turn
 from support.thread import (
     FIRST_RUN,
@@ -219,6 +225,29 @@ async def test_a_patch_of_a_state_that_the_replay_did_not_send_is_warned_about()
         result = await agent_of(server, initial_state={"days": []}).connect_agent()
     assert result.state == {"days": []}
     assert [warning.rule for warning in result.warnings] == ["SNAP-5"]
+
+
+@pytest.mark.requirement("STATE-1")
+@pytest.mark.parametrize("local", [[], "", 0, False, {"a": 1}], ids=repr)
+async def test_a_replay_that_sends_no_state_leaves_the_local_one(local: Any) -> None:
+    with serve_bytes(sse(turn(text("Hello."), run_id="run-9"))) as server:
+        agent = agent_of(server, initial_state=local)
+        result = await agent.connect_agent()
+    assert (repr(result.state), repr(agent.state)) == (repr(local), repr(local))
+
+
+def test_a_look_at_the_state_while_a_thread_is_replayed_does_not_go_through_it() -> None:
+    local = {"notes": ["x" * 100] * 20_000}
+    replay = ReplayReducer(Reducer((), local, warnings=WarningLog()), WarningLog())
+    before = time.process_time()
+    for _ in range(20):
+        json.dumps(local)
+    begun = time.process_time()
+    replay.feed(StateDeltaEvent.model_validate({"delta": [{"op": "add", "path": "/notes", "value": ["a"]}]}))
+    for index in range(1_000):
+        replay.feed(TextMessageStartEvent(message_id=str(index)))
+        assert replay.state is local
+    assert time.process_time() - begun < begun - before
 
 
 NOTES: list[Step] = [
