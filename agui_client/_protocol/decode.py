@@ -39,7 +39,7 @@ class Decoder:
         self._warnings = warnings
         # A producer that slices text by UTF-16 units may split an emoji over two deltas (STREAM-2). Each half is valid
         # JSON, but no Python string should contain one: the first is stored by its item's id, and by its lane.
-        self._halves: dict[object, tuple[str, str | None]] = {}
+        self._halves: dict[object, tuple[str, str | None, object]] = {}
 
     def feed(self, data: str) -> WireEvent:
         """Decode one frame.
@@ -115,7 +115,7 @@ class Decoder:
         if isinstance(delta, str):
             delta = (first + delta).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
             if delta and "\ud800" <= delta[-1] <= "\udbff":
-                self._halves[lane] = self._halves[owner or lane] = (delta[-1], owner)
+                self._halves[lane] = self._halves[owner or lane] = (delta[-1], owner, lane)
                 delta = delta[:-1]
             event["delta"] = delta
         elif first:
@@ -127,8 +127,11 @@ class Decoder:
         half = self._halves.get(owner) or self._halves.get(lane)
         if half is None or (owner and half[1] and owner != half[1]):
             return ""
-        self._halves = {key: each for key, each in self._halves.items() if each is not half}
-        return half[0]
+        text, *keys = half
+        for key in keys:
+            if self._halves.get(key) is half:
+                del self._halves[key]
+        return text
 
     def _reject(self, what: str, cause: Exception | None = None) -> NoReturn:
         latest = self._warnings.event_index

@@ -170,7 +170,8 @@ class Document:
             return
         if source == path[: len(source)]:
             raise LookupError
-        if len(path) > len(source) and len(path) + self._measured(value) > DEEPEST_VALUE:
+        can_nest = isinstance(value, dict | list)
+        if can_nest and len(path) > len(source) and len(path) + self._measured(value) > DEEPEST_VALUE:
             raise RecursionError
         self._add(path, self._remove(source))
 

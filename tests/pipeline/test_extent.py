@@ -294,6 +294,8 @@ def test_a_large_value_is_moved_beside_as_often_as_one_likes_and_further_down_ma
 
     large: Any = {"a": dict.fromkeys(map(str, range(300_000))), "b": {"c": {}}}
     assert moves(large, "/z", 2_000) == moves(MUCH, "/z", 2_000) == moves(MUCH, "/b/c/a", 20) == {""}
+    # Text cannot nest, so that a look at its length is not needed.
+    assert moves({**MUCH, "a": "x" * 1_000_000}, "/b/c/a", 2_000) == {""}
 
 
 @pytest.mark.requirement("SNAP-5")

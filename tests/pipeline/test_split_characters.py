@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -89,3 +90,14 @@ def test_a_half_whose_item_ends_is_no_character() -> None:
     decoder.feed(json.dumps({"type": "TEXT_MESSAGE_CONTENT", "messageId": "1", "delta": FACE[0]}))
     with pytest.raises(DecodeError, match="half of a character"):
         decoder.feed(json.dumps({"type": "TEXT_MESSAGE_END", "messageId": "1"}))
+
+
+def test_the_second_half_costs_as_much_as_the_first_however_many_are_waited_for() -> None:
+    decoder, costs = Decoder(WarningLog()), list[float]()
+    for half in FACE:
+        frames = [chunk(half, "TEXT_MESSAGE_CONTENT", messageId=str(index)) for index in range(10_000)]
+        before = time.process_time()
+        for frame in frames:
+            decoder.feed(frame)
+        costs.append(time.process_time() - before)
+    assert costs[1] < 5 * costs[0]
