@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from uuid import uuid4
 
@@ -72,6 +71,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The messages and tool calls that runs began and did not complete."""
     executed_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls whose functions were called; none of them is called again."""
+    unheard_ids: list[str] = Field(default_factory=list[str])
+    """The results of executed tool calls that no run has received yet."""
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     tool_questions: list[ToolQuestion] = Field(default_factory=list["ToolQuestion"])
@@ -110,6 +111,8 @@ class Conversation:
         """The messages and calls that runs began and did not complete."""
         self.executed_call_ids: dict[str, None] = {}
         """The calls whose functions were called; none of them is called again."""
+        self.unreported_call_ids: dict[str, None] = {}
+        """The executed calls whose results no run has received yet."""
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
@@ -172,6 +175,11 @@ class Conversation:
         if results:
             self.reducer.add_results(results)
             self._note_added(results)
+
+    def add_own_results(self, results: Sequence[ToolMessage]) -> None:
+        """Insert results of calls that were executed here, and that no run has received yet."""
+        self.add_results(results)
+        self.unreported_call_ids.update((each.tool_call_id, None) for each in results)
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
@@ -245,13 +253,6 @@ class Conversation:
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
         return self._unanswered(self.pending_tool_call_ids)
-
-    @property
-    def unreported_call_ids(self) -> Collection[str]:
-        """The executed tool calls with whose results the conversation ends: no agent has gone on from them."""
-        results = takewhile(lambda message: message.role == "tool", reversed(self.reducer.messages))
-        ending = {each.tool_call_id for each in results if isinstance(each, ToolMessage)}
-        return ending.intersection(self.executed_call_ids)
 
     def _unanswered(self, tool_call_ids: Iterable[str]) -> list[ToolCall]:
         """Return those of some calls that have no result."""
@@ -393,11 +394,11 @@ class Conversation:
         called = dict.fromkeys(
             call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
         )
-        answered, unreported = self.reducer.answered_call_ids, self.unreported_call_ids
+        answered = self.reducer.answered_call_ids
         for tool_call_id in results:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            if tool_call_id in answered and tool_call_id not in unreported:
+            if tool_call_id in answered and tool_call_id not in self.unreported_call_ids:
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
@@ -415,6 +416,7 @@ class Conversation:
         earlier = [*self.incomplete_ids, *verifier.left_open_before]
         still_open = [each for each in earlier if each not in outcome.completed_ids]
         self.incomplete_ids = dict.fromkeys([*still_open, *verifier.left_open])
+        self.unreported_call_ids = {}
 
     # --- replays
 
@@ -440,9 +442,11 @@ class Conversation:
 
     def members(self) -> dict[str, Any]:
         """Return the members of the conversation's document, which share messages and state with it."""
+        messages, unreported = self.reducer.messages, self.unreported_call_ids
+        results = [each for each in messages if isinstance(each, ToolMessage)] if unreported else []
         return {
             "thread_id": self.thread_id,
-            "messages": self.reducer.messages,
+            "messages": messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
             "abandoned": self.is_abandoned,
@@ -450,6 +454,7 @@ class Conversation:
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "executed_call_ids": list(self.executed_call_ids),
+            "unheard_ids": [each.id for each in results if each.tool_call_id in unreported],
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "tool_questions": self.questions,
             "shown_tool_calls": list(self._shown.values()),
@@ -486,6 +491,9 @@ class Conversation:
         self.pending_tool_call_ids = dict.fromkeys(document.pending_tool_call_ids)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         self.executed_call_ids = dict.fromkeys([*document.executed_call_ids, *executed])
+        results = [each for each in document.messages if isinstance(each, ToolMessage)] if document.unheard_ids else []
+        unheard = {each.tool_call_id: None for each in results if each.id in document.unheard_ids}
+        self.unreported_call_ids = {each: None for each in unheard if each in document.executed_call_ids}
         self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
         self.notify(Change.MESSAGES | Change.STATE)
 

@@ -86,7 +86,7 @@ async def _until_stopped(engine: Engine, reply: Callable[[], Awaitable[Answers]]
     finally:
         if answers is None:
             done = [each.message for key, each in engine.executions.items() if key not in earlier and each.message]
-            engine.conversation.add_results(done)
+            engine.conversation.add_own_results(done)
     return answers or Answers()
 
 

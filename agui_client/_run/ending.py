@@ -207,7 +207,7 @@ class Checkpoint(Record):
             return document
         conversation = Conversation(document.thread_id)
         conversation.restore(document)
-        conversation.add_results(self.results)
+        conversation.add_own_results(self.results)
         return conversation.snapshot()
 
 

@@ -440,7 +440,7 @@ class Engine:
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
-        self.conversation.add_results(answers.messages)
+        self.conversation.add_own_results(answers.messages)
         events: list[core.Event] = []
         for message in answers.messages:
             event = event_of_result(message)

@@ -31,6 +31,7 @@ _VALUES = (
     "pending_tool_call_ids",
     "kept_answers",
     "tool_questions",
+    "unheard_ids",
     "unreceived_ids",
     "shown_tool_calls",
     "results",
@@ -164,7 +165,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     if len(before["messages"]) > kept:
         pending = ("pending_interrupts", "pending_tool_call_ids", "kept_answers", "abandoned", "shown_tool_calls")
         members |= {name: getattr(_NEW, name) for name in (*pending, "tool_questions")}
-        members["results"] = []
+        members |= {"unheard_ids": [], "results": []}
     kept_messages: Sequence[Message] = members["messages"]
     calls = {call.id for each in kept_messages if each.role == "assistant" for call in each.tool_calls or ()}
     # A call that waits for the answer to its question is called again.

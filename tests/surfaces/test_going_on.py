@@ -152,6 +152,58 @@ def test_a_copy_of_the_conversation_knows_what_no_run_heard(copied: str, verb: V
     assert executed == ["Oslo"]
 
 
+APART = {
+    "calls in messages of their own": turn(
+        tool_call("look", {"city": "Oslo"}, tool_call_id="c1"),
+        tool_call("look", {"city": "Bergen"}, tool_call_id="c2"),
+        run_id="run-1",
+    ),
+    "a call before a text": turn(
+        tool_call("look", {"city": "Oslo"}, tool_call_id="c1"), text("I wait."), run_id="run-1"
+    ),
+}
+
+
+@pytest.mark.parametrize("first", APART.values(), ids=list(APART))
+@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in SURFACES.items()])
+@pytest.mark.requirement("TOOL-10", "SEC-3")
+def test_results_that_are_not_at_the_end_are_reported_by_the_same_call_again(first: Any, verb: Verb) -> None:
+    executed: list[str] = []
+
+    @tool(approval="always")
+    def look(city: str) -> str:
+        """Look."""
+        executed.append(city)
+        return "-3"
+
+    with serve_bytes(sse(first), faults.status(503), LAST) as server:
+        agent = HttpAgent(server.url, tools=[look])
+        assert verb(agent, "Hi", run_id="run-1").error is None
+        approvals = {call.id: Approve() for call in agent.pending_tool_calls}
+        assert verb(agent, tool_results=approvals).error is not None
+        assert verb(agent, tool_results=approvals, run_id="run-3").error is None
+        assert results(sent(server)) == ["-3"] * len(approvals)
+    assert sorted(executed) == ["Bergen", "Oslo"][-len(approvals) :]
+
+
+@pytest.mark.parametrize("verb", [pytest.param(verb, id=name) for name, verb in SURFACES.items()])
+@pytest.mark.requirement("TOOL-10", "SEC-3")
+def test_a_result_that_a_run_without_words_took_cannot_be_given_again(verb: Verb) -> None:
+    @tool(approval="always")
+    def look(city: str) -> str:
+        """Look."""
+        return "-3"
+
+    with serve_bytes(CALLING, sse(turn(run_id="run-2")), LAST) as server:
+        agent = HttpAgent(server.url, tools=[look])
+        assert verb(agent, "Hi", run_id="run-1").error is None
+        assert verb(agent, tool_results={"call-1": Approve()}, run_id="run-2").error is None
+        again = verb(agent, tool_results={"call-1": Approve()}, run_id="run-3").error
+        assert isinstance(again, UsageError)
+        assert "a call that has a result already" in str(again)
+        assert len(server.requests) == 2
+
+
 # --- runs that were left
 
 BODY = sse(turn(text("One two three."), tool_call("look", {"a": 1, "b": 2}), run_id="run-1"))

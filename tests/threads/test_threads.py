@@ -30,6 +30,7 @@ from agui_client import (
     Approve,
     ConnectError,
     HttpAgent,
+    HTTPStatusError,
     Resolve,
     RunFailedError,
     ThreadBusyError,
@@ -38,7 +39,7 @@ from agui_client import (
     tool,
 )
 from agui_client._run import ending, engine
-from agui_client.testing import ScriptedAgent, Step, interrupt, state, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, Threads, ThreadStore
 from support.programs import STRICT, run_program
 from support.waiting import LIMIT
@@ -226,6 +227,33 @@ async def test_a_call_that_was_killed_in_the_middle_is_unknown_and_not_made_agai
     results = [str(each.content) for each in producer.inputs[0].messages if each.role == "tool"]
     assert results == ["paid, says the bank", "booked"]
     assert calls == ["pay", "book"]
+
+
+@on_both
+async def test_calls_that_were_approved_while_the_agent_was_down_can_be_approved_again_in_a_later_block(
+    new_threads: NewThreads,
+) -> None:
+    calls: list[int] = []
+
+    @tool(approval="always")
+    def pay(amount: int) -> str:
+        """Pays."""
+        calls.append(amount)
+        return f"paid {amount}"
+
+    first = turn(tool_call("pay", {"amount": 1}, tool_call_id="c1"), tool_call("pay", {"amount": 2}, tool_call_id="c2"))
+    approvals = {"c1": Approve(), "c2": Approve()}
+    with serve_bytes(sse(first), faults.status(503), sse(turn(text("Done.")))) as server:
+        producer = HttpAgent(server.url, tools=[pay])
+        async with new_threads().open("t", producer) as agent:
+            await agent.run_agent("Pay", run_id="run-1")
+        async with new_threads().open("t", producer) as agent:
+            with pytest.raises(HTTPStatusError):
+                await agent.run_agent(tool_results=approvals)
+        async with new_threads().open("t", producer) as agent:
+            assert (await agent.run_agent(tool_results=approvals)).text == "Done."
+        sent = [each["content"] for each in server.requests[-1].json()["messages"] if each["role"] == "tool"]
+    assert (sent, sorted(calls)) == (["paid 1", "paid 2"], [1, 2])
 
 
 async def test_the_agent_is_told_that_a_result_is_unknown_when_the_conversation_goes_on_without_it(
