@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agui_client.history import Window
     from agui_client.langgraph import langgraph_interrupts
 
-__all__ = [
+__all__: list[str] = [
     "AbstractAgent",
     "AgentRun",
     "ApprovalRequest",

@@ -221,9 +221,11 @@ def _launched(control: socket.socket) -> dict[str, Any]:
     """Fork for each program; returns in the fork, with what to run."""
     paths = [(name, importlib.import_module(name).__path__) for name in _PACKAGES]
     parts = [part.name for name, path in paths for part in pkgutil.iter_modules(path, f"{name}.")]
-    for name in (*parts, *_MODULES):
-        with suppress(ImportError):
-            importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # programs that take warnings for errors import all of it here, too
+        for name in (*parts, *_MODULES):
+            with suppress(ImportError):
+                importlib.import_module(name)
     gc.collect()
     gc.freeze()
     while True:
