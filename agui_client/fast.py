@@ -31,7 +31,6 @@ from yarl import URL
 
 from agui_client._concurrency import call_aside
 from agui_client._transport.clients import CERTIFICATES, PROXIES, NoCookies, check_proxies
-from agui_client._transport.response import BYTES
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -273,8 +272,9 @@ def _as_httpx(response: aiohttp.ClientResponse) -> httpx.Response:
     }
     if connection is not None:
         extensions["network_stream"] = connection.transport
-    extensions[BYTES] = stream = _Stream(response)
-    return httpx.Response(response.status, headers=response.raw_headers, stream=stream, extensions=extensions)
+    return httpx.Response(
+        response.status, headers=response.raw_headers, stream=_Stream(response), extensions=extensions
+    )
 
 
 def _raise_as_httpx(error: BaseException) -> NoReturn:
@@ -297,7 +297,7 @@ def _translated(error: Exception) -> httpx.HTTPError:
         case aiohttp.ClientHttpProxyError():
             return httpx.ProxyError(f"{error.status} {error.message}")
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
-            return httpx.RemoteProtocolError("the response is no whole one: ...")
+            return httpx.RemoteProtocolError(_FAULTS.get(type(error), "illegal response: ..."))
         case aiohttp.ClientConnectionError(__cause__=httpx.WriteTimeout() as late):
             return late
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
@@ -306,6 +306,12 @@ def _translated(error: Exception) -> httpx.HTTPError:
             return httpx.ReadError(str(error))
         case _:
             return httpx.LocalProtocolError("aiohttp cannot send this request")
+
+
+_FAULTS: dict[type[Exception], str] = {
+    aiohttp.ClientPayloadError: "the response ended before its end, or is not framed as HTTP wants",
+    aiohttp.ServerDisconnectedError: "the server closed the connection without a response",
+}
 
 
 def _proxies_of_environment() -> dict[str, httpx.Proxy]:

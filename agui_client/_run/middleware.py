@@ -52,7 +52,7 @@ class RunSource(Source):
         self._opened: list[AsyncIterator[WireEvent]] = []
         entry: Run = partial(self._open, run)
         if middleware:
-            entry = partial(self._open, self._typed, entry)
+            entry = partial(self._called, entry)
         for function in reversed(middleware):
             entry = partial(self._around, function, entry)
         leave = scope.enter()
@@ -113,8 +113,12 @@ class RunSource(Source):
         # `Next` promises typed events: what the models cannot hold is the exception a middleware asks for by type.
         return self._open(function, run_input, cast("Next", following))
 
-    async def _typed(self, agent: Run, run_input: RunAgentInput) -> AsyncGenerator[WireEvent]:
-        source = as_source(agent(run_input))
+    def _called(self, agent: Run, run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        # `next(input)` calls the agent at once, so that it raises what the agent's `run` does.
+        return self._open(self._typed, agent(run_input))
+
+    async def _typed(self, events: AsyncIterator[WireEvent]) -> AsyncGenerator[WireEvent]:
+        source = as_source(events)
         while (batch := await source.read()) is not None:
             for event in batch:
                 yield _typed(self._compat.feed(event)) if type(event) is UnrecognizedEvent else event

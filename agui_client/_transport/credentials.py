@@ -123,11 +123,13 @@ class Credentials:
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
-    shown = inspect.signature(function)
     try:
+        shown = inspect.signature(function)
         shown.bind()
     except TypeError:
         return True
+    except ValueError:  # It has none, as `dict`.
+        return False
     return "context" in shown.parameters
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
-BYTES = "agui_client.bytes"
-"""The extension of a response that is its body, without what httpx puts around it."""
 SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|signature|location")
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 SECRET_VALUE = re.compile("[?#@]")
@@ -91,9 +89,8 @@ class Body:
         self._response = response
         # A response made by hand, as tests do with a MockTransport, was read when it was made, and unpacked.
         is_read = response.is_stream_consumed
-        # What `aiter_raw()` reads, without a step in between; `fast_client` leaves out the step of httpx, too.
-        stream = response.extensions.get(BYTES, response.stream)
-        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", stream))
+        # What `aiter_raw()` reads, without a step in between.
+        unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", response.stream))
         self._packed = cast("AsyncGenerator[bytes]", unread)
         # Other words there, such as "none", mean nothing.
         named = re.split(r"[\s,]+", response.headers.get("content-encoding", "").lower())

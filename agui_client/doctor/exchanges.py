@@ -21,7 +21,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import AgentOptions
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.http_source import HttpSource
-from agui_client._transport.response import BYTES, media_type_of
+from agui_client._transport.response import media_type_of
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.sse import Framer
 from agui_client.errors import AGUIError
@@ -212,7 +212,6 @@ class TappedTransport(Transport):
         exchange.answer(response)
         if not response.is_stream_consumed:
             response.stream = _TappedStream(cast("httpx.AsyncByteStream", response.stream), exchange)
-            response.extensions.pop(BYTES, None)
         return response
 
 

@@ -20,7 +20,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import HttpAgent, UnrecognizedEvent, UsageError
+from agui_client import AbstractAgent, HttpAgent, UnrecognizedEvent, UsageError
 from agui_client.testing import Reply, ScriptedAgent, Step, serve_bytes, sse, state, text, turn
 from agui_client.types import Middleware, Next
 from support import scenario
@@ -182,6 +182,23 @@ def test_middleware_may_be_any_callable_that_returns_an_async_iterator(verb: Ver
     agent = ScriptedAgent(turn(text("Hi.")), middleware=[counting, lambda input, following: following(input)])
     assert verb(agent).error is None
     assert counting.count == 1
+
+
+@every_kind_of_verb
+def test_middleware_may_answer_when_the_agent_refuses_to_run(verb: Verb) -> None:
+    class Refusing(AbstractAgent):
+        def run(self, input: RunAgentInput) -> AsyncIterator[Event]:
+            raise ZeroDivisionError
+
+    async def fallback(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
+        with pytest.raises(ZeroDivisionError):
+            following(input)
+        async for event in cached(input, following):
+            yield event
+
+    agent = Refusing(middleware=[fallback, lambda input, following: following(input)])
+    assert verb(agent).error is None
+    assert agent.messages[-1].content == "From the cache."
 
 
 @every_kind_of_verb

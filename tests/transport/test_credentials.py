@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 import traceback
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -202,6 +202,13 @@ async def test_a_function_that_needs_no_context_may_have_other_parameters(renew:
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("renew", [dict, partial(dict, Authorization="Bearer new")])
+async def test_a_function_without_a_signature_renews_without_being_given_anything(renew: Any) -> None:
+    with serve_bytes(faults.status(401), ANSWER) as server:
+        await HttpAgent(server.url, on_unauthorized=renew).run_agent("Hi")
+    assert len(server.requests) == 2
+
+
 class Issuer:
     """Gives each user tokens that are good for a few requests, and for renewing once."""
 
@@ -276,7 +283,7 @@ def test_threads_that_are_refused_at_once_renew_once() -> None:
 
     with serve_bytes(only_for("new")) as server:
         agent = HttpAgent(server.url, headers={"Authorization": "Bearer old"}, on_unauthorized=renew)
-        joins = [start_thread(functools.partial(ask, agent.clone())) for _ in range(4)]
+        joins = [start_thread(partial(ask, agent.clone())) for _ in range(4)]
         assert [join(LIMIT) for join in joins] == ["Hi."] * 4
     assert token.renewals == 1
 
@@ -451,7 +458,7 @@ async def test_anything_that_returns_an_awaitable_will_do(kind: str) -> None:
     kinds: dict[str, Any] = {
         "object": Renewing(),
         "plain": renew_soon,
-        "partial": functools.partial(Renewing.__call__, Renewing()),
+        "partial": partial(Renewing.__call__, Renewing()),
     }
     with serve_bytes(only_for("new")) as server:
         agent = HttpAgent(server.url, headers=token.headers, on_unauthorized=kinds[kind])

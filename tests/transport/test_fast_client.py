@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -205,6 +205,45 @@ async def test_a_connection_that_breaks_before_the_answer_is_not(end: Any) -> No
         await HttpAgent(server.url, http_client=fast_client, retry=5).run_agent("Hi")
     assert caught.value.may_have_started
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "what"),
+    [
+        pytest.param(faults.unanswered(), "the server closed the connection without a response", id="no response"),
+        pytest.param(faults.cut(BODY, size=20), "the response ended before its end", id="half a response"),
+        pytest.param(Reply([b"what"], status=None, chunked=False), "what came is not HTTP", id="no HTTP"),
+    ],
+)
+async def test_the_error_says_how_a_connection_broke(reply: Reply, what: str) -> None:
+    with serve_bytes(reply) as server, pytest.raises(AGUIError, match=f"broke: {what}"):
+        await HttpAgent(server.url, http_client=fast_client).run_agent("Hi")
+
+
+async def test_a_hook_of_the_client_may_watch_the_body() -> None:
+    class Counted(httpx.AsyncByteStream):
+        def __init__(self, stream: Any) -> None:
+            self.stream, self.seen = stream, 0
+
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            async for chunk in self.stream:
+                self.seen += len(chunk)
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self.stream.aclose()
+
+    async def watch(response: httpx.Response) -> None:
+        response.stream = Counted(response.stream)
+        watched.append(response.stream)
+
+    watched: list[Counted] = []
+    client = fast_client()
+    client.event_hooks["response"] = [watch]
+    with serve_bytes(ANSWER) as server:
+        async with client:
+            await HttpAgent(server.url, http_client=client).run_agent("Hi")
+    assert [each.seen for each in watched] == [len(ANSWER)]
 
 
 async def test_a_connection_that_is_not_made_in_time_is_a_connect_timeout() -> None:
