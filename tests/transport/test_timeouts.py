@@ -244,10 +244,13 @@ async def test_an_abort_is_no_time_out() -> None:
 )
 def test_every_verb_gives_up(verb: Verb, reply: Reply, limits: Timeouts, expected: type[TransportError]) -> None:
     with serve_bytes(reply) as server:
-        error = verb(HttpAgent(server.url, timeout=limits), "Hi").error
-        assert type(error) is expected
-        # On a busy machine, the time may be up before the server reads the request.
-        assert not server.requests or server.disconnected.wait(LIMIT)
+        # On a busy machine, the time may be up before the server reads the request: then another is posted.
+        for _ in range(20):
+            error = verb(HttpAgent(server.url, timeout=limits), "Hi").error
+            assert type(error) is expected
+            if server.requests:
+                break
+        assert server.disconnected.wait(LIMIT)
 
 
 @every_kind_of_verb
