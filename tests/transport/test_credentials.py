@@ -202,7 +202,10 @@ async def test_a_function_that_needs_no_context_may_have_other_parameters(renew:
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("renew", [dict, partial(dict, Authorization="Bearer new")])
+WITHOUT_SIGNATURE: list[Any] = [dict[str, str], partial(dict[str, str], Authorization="Bearer new")]
+
+
+@pytest.mark.parametrize("renew", WITHOUT_SIGNATURE)
 async def test_a_function_without_a_signature_renews_without_being_given_anything(renew: Any) -> None:
     with serve_bytes(faults.status(401), ANSWER) as server:
         await HttpAgent(server.url, on_unauthorized=renew).run_agent("Hi")
