@@ -31,8 +31,8 @@ class Framer:
         """The number of reads that began with a comment; servers send them while they have no event (SSE-6)."""
         self._max_event_bytes = max_event_bytes
         self._lines = _Lines(200, headers={"content-type": EVENT_STREAM})
-        # The frame under construction, its line ends LF.
-        self._rest = bytearray()
+        # The frame under construction, its line ends LF; the lines up to there hold no comments any more.
+        self._rest, self._cleared_to = bytearray(), 0
         self._ended_with_cr, self._is_at_start = False, True
         self._fault: ProtocolError | None = None
 
@@ -92,10 +92,13 @@ class Framer:
         rest += chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         end = rest.rfind(b"\n\n", seam) + 2
         frames = bytes(rest[:end]) if end > 1 else b""
-        del rest[: len(frames)]
+        if frames:
+            del rest[: len(frames)]
+            self._cleared_to = 0
         if len(rest) > self._max_event_bytes:
             # A server may send any number of comments (SSE-6).
-            rest[:] = _COMMENT.sub(b"", rest)
+            rest[self._cleared_to :] = _COMMENT.sub(b"", rest[self._cleared_to :])
+            self._cleared_to = max(rest.rfind(b"\n", self._cleared_to) + 1, self._cleared_to)
             if (size := len(rest) - rest.endswith(b"\n")) > self._max_event_bytes:
                 self._fault = self._too_large(size)
         return frames
@@ -106,9 +109,6 @@ class Framer:
         if frames and self._is_at_start:
             self._is_at_start, frames = False, frames.removeprefix(codecs.BOM_UTF8)
         for frame in filter(None, frames.split(b"\n\n")):
-            if len(frame) > self._max_event_bytes:
-                self._fault = self._too_large(len(frame))
-                break
             try:
                 text, _ = codecs.utf_8_decode(frame, "strict", is_whole)
             except UnicodeDecodeError as error:
@@ -118,7 +118,13 @@ class Framer:
                 break
             whole.append(text)
         self._lines.text_to_read = "".join(f"{text}\n\n" for text in whole)
-        found = [event.data for event in EventSource(self._lines).iter_sse() if event.data]
+        found: list[str] = []
+        for event in EventSource(self._lines).iter_sse():
+            if (size := len(event.data.encode())) > self._max_event_bytes:
+                self._fault = self._too_large(size)
+                break
+            if event.data:
+                found.append(event.data)
         if self._fault is not None and not found:
             raise self._fault
         return found

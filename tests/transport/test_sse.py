@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -99,6 +100,31 @@ def test_reads_that_begin_with_a_comment_are_counted_as_keep_alives() -> None:
     for chunk in (b": 1\n\n", b":\n", b"data: x\n", b": 2\n", b"data: y", b": no\n\n", b"data: z\n\n", b":3\r\r"):
         framer.feed(chunk)
     assert framer.keep_alives == 4
+
+
+@pytest.mark.requirement("SSE-6", "SSE-12")
+def test_only_data_counts_when_frames_arrive_whole() -> None:
+    assert Framer(100).feed(b": keep-alive\n" * 10 + b"data: {}\n\n") == ["{}"]
+    assert Framer(20).feed(b"event: message\ndata: 123456789012345\n\n") == ["123456789012345"]
+    framer = Framer(20)
+    for _ in range(100):
+        assert framer.feed(b": keep-alive\n") == []
+    assert framer.feed(b"data: {}\n\n") == ["{}"]
+
+
+@pytest.mark.requirement("SSE-6")
+def test_a_comment_costs_no_look_at_the_large_frame_around_it() -> None:
+    framer, line = Framer(10_000_000), b"data: " + b"x" * 9_999_980 + b"\n"
+    before = time.process_time()
+    # Once the first comments no longer fit, all that is there is looked at.
+    framer.feed(line)
+    for _ in range(10):
+        framer.feed(b": keep-alive\n")
+    begun = time.process_time()
+    for _ in range(1_000):
+        framer.feed(b": keep-alive\n")
+    assert time.process_time() - begun < 2 * (begun - before)
+    assert len(framer.feed(b"\n")[0]) == 9_999_980
 
 
 BROKEN = {
