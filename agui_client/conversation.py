@@ -71,6 +71,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The messages and tool calls that runs began and did not complete."""
     executed_call_ids: list[str] = Field(default_factory=list[str])
     """The tool calls whose functions were called; none of them is called again."""
+    unfinished_call_ids: list[str] = Field(default_factory=list[str])
+    """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
     unheard_ids: list[str] = Field(default_factory=list[str])
     """The results of executed tool calls that no run has received yet."""
     unreceived_ids: list[str] | None = None
@@ -111,6 +113,8 @@ class Conversation:
         """The messages and calls that runs began and did not complete."""
         self.executed_call_ids: dict[str, None] = {}
         """The calls whose functions were called; none of them is called again."""
+        self.unfinished_call_ids: dict[str, None] = {}
+        """The calls of runs that did not finish; no function is called for one unless somebody approves it."""
         self.unreported_call_ids: dict[str, None] = {}
         """The executed calls whose results no run has received yet."""
         self._kept_answers: list[ResumeEntry] = []
@@ -407,6 +411,7 @@ class Conversation:
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
         return {
+            **dict.fromkeys(self.unfinished_call_ids, "the run that made it did not finish"),
             **dict.fromkeys(self.incomplete_ids, "its arguments never ended"),
             **dict.fromkeys(self.executed_call_ids, "its function was called before"),
         }
@@ -416,6 +421,8 @@ class Conversation:
         earlier = [*self.incomplete_ids, *verifier.left_open_before]
         still_open = [each for each in earlier if each not in outcome.completed_ids]
         self.incomplete_ids = dict.fromkeys([*still_open, *verifier.left_open])
+        unfinished = [each for each in self.unfinished_call_ids if each not in outcome.tool_call_ids]
+        self.unfinished_call_ids = dict.fromkeys([*unfinished, *outcome.unfinished_call_ids])
         self.unreported_call_ids = {}
 
     # --- replays
@@ -454,6 +461,7 @@ class Conversation:
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "executed_call_ids": list(self.executed_call_ids),
+            "unfinished_call_ids": list(self.unfinished_call_ids),
             "unheard_ids": [each.id for each in results if each.tool_call_id in unreported],
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "tool_questions": self.questions,
@@ -491,6 +499,7 @@ class Conversation:
         self.pending_tool_call_ids = dict.fromkeys(document.pending_tool_call_ids)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         self.executed_call_ids = dict.fromkeys([*document.executed_call_ids, *executed])
+        self.unfinished_call_ids = dict.fromkeys(document.unfinished_call_ids)
         results = [each for each in document.messages if isinstance(each, ToolMessage)] if document.unheard_ids else []
         unheard = {each.tool_call_id: None for each in results if each.id in document.unheard_ids}
         self.unreported_call_ids = {each: None for each in unheard if each in document.executed_call_ids}

@@ -57,6 +57,7 @@ class Outcome:
             **dict.fromkeys((core.SubagentFinishedEvent, core.SubagentErrorEvent), self._subagent_end),
         }
         """The handlers of those events that are about the outcome, by their classes; the pipeline calls them."""
+        self._unfinished_before: list[str] = []
 
     @property
     def is_terminal(self) -> bool:
@@ -72,6 +73,13 @@ class Outcome:
     def is_finished(self) -> bool:
         """Whether the run came to its end: not open, not failed, not cancelled."""
         return self.finished is not None and not isinstance(self.outcome, core.RunFinishedCancelledOutcome)
+
+    @property
+    def unfinished_call_ids(self) -> list[str]:
+        """The calls of the stream's runs that failed, were cancelled or cut off, unless a later run finished them."""
+        if not self.is_finished:
+            return [*self._unfinished_before, *self.tool_call_ids]
+        return [each for each in self._unfinished_before if each not in self.tool_call_ids]
 
     @property
     def interrupts(self) -> list[core.Interrupt]:
@@ -94,6 +102,7 @@ class Outcome:
 
     def _start(self, event: core.RunStartedEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
+        self._unfinished_before = self.unfinished_call_ids
         self.started, self.finished, self.error = event, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()

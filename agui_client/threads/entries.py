@@ -22,7 +22,7 @@ from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import ThreadStoreError, UsageError
 
 _NEW = ConversationSnapshot(thread_id="")
-_IDS = ("executed_call_ids", "incomplete_ids")
+_IDS = ("executed_call_ids", "incomplete_ids", "unfinished_call_ids")
 """Lists of ids that grow with the thread."""
 _VALUES = (
     "state",

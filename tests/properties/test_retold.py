@@ -158,7 +158,7 @@ class Server(AbstractAgent):
     def held(self) -> tuple[object, ...]:
         """All there is to lose."""
         waiting = [each.id for each in self.pending_interrupts], [each.id for each in self.pending_tool_calls]
-        return self.messages, self.state, *waiting, sorted(self.incomplete_ids)
+        return self.messages, self.state, *waiting, sorted(self.incomplete_ids), self.snapshot().unfinished_call_ids
 
 
 @dataclass

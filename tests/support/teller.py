@@ -72,12 +72,14 @@ class Teller(AbstractAgent):
 
     def held(self) -> dict[str, Any]:
         """What there is to lose."""
+        document = self.snapshot()
         return {
             "messages": shown(self.messages),
             "state": self.state,
             "interrupts": [each.id for each in self.pending_interrupts],
             "calls": [each.id for each in self.pending_tool_calls],
             "incomplete": self.incomplete_ids,
+            "unfinished": document.unfinished_call_ids,
         }
 
 

@@ -391,21 +391,28 @@ async def _cut_within_arguments(input: RunAgentInput) -> AsyncIterator[Step]:
 
 
 NAMED = turn(text("Well."), outcome=RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"]))
-LEFT: dict[str, tuple[Any, Approve]] = {
-    "failed": (turn(tool_call("look", tool_call_id="c1"), RunErrorEvent(message="no")), Approve()),
-    "cancelled": (turn(tool_call("look", tool_call_id="c1"), outcome=RunFinishedCancelledOutcome()), Approve()),
-    "cut off": (_cut_within_arguments, Approve({"at": "sky"})),
+LEFT: dict[str, tuple[Any, str]] = {
+    "failed": (
+        turn(tool_call("look", tool_call_id="c1"), RunErrorEvent(message="no")),
+        "the run that made it did not finish",
+    ),
+    "cancelled": (
+        turn(tool_call("look", tool_call_id="c1"), outcome=RunFinishedCancelledOutcome()),
+        "the run that made it did not finish",
+    ),
+    "cut off": (_cut_within_arguments, "its arguments never ended"),
 }
 
 
-@pytest.mark.parametrize(("left", "approval"), LEFT.values(), ids=list(LEFT))
+@pytest.mark.parametrize(("left", "why"), LEFT.values(), ids=list(LEFT))
 @every_result_verb
 @pytest.mark.requirement("TOOL-11", "SEC-2")
 def test_a_later_run_that_names_the_call_of_one_that_did_not_finish_gets_no_answer_by_itself(
-    verb: Verb, left: Any, approval: Approve
+    verb: Verb, left: Any, why: str
 ) -> None:
     ran = Ran()
     agent = ScriptedAgent(left, NAMED, turn(text("Done.")), tools=ran.tools)
+    approval = Approve({"at": "sky"}) if why.startswith("its arguments") else Approve()
     verb(agent, "Hi")
     asked = agent.clone()
     result = result_of(verb(asked, "Again"))
@@ -413,6 +420,27 @@ def test_a_later_run_that_names_the_call_of_one_that_did_not_finish_gets_no_answ
     assert [each[:1] for each in results_sent(agent)[1]] == [("c1",)]
     assert result_of(verb(agent, tool_results={"c1": approval})).text == "Done."
     assert ran.calls == ["look sky" if approval.arguments else "look map"]
+
+
+@every_result_verb
+@pytest.mark.requirement("TOOL-11", "SEC-2")
+def test_a_call_that_kept_waiting_after_a_run_that_failed_is_left_to_the_application(verb: Verb) -> None:
+    ran = Ran()
+    calls = tool_call("look", tool_call_id="c1"), tool_call("look", tool_call_id="c2")
+    named = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c2"])
+    agent = ScriptedAgent(
+        turn(*calls, RunErrorEvent(message="no")),
+        turn(text("Well."), outcome=named),
+        turn(text("Done.")),
+        tools=ran.tools,
+    )
+    verb(agent, "Hi")
+    result = result_of(verb(agent, tool_results={"c1": "x"}))
+    assert (ran.calls, [call.id for call in result.pending_tool_calls]) == ([], ["c2"])
+    [warning] = [each for each in result.warnings if each.rule == "TOOL-11"]
+    assert "the run that made it did not finish" in warning.message
+    assert result_of(verb(agent, tool_results={"c2": Approve()})).text == "Done."
+    assert ran.calls == ["look map"]
 
 
 @every_kind_of_verb
