@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
-from agui_client._protocol.plain_json import members_as_json
+from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import LONGEST_PATH, Refusal, pointer, refusals_of, sentences, shortened, summary
 from agui_client._protocol.schema import EVENT_MODELS, is_array, is_object, is_text
 from agui_client._protocol.warnings import WarningLog
@@ -170,10 +170,11 @@ def _is_same(kept: Collection[Any], original: Collection[Any]) -> bool:
 _RECORDS = {event_type: schema.record(model) for event_type, model in EVENT_MODELS.items()}
 
 
+_STRUCTURED = schema.Items | schema.TextOrItems | schema.Record | schema.Variants
 _FLAT: dict[type[BaseEvent], Callable[..., bool]] = {
     model: model.__pydantic_validator__.isinstance_python
-    for model in EVENT_MODELS.values()
-    if schema.record(model).stamps == ("type",) and not schema.members(model).nested
+    for model, shape in zip(EVENT_MODELS.values(), _RECORDS.values(), strict=True)
+    if shape.stamps == ("type",) and not any(isinstance(slot.shape, _STRUCTURED) for slot in shape.slots.values())
 }
 """Strict validation of the classes without objects of the protocol inside, which sees all that can be wrong there."""
 _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
@@ -199,14 +200,25 @@ def _is_plain_delta(event: BaseEvent) -> bool:
 
 
 def _is_flat(event: BaseEvent) -> bool:
-    """Return whether a typed event conforms and has nothing but texts and numbers, as nearly all have."""
+    """Return whether a typed event conforms and has no more than texts, numbers and JSON of the application's own."""
     is_valid = _FLAT.get(type(event))
     if is_valid is None or event.__pydantic_extra__:
         return False
+    if not is_valid(event.__dict__, strict=True, by_alias=False, by_name=True):
+        return False
     for value in map(event.__dict__.get, event.__pydantic_fields_set__):
         if not (value is None or (is_text(value) if isinstance(value, str) else isinstance(value, int))):
-            return False
-    return is_valid(event.__dict__, strict=True, by_alias=False, by_name=True)
+            return _can_be_written(event)
+    return True
+
+
+def _can_be_written(event: BaseEvent) -> bool:
+    """Return whether an event whose types are right holds JSON, found at the speed of compiled code."""
+    try:
+        write(event)
+    except ValueError:
+        return False
+    return True
 
 
 class Validator:
