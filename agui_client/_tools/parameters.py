@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
 from types import CodeType
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -186,7 +186,16 @@ def _validator(parameters: Sequence[Parameter]) -> tuple[TypeAdapter[dict[str, A
     collect.__annotations__ = {each.name: each.annotation for each in parameters}
     function: Any = collect
     adapter = TypeAdapter[dict[str, Any]](function, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+    if _is_read_once(adapter.core_schema):
+        raise UsageError("it can be read only once; take a list")
     return adapter, from_json(to_json(adapter.json_schema(schema_generator=_Schema)), allow_inf_nan=False)
+
+
+def _is_read_once(schema: object) -> bool:
+    """Whether any part is read like an `Iterable` or `Generator`: nobody could look at it before the function does."""
+    if is_object(schema):
+        return schema.get("type") == "generator" or any(map(_is_read_once, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(_is_read_once, cast("Sequence[object]", schema)))
 
 
 class _Schema(GenerateJsonSchema):
@@ -209,10 +218,6 @@ class _Schema(GenerateJsonSchema):
 
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Ignored: a default need not be JSON."""
-
-    def generator_schema(self, schema: Any) -> dict[str, Any]:
-        """Refuse what can be read only once: nobody could look at it before the function does."""
-        raise UsageError("it can be read only once; take a list")
 
     def encode_default(self, dft: Any) -> Any:
         """Encode a default as pydantic does, but not NaN, infinity and masked secrets."""

@@ -205,8 +205,8 @@ class CallTools:
     def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
         self._further = further
         given = cast("Any", [source] if isinstance(source, Toolset) else source)
-        # A tool can be called, too, and would be taken for a function that chooses.
-        is_chooser = callable(source) and not isinstance(source, FunctionTool)
+        # A tool or a toolset can be called, too, and would be taken for a function that chooses.
+        is_chooser = callable(source) and not isinstance(source, FunctionTool | Toolset)
         self._choose: Callable[[RunAgentInput], object] | None = given if is_chooser else None
         self._tools = [] if is_chooser else _items(given)
         self.toolsets = [each for each in self._tools if isinstance(each, Toolset)]
@@ -253,7 +253,11 @@ class CallTools:
             UsageError: One is no tool, or cannot be called; two have one name; or there is no list of them.
             ToolsetError: A toolset could not list its tools.
         """
-        items = [*self._further, *(_items(self._choose(run_input)) if self._choose else self._tools)]
+        try:
+            items = [*self._further, *(_items(self._choose(run_input)) if self._choose else self._tools)]
+        except StopAsyncIteration as error:
+            # Out of an iteration it would pass for its end (PEP 479).
+            raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
         listed = [tool for item in items for tool in await self._offered(item, run_input)]
         names = Counter(tool.definition.name for tool in listed)
         found: dict[str, OfferedTool] = {}

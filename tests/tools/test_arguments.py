@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, WithJsonSchema
 
 from agui_client._tools.function import FunctionTool, tool
 from agui_client._tools.toolset import FAILED
@@ -380,7 +380,15 @@ def test_a_boolean_is_shown_as_the_function_reads_it_at_any_depth(sent: str) -> 
     assert call.arguments["by_name"]["a"] is True
 
 
-@pytest.mark.parametrize("kind", [Iterable[int], Generator[int, None, None], list[Iterable[int]]], ids=str)
+READ_ONCE: list[Any] = [
+    Iterable[int],
+    Generator[int, None, None],
+    list[Iterable[int]],
+    Annotated[Iterable[int], WithJsonSchema({"type": "array"})],
+]
+
+
+@pytest.mark.parametrize("kind", READ_ONCE, ids=str)
 def test_what_can_be_read_only_once_is_no_parameter(kind: Any) -> None:
     def total(numbers: Any) -> int:
         return sum(numbers)

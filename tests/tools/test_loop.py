@@ -612,7 +612,7 @@ def test_results_that_are_given_at_different_times_stand_in_call_order(verb: Ver
 
 
 @every_result_verb
-@pytest.mark.parametrize("where", ["answerer", "hook"])
+@pytest.mark.parametrize("where", ["answerer", "hook", "tools"])
 def test_the_end_of_somebody_elses_iteration_is_not_the_end_of_the_run(verb: Verb, where: str) -> None:
     async def answer(asked: object) -> None:
         raise StopAsyncIteration
@@ -622,8 +622,13 @@ def test_the_end_of_somebody_elses_iteration_is_not_the_end_of_the_run(verb: Ver
             """Stop."""
             raise StopAsyncIteration
 
+    def choose(asked: RunAgentInput) -> list[Any]:
+        if len(asked.messages) > 1:
+            raise StopAsyncIteration
+        return Ran().tools
+
     first = turn(outcome=interrupt("Go?")) if where == "answerer" else turn(tool_call("look"))
-    agent = ScriptedAgent(first, turn(text("Done.")), answer=answer, tools=Ran().tools)
+    agent = ScriptedAgent(first, turn(text("Done.")), answer=answer, tools=choose if where == "tools" else Ran().tools)
     if where == "hook":
         agent.subscribe(Watch())
     error = verb(agent, "Hi").error

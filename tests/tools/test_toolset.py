@@ -122,10 +122,15 @@ def test_functions_definitions_and_toolsets_are_offered_in_their_order(verb: Ver
 
 @every_kind_of_verb
 def test_a_toolset_may_be_all_the_tools_of_an_agent_or_of_a_call(verb: Verb) -> None:
-    agent = ScriptedAgent(DONE, DONE, tools=Weather())
+    class Station(Weather):
+        def __call__(self) -> str:
+            return self.name
+
+    agent = ScriptedAgent(DONE, DONE, DONE, tools=Weather())
     verb(agent, "Hi")
     verb(agent, "Hi", tools=Weather("storms"))
-    assert [tools_sent(asked) for asked in agent.inputs] == [["weather"], ["storms"]]
+    verb(agent, "Hi", tools=Station("tides"))
+    assert [tools_sent(asked) for asked in agent.inputs] == [["weather"], ["storms"], ["tides"]]
 
 
 @every_kind_of_verb
