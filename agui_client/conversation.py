@@ -122,6 +122,7 @@ class Conversation:
         """Whether the next run cancels the pending interrupts because they were abandoned."""
         self._questions: dict[str, ToolQuestion] = {}
         self._shown: dict[str, ToolCall] = {}
+        self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
 
     @contextmanager
@@ -347,15 +348,16 @@ class Conversation:
                 warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
 
     def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
-        """Keep each waiting call as it was first shown whole, and warn of those that are another now."""
+        """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
         answered, incomplete = self.reducer.answered_call_ids, self.incomplete_ids
         waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
         found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
         for tool_call_id, call in found.items():
-            if not _is_same_call(call, self._shown.get(tool_call_id, call)):
+            if not _is_same_call(call, self._latest.get(tool_call_id, call)):
                 what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
                 warnings.add("SEC-3", f"tool call {quoted(tool_call_id)}, {what}")
         self._shown = {each: self._shown.get(each, call) for each, call in found.items()}
+        self._latest = found
 
     def is_waiting(self, tool_call_id: str) -> bool:
         """Whether a run left a call without a result, and whole."""
@@ -504,6 +506,7 @@ class Conversation:
         unheard = {each.tool_call_id: None for each in results if each.id in document.unheard_ids}
         self.unreported_call_ids = {each: None for each in unheard if each in document.executed_call_ids}
         self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
+        self._latest = {each: call for each in self._shown if (call := self.reducer.tool_call(each)) is not None}
         self.notify(Change.MESSAGES | Change.STATE)
 
     def branch(self) -> Conversation:

@@ -129,18 +129,21 @@ def test_it_is_approved_with_arguments_of_the_persons_own_or_denied(verb: Verb) 
     assert results_sent(agent)[-1][-1] == ("c1", "no", "no")
 
 
-def test_only_the_run_that_changed_a_call_warns_of_it() -> None:
+@pytest.mark.parametrize("is_restored", [False, True], ids=["at once", "restored"])
+@pytest.mark.parametrize("delta", [" 5", MALLORY], ids=["no JSON", "whole"])
+def test_only_the_run_that_changed_a_call_warns_of_it(delta: str, *, is_restored: bool) -> None:
     agent = ScriptedAgent(
         turn(*(tool_call("pay", {"to": "Ada", "amount": 1}, tool_call_id=each) for each in ("c1", "c2", "c3"))),
-        turn(*restarted(" 5")),
+        turn(*restarted(delta)),
         DONE,
         tools=Bank().tools,
     )
     agent.run_agent_sync("Pay!")
-    rules = [
-        [each.rule for each in agent.run_agent_sync(tool_results={tool_call_id: Deny()}).warnings]
-        for tool_call_id in ("c2", "c3")
-    ]
+    rules: list[list[str]] = []
+    for tool_call_id in ("c2", "c3"):
+        rules.append([each.rule for each in agent.run_agent_sync(tool_results={tool_call_id: Deny()}).warnings])
+        if is_restored:
+            agent.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
     assert [each.count("SEC-3") for each in rules] == [1, 0]
 
 
