@@ -15,7 +15,7 @@ from ag_ui import core
 from pydantic.alias_generators import to_camel
 
 from agui_client._protocol.open_items import Owner, order_error, owner_name, quoted
-from agui_client._protocol.schema import EVENT_MODELS, successor
+from agui_client._protocol.schema import EVENT_MODELS, assembled
 from agui_client._protocol.warnings import WarningLog
 
 _Chunk: TypeAlias = core.TextMessageChunkEvent | core.ToolCallChunkEvent | core.ReasoningMessageChunkEvent
@@ -54,7 +54,8 @@ class Expander:
             and fields[stream.id_field] in stream.names
             and (delta := fields["delta"]) is not None
         ):
-            return (stream.piece(delta),)
+            # As the constructor would make it, at a fraction of the cost.
+            return (assembled(stream.model, {**stream.values, "delta": delta}, stream.given.copy(), {}),)
         if (kind := KIND_OF_CHUNK.get(type(event))) is not None:
             return self._expand(kind, event)
         if self.lanes:
@@ -157,17 +158,15 @@ class _OpenStream:
         """The values of the id in a chunk that continues it: its own, or none."""
         self.opener = {**kind.omitted, **_given(**{field: getattr(chunk, field) for field in kind.repeatable})}
         """The other fields of its START: those of the first chunk, and those it meant by omission."""
-        self._template = self.make("content", delta="")
+        template = self.make("content", delta="")
+        # For a content event with nothing but a delta.
+        self.model, self.values, self.given = type(template), template.__dict__, template.__pydantic_fields_set__
 
     def make(self, part: str, **fields: Any) -> core.Event:
         """Make its start, content or end event with the fields that have a value."""
         model, event_type = self.kind.parts[part]
         fields |= {"type": event_type, self.kind.id_field: self.item_id, "subagent_run_id": self.owner}
         return cast("core.Event", model(**_given(**fields)))
-
-    def piece(self, delta: str) -> core.Event:
-        """Return a content event with nothing but a delta, as the constructor would make it, at half the cost."""
-        return successor(self._template, {"delta": delta})
 
 
 class _Kind:
