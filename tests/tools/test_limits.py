@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -104,7 +105,7 @@ def test_the_rounds_end_when_their_time_is_over(verb: Verb) -> None:
     ran = Ran()
     agent = ScriptedAgent(_asking_anew, tools=ran.tools, tool_limits=ToolLimits(seconds=1e-9))
     error = stopped(verb, agent)
-    assert str(error).startswith("the rounds took 0.0 s; ToolLimits.seconds is 1e-09, ")
+    assert re.match(r"the rounds took \d\.\d s; ToolLimits.seconds is 1e-09, ", str(error))
     assert (error.rounds, ran.calls) == (0, [])
 
 
