@@ -511,6 +511,7 @@ class Conversation:
 
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
+        # Nothing is copied, as `mark_run` and `settle` replace what they change.
         twin = copy.copy(self)
         twin.listeners = []
         return twin

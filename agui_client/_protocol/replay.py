@@ -68,9 +68,11 @@ class ReplayReducer(Reducer):
     @property
     def state(self) -> Any:
         """The replayed state; if the replay sent none, the one that its patches build or the local one, the larger."""
+        if self._has_state:
+            return super().state
         if self._is_larger is None:
-            self._is_larger = self._has_state or len(to_json(super().state)) >= len(to_json(self._local.state))
-        return super().state if self._has_state or self._is_larger else self._local.state
+            self._is_larger = len(to_json(super().state)) >= len(to_json(self._local.state))
+        return super().state if self._is_larger else self._local.state
 
     @property
     def is_behind(self) -> bool:

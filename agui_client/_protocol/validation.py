@@ -181,21 +181,21 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
 
-_DELTAS: dict[type[Any], str] = {
-    core.TextMessageContentEvent: "message_id",
-    core.ReasoningMessageContentEvent: "message_id",
-    core.ToolCallArgsEvent: "tool_call_id",
+_DELTAS: dict[type[Any], tuple[str, set[str]]] = {
+    core.TextMessageContentEvent: ("message_id", {"message_id", "delta"}),
+    core.ReasoningMessageContentEvent: ("message_id", {"message_id", "delta"}),
+    core.ToolCallArgsEvent: ("tool_call_id", {"tool_call_id", "delta"}),
 }
-"""The events that most streams are made of, with the field of their id."""
+"""The events that most streams are made of: the field of their id, and the fields of those that have no others."""
 
 
 def _is_plain_delta(event: BaseEvent) -> bool:
     """Return whether an event has an id, a piece of ASCII text, and nothing else, which costs no validation."""
-    name = _DELTAS.get(type(event))
+    fields = _DELTAS.get(type(event))
     # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
-    if name is None or event.__pydantic_fields_set__ != {name, "delta"}:
+    if fields is None or event.__pydantic_fields_set__ != fields[1]:
         return False
-    item_id, delta = event.__dict__[name], event.__dict__["delta"]
+    item_id, delta = event.__dict__[fields[0]], event.__dict__["delta"]
     return type(item_id) is str and type(delta) is str and item_id.isascii() and delta.isascii()
 
 

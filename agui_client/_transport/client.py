@@ -1,17 +1,11 @@
-"""Reaching an agent: its address, and the request of a POST (SSE-2, PB-2).
-
-What HTTP libraries log of it has no queries of addresses and no headers (SEC-9).
-"""
+"""Reaching an agent: its address, and the request of a POST (SSE-2, PB-2)."""
 
 from __future__ import annotations
 
 import copy
-import logging
 import math
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import closing, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -21,6 +15,7 @@ import httpx
 from agui_client._field_docs import Record
 from agui_client._transport.clients import Clients, ClientSource, can_exist
 from agui_client._transport.credentials import Credentials, Headers
+from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_of
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
@@ -31,10 +26,6 @@ DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
 _OF_DOCUMENTS = {"accept": JSON, "accept-encoding": ACCEPTED}
 _OF_RUNS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store", "content-type": JSON}
 """Headers that are always sent."""
-_IS_OURS: ContextVar[bool] = ContextVar("agui_client.request", default=False)
-_HEADERS = re.compile(r" return_value=|(?<=headers\.failed) exception=")
-"""The words behind which httpcore writes the headers of a response, or the one that is malformed."""
-_PARTS = ("http11", "http2", "proxy", "socks")
 
 Address: TypeAlias = httpx.URL
 """An address that was checked."""
@@ -172,7 +163,7 @@ class Transport:
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
         await self.clients.look_up(client, url, limits.connect)
-        with _quiet_logs():
+        with quiet_logs():
             return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
 
 
@@ -248,27 +239,3 @@ def _checked(url: str, base: Address | None = None) -> Address:
 def _bare(url: httpx.URL) -> httpx.URL:
     """Return a URL without credentials, which httpx would write into its log lines."""
     return url.copy_with(username=None, password=None)
-
-
-@contextmanager
-def _quiet_logs() -> Generator[None]:
-    """Leave secrets out of what HTTP libraries log in the block; records of other requests stay as they are."""
-    token = _IS_OURS.set(True)
-    try:
-        yield
-    finally:
-        _IS_OURS.reset(token)
-
-
-def _without_secrets(record: logging.LogRecord) -> bool:
-    """Change one record; drop those about the compression of headers."""
-    if _IS_OURS.get():
-        args = record.args if isinstance(record.args, tuple) else ()
-        record.args = tuple(address_of(each) if type(each).__name__ == "URL" else each for each in args)
-        record.msg = _HEADERS.split(str(record.msg), maxsplit=1)[0]
-    return not (_IS_OURS.get() and record.name.startswith("hpack"))
-
-
-_OF_HTTPCORE = [f"httpcore{version}.{part}" for version in ("", "2") for part in _PARTS]
-for _name in ("hpack.hpack", "hpack.table", "httpx", "httpx2", *_OF_HTTPCORE):
-    logging.getLogger(_name).addFilter(_without_secrets)

@@ -42,8 +42,14 @@ _MOST_IDLE = 100
 class AsyncClientLike(Protocol):
     """An HTTP client with the methods of `httpx.AsyncClient`."""
 
+    def build_request(self, *args: Any, **options: Any) -> Any:
+        """Make a request."""
+
     async def send(self, *args: Any, **options: Any) -> Any:
         """Send a request."""
+
+    async def aclose(self) -> None:
+        """Close the client."""
 
 
 ClientSource: TypeAlias = AsyncClientLike | Callable[[], AsyncClientLike]

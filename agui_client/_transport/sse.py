@@ -119,8 +119,9 @@ class Framer:
             whole.append(text)
         self._lines.text_to_read = "".join(f"{text}\n\n" for text in whole)
         found: list[str] = []
+        may_be_too_large = len(frames) > self._max_event_bytes
         for event in EventSource(self._lines).iter_sse():
-            if (size := len(event.data.encode())) > self._max_event_bytes:
+            if may_be_too_large and (size := len(event.data.encode())) > self._max_event_bytes:
                 self._fault = self._too_large(size)
                 break
             if event.data:

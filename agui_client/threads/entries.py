@@ -170,9 +170,9 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     calls = {call.id for each in kept_messages if each.role == "assistant" for call in each.tool_calls or ()}
     # A call that waits for the answer to its question is called again.
     calls -= {each.interrupt.tool_call_id for each in _QUESTIONS.validate_python(members["tool_questions"])}
-    known: list[str] = members["executed_call_ids"]
     # A function that was called after this moment is not called again either.
-    members["executed_call_ids"] = [*known, *(each for each in executed if each in calls and each not in set(known))]
+    known = dict.fromkeys([*members["executed_call_ids"], *(each for each in executed if each in calls)])
+    members["executed_call_ids"] = list(known)
     return Cut(shared, before, members)
 
 
