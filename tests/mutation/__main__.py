@@ -7,6 +7,7 @@ import hashlib
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from . import __doc__ as about
 from . import trial
 from .choosing import Recorded
 from .mutants import Mutant, draw
+from .trial import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,23 +36,27 @@ def main() -> int:
 
 def _mutate(options: argparse.Namespace, work: Path) -> int:
     trial.preload()
-    tree, results = work / "tree", work / "killed.json"
+    tree, results = work / "tree", work / "results.json"
     recorded = Recorded(work / "data")
-    before: set[str] = set() if options.fresh or not results.exists() else set(json.loads(results.read_text()))
+    known: dict[str, list[str]] = {} if options.fresh or not results.exists() else json.loads(results.read_text())
     rows: list[str] = []
     survivors: list[Mutant] = []
     for module in _modules(tree, options.module):
         mutants, existing = draw(tree, module, options.sample, options.seed)
         if not rows:
             _check_unmutated(tree, mutants[:1], recorded, options)
-        alive = [
-            mutant for mutant in mutants if not (_key(mutant) in before or _killed(tree, mutant, recorded, options))
-        ]
-        before |= {_key(mutant) for mutant in mutants if mutant not in alive}
-        results.write_text(json.dumps(sorted(before)))
-        rows.append(f"| {module} | {existing} | {len(mutants)} | {len(mutants) - len(alive)} | {len(alive)} |")
+        outcomes: Counter[Outcome] = Counter()
+        for mutant in mutants:
+            key = _key(mutant)
+            if key not in known or known[key][0] == Outcome.PASSED.value:
+                known[key] = [*_judged(tree, mutant, recorded, options), f"{module}:{mutant.line}"]
+                results.write_text(json.dumps(known, indent=1))
+            outcome = Outcome(known[key][0])
+            outcomes[outcome] += 1
+            survivors += [mutant] if outcome is Outcome.PASSED else []
+        counts = (outcomes[outcome] for outcome in (Outcome.FAILED, Outcome.HUNG, Outcome.PASSED))
+        rows.append(f"| {module} | {existing} | {len(mutants)} | {' | '.join(map(str, counts))} |")
         print(rows[-1], flush=True)
-        survivors += alive
         _report(options.report, rows, survivors)
     print(f"{len(survivors)} survived; see {options.report}")
     return int(bool(survivors))
@@ -59,14 +65,16 @@ def _mutate(options: argparse.Namespace, work: Path) -> int:
 def _check_unmutated(tree: Path, mutants: list[Mutant], recorded: Recorded, options: argparse.Namespace) -> None:
     """Raise if the tests fail without any change, since each mutant would then look killed."""
     for mutant in mutants:
-        tests = recorded.tests(mutant.module, mutant.line, options.seconds)
-        if not trial.passes(tree, tests, 3 * options.seconds + 10):
+        tests, seconds = recorded.tests(mutant.module, mutant.line, options.seconds)
+        if trial.run(tree, tests, seconds) is not Outcome.PASSED:
             raise SystemExit(f"The tests of {mutant.module} fail unmutated: see {tree.parent / 'last.log'}")
 
 
-def _killed(tree: Path, mutant: Mutant, recorded: Recorded, options: argparse.Namespace) -> bool:
-    tests = recorded.tests(mutant.module, mutant.line, options.seconds)
-    return bool(tests) and trial.killed(tree, mutant, tests, 3 * options.seconds + 10)
+def _judged(tree: Path, mutant: Mutant, recorded: Recorded, options: argparse.Namespace) -> tuple[str, str]:
+    """Return a mutant's outcome, and the test that failed."""
+    tests, seconds = recorded.tests(mutant.module, mutant.line, options.seconds)
+    outcome = trial.judge(tree, mutant, tests, seconds) if tests else Outcome.PASSED
+    return outcome.value, trial.last_failure(tree) if outcome is Outcome.FAILED else ""
 
 
 def _modules(tree: Path, paths: list[str]) -> Iterator[str]:
@@ -80,7 +88,7 @@ def _key(mutant: Mutant) -> str:
 
 
 def _report(path: Path, rows: list[str], survivors: list[Mutant]) -> None:
-    table = ["| module | mutants | sampled | killed | survived |", "| --- | --- | --- | --- | --- |", *rows]
+    table = ["| module | mutants | drawn | failed | hung | survived |", "| --- |" + " --- |" * 5, *rows]
     diffs = [f"```diff\n{mutant.diff}\n```" for mutant in survivors]
     path.write_text("\n".join(table) + "\n\n" + "\n\n".join(diffs) + "\n", encoding="utf-8")
 

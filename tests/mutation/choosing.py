@@ -29,15 +29,19 @@ class Recorded:
             self._seconds |= json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
         self._lines: dict[str, defaultdict[int, set[str]]] = {}
 
-    def tests(self, module: str, line: int, seconds: float) -> list[str]:
-        """Return tests that run a line, or the nearest line above it that tests run; as many as fit into the time."""
+    def tests(self, module: str, line: int, seconds: float) -> tuple[list[str], float]:
+        """Return tests that run a line, or the nearest line above it that tests run; as many as fit into the time.
+
+        The time that they took comes with them.
+        """
         lines = self._tests_by_line(module)
         nearest = next((lines[at] for at in range(line, line - 8, -1) if lines.get(at)), None)
         files: defaultdict[str, list[str]] = defaultdict(list)
         for test in nearest or set[str]().union(*lines.values()) or self._seconds:
             files[test.partition("::")[0]].append(test)
         closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))[:_FILES]
-        return self._fitting([test for file in closest for test in self._fastest(files[file])], seconds)
+        tests = self._fitting([test for file in closest for test in self._fastest(files[file])], seconds)
+        return tests, sum(self._seconds[test] for test in tests)
 
     def _fastest(self, tests: list[str]) -> list[str]:
         """Return the fastest case of every test function, then the second case of each, and so on."""

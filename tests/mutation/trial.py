@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
+from enum import Enum
 from pathlib import Path
 
 from .mutants import Mutant
@@ -22,6 +23,15 @@ _COPIED = ("agui_client", "tests", "docs", "examples", "README.md", "pyproject.t
 _ARGUMENTS = ("-o", "addopts=--import-mode=importlib", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", "-x")
 _PRELOADED = ("pytest", "hypothesis", "ag_ui.core", "httpx", "jsonschema", "reactivex", "trio", "anyio.from_thread")
 _MEMORY = 4 << 30  # bytes
+_START = 10  # seconds to start pytest and to import the package
+
+
+class Outcome(Enum):
+    """The end of a run of tests."""
+
+    PASSED = "survived"
+    FAILED = "killed by a failing test"
+    HUNG = "killed by a hang"
 
 
 def copy(root: Path, work: Path) -> Path:
@@ -57,30 +67,47 @@ def preload() -> None:
         importlib.import_module(name)
 
 
-def killed(tree: Path, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-    """Return whether a test fails, or takes more than its time, when the module is changed."""
+def judge(tree: Path, mutant: Mutant, tests: Sequence[str], seconds: float) -> Outcome:
+    """Run tests on a mutant. See `run` about the time."""
     with _changed(tree / mutant.module, mutant.mutated):
-        return not passes(tree, tests, seconds)
+        return run(tree, tests, seconds)
 
 
-def passes(tree: Path, tests: Sequence[str], seconds: float) -> bool:
-    """Run tests in a forked process and return whether all of them passed in time."""
+def run(tree: Path, tests: Sequence[str], seconds: float) -> Outcome:
+    """Run tests in a forked process.
+
+    They hang if they use three times the CPU time that they took when they were recorded. A machine that is busy with
+    something else costs none, so the limit in wall time is wide; only tests that sleep come to it.
+
+    Args:
+        tree: The copied tree.
+        tests: The ids of the tests.
+        seconds: The time that the tests took when they were recorded.
+    """
     if (child := os.fork()) == 0:
-        _run(tree, tests)
-    deadline = time.monotonic() + seconds
+        _run(tree, tests, _START + 3 * int(seconds))
+    deadline = time.monotonic() + 6 * (_START + seconds)
     while time.monotonic() < deadline:
         finished, status = os.waitpid(child, os.WNOHANG)
         if finished:
-            return status == 0
+            if os.WIFSIGNALED(status):
+                return Outcome.HUNG
+            return Outcome.FAILED if status else Outcome.PASSED
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return Outcome.HUNG
 
 
-def _run(tree: Path, tests: Sequence[str]) -> None:
-    """Become a test run. Never returns."""
+def last_failure(tree: Path) -> str:
+    """Return the line of the last run's log that names a test that failed."""
+    lines = (tree.parent / "last.log").read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in reversed(lines) if line.startswith(("FAILED", "ERROR"))), "")
+
+
+def _run(tree: Path, tests: Sequence[str], seconds: int) -> None:
+    """Become a test run, which the system ends after some seconds of CPU time. Never returns."""
     code = 3
     try:
         os.setsid()
@@ -88,6 +115,8 @@ def _run(tree: Path, tests: Sequence[str]) -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.chdir(tree)
         os.environ["CI"] = "1"
         sys.path[:] = [str(tree), *(path for path in sys.path if not (Path(path) / "agui_client").exists())]
