@@ -69,10 +69,10 @@ _ROOMS = (
     ("conversation",),
     ("asgi.in_process",),
     ("state.merging",),
-    ("_run",),
+    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),
     ("state",),
     ("agent",),
-    ("_served_run",),
+    ("asgi.caller_input",),
     ("http_agent", "function_agent"),
     (
         "asgi",

@@ -19,12 +19,12 @@ from ag_ui.core import RunAgentInput, RunErrorEvent
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.inspecting import write_private
 from agui_client._cli.serve_agent import listening, serve_app
-from agui_client._run.caller_stream import KEEP_ALIVE
 from agui_client._run.middleware import ObservedSource
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.source import as_source
 from agui_client._transport.timeouts import Timeouts
 from agui_client.asgi import AgentApp, RequestRefusedError, ServedRequest
+from agui_client.asgi.sse_body import KEEP_ALIVE
 from agui_client.errors import AGUIError, HTTPStatusError
 from agui_client.http_agent import HttpAgent
 from agui_client.recording import Recorder, record

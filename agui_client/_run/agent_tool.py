@@ -14,10 +14,11 @@ from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedEvent, 
 from pydantic import BaseModel
 
 from agui_client._run.async_run import AnswerText
-from agui_client._run.caller_stream import APPROVAL, CallerAnswers, caller_end
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError
+from agui_client.asgi.caller_interrupts import APPROVAL, CallerAnswers
+from agui_client.asgi.caller_run import caller_end
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import AGUIError, ToolError
 

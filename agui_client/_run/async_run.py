@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Message, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
-    from agui_client._run.caller_stream import Seal
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
+    from agui_client.asgi.seal import Seal
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -242,10 +242,9 @@ class AgentRun(RunView):
         Raises:
             UsageError: The keep-alive is no number of seconds above zero.
         """
-        from agui_client._run.caller_stream import check_keep_alive, sse_chunks
+        from agui_client.asgi.sse_body import sse_body
 
-        check_keep_alive(keep_alive)
-        return sse_chunks(self, keep_alive, expose_errors=expose_errors)
+        return sse_body(self, keep_alive, expose_errors=expose_errors)
 
     @property
     def text_stream(self) -> AsyncIterator[str]:

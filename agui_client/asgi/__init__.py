@@ -7,7 +7,7 @@
 A served agent runs the whole pipeline, tools and middleware included.
 """
 
-from agui_client._served_run import served_run, served_run_sync
+from agui_client.asgi.caller_input import served_run, served_run_sync
 from agui_client.asgi.in_process import ASGITransport
 from agui_client.asgi.serving import AgentApp, RequestRefusedError, ServedRequest, agent_app
 

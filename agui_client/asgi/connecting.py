@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
-from agui_client._run.caller_stream import failure_event
+from agui_client.asgi.caller_run import failure_event
 from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import RunFailedError
 

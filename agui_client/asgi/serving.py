@@ -18,11 +18,13 @@ from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from agui_client._run.caller_stream import KEEP_ALIVE, caller_events, check_keep_alive, frame_of, key_of
-from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
+from agui_client.asgi.caller_input import served_run
+from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
+from agui_client.asgi.seal import key_of
+from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
 from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
 
 if TYPE_CHECKING:

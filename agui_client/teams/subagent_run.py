@@ -41,12 +41,12 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.caller_stream import caller_end
 from agui_client._run.run_request import event_of_result
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, reported_usage
-from agui_client._served_run import served_run
 from agui_client.agent import AbstractAgent
+from agui_client.asgi.caller_input import served_run
+from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id

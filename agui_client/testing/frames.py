@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._run.caller_stream import frame_of
+from agui_client.asgi.sse_body import frame_of
 from agui_client.testing.steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ag_ui.core import (
 from ag_ui.encoder import EventEncoder
 
 from agui_client import FunctionAgent, InvalidEventError
-from agui_client._run.caller_stream import frame_of
+from agui_client.asgi.sse_body import frame_of
 
 _OTHERS: list[dict[str, Any]] = [
     {},

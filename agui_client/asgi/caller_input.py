@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ag_ui.core import Interrupt
 
-from agui_client._run.caller_stream import CallerAnswers, Seal
 from agui_client._tools.toolset import Toolset
+from agui_client.asgi.caller_interrupts import CallerAnswers
+from agui_client.asgi.seal import Seal
 from agui_client.conversation import ConversationSnapshot
 
 if TYPE_CHECKING:

@@ -1,0 +1,176 @@
+"""The interrupts that a caller of a served agent gets, and its answers to them (TOOL-8, INT-1, SEC-3).
+
+Calls of functions here that want approval and questions of tools here become interrupts, beside the agent's own. Their
+ids have all that is needed to go on, so that a server needs to keep nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import Interrupt
+from pydantic_core import to_json
+
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.questions import ToolQuestion
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from ag_ui.core import ResumeEntry, ToolCall
+
+    from agui_client._run.async_run import AgentRun
+    from agui_client._tools.toolset import OfferedTool
+    from agui_client.options import RunOptions
+
+APPROVAL = "approval:"
+"""The beginning of the ids of interrupts that ask for the approval of a tool call."""
+QUESTION = "question:"
+"""The beginning of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
+PASSED_ON = "passed-on:"
+"""The beginning of the ids of an agent's own interrupts that begin like one of these, as those of a served agent do."""
+
+
+def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
+    """Return all that the caller of a run is asked, signed where the run has a seal.
+
+    Args:
+        run: The run.
+        asked: The interrupts of the agent.
+
+    Raises:
+        UsageError: With a seal, one of them may have been made up by the caller.
+    """
+    request = run.engine.request
+    theirs = asked if request is not None and request.is_passed else map(_passed_on, asked)
+    interrupts = [*theirs, *_questions(run), *_approvals(run)]
+    if run.seal is None:
+        return interrupts
+    return [each.model_copy(update={"id": run.seal.asked(each.id)}) for each in interrupts]
+
+
+def _passed_on(interrupt: Interrupt) -> Interrupt:
+    """Return an interrupt of the agent under an id that is not taken for one of this module's."""
+    if not interrupt.id.startswith((APPROVAL, QUESTION, PASSED_ON)):
+        return interrupt
+    return interrupt.model_copy(update={"id": PASSED_ON + interrupt.id})
+
+
+def _questions(run: AgentRun) -> list[Interrupt]:
+    """Return an interrupt for each question of a tool here."""
+    asked = [execution.question for execution in run.tool_executions if execution.question is not None]
+    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, run)}) for each in asked]
+
+
+def _packed(question: ToolQuestion, run: AgentRun) -> str:
+    value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    if run.engine.setup.save is not None:
+        # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
+        value.pop("left", None)
+    elif question.left is not None:
+        value["left"] = _without_encrypted(value["left"])
+    return urlsafe_b64encode(to_json(value, inf_nan_mode="constants")).decode()
+
+
+def _without_encrypted(value: Any) -> Any:
+    """Return a JSON value without the encrypted values of messages: ids are logged and recorded."""
+    if is_object(value):
+        return {name: _without_encrypted(each) for name, each in value.items() if name != "encryptedValue"}
+    return [_without_encrypted(each) for each in value] if is_array(value) else value
+
+
+def _unpacked(interrupt_id: str) -> ToolQuestion:
+    """Return the question of a tool that is in the id of an interrupt.
+
+    Raises:
+        UsageError: There is none in it.
+    """
+    try:
+        return ToolQuestion.model_validate_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+    except ValueError:
+        raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
+
+
+class CallerAnswers:
+    """A caller's answers to the interrupts that it got, as answers to what the agent itself waits for.
+
+    Args:
+        resume: The caller's entries.
+        calls: The tool calls that the caller may have decided about, by id.
+
+    Raises:
+        UsageError: An entry answers a question that no tool has asked.
+    """
+
+    def __init__(self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall]) -> None:
+        self.entries: list[ResumeEntry] = []
+        """The answers to interrupts of the agent."""
+        self.questions: list[ToolQuestion] = []
+        """The questions of tools that are answered."""
+        self.decisions: dict[str, Approve | Deny] = {}
+        """The decisions about tool calls, by call id."""
+        answers: list[ResumeEntry] = []
+        for entry in resume:
+            if entry.interrupt_id.startswith(APPROVAL):
+                tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
+                self.decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
+            elif entry.interrupt_id.startswith(QUESTION):
+                self.questions.append(_unpacked(entry.interrupt_id))
+                answers.append(entry.model_copy(update={"interrupt_id": self.questions[-1].interrupt.id}))
+            else:
+                own_id = entry.interrupt_id.removeprefix(PASSED_ON)
+                self.entries.append(entry.model_copy(update={"interrupt_id": own_id}))
+        self.options: RunOptions = {}
+        """The keywords of the run that goes on with the answers."""
+        if self.entries or answers:
+            self.options["resume"] = [*self.entries, *answers]
+        if self.decisions:
+            self.options["tool_results"] = self.decisions
+
+
+def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
+    """Return a caller's decision about a call; only an approval of the very call that was shown approves it (SEC-3)."""
+    given: dict[str, Any] = entry.payload if is_object(entry.payload) else {}
+    if entry.status != "resolved" or given.get("approved") is not True:
+        reason = given.get("reason")
+        return Deny(reason) if isinstance(reason, str) and reason else Deny()
+    if call is None or not entry.interrupt_id.endswith(f":{_digest(call)}"):
+        return Deny("The call is not the one that was approved.")
+    return Approve(given.get("editedArgs"))
+
+
+def _digest(call: ToolCall) -> str:
+    """Return a short text that changes with the name and the arguments of a call."""
+    return hashlib.sha256(f"{call.function.name}\n{call.function.arguments}".encode()).hexdigest()[:16]
+
+
+def _approvals(run: AgentRun) -> list[Interrupt]:
+    """Return an interrupt for each pending call of a function here, which waits for approval."""
+    result = run.partial
+    asked = {interrupt.tool_call_id for interrupt in result.interrupts}
+    calls = [call for call in result.pending_tool_calls if call.id not in asked]
+    pending = [(call, run.engine.tools.offered.get(call.function.name)) for call in calls]
+    return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
+
+
+def _approval(call: ToolCall, tool: OfferedTool) -> Interrupt:
+    edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
+    return Interrupt(
+        id=f"{APPROVAL}{call.id}:{_digest(call)}",
+        reason="tool_call",
+        message=f"Allow the call of {call.function.name}?",
+        tool_call_id=call.id,
+        response_schema={
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean", "description": "Whether the tool may run."},
+                "editedArgs": edits,
+                "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
+            },
+            "required": ["approved"],
+        },
+    )

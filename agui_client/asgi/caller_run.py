@@ -1,0 +1,114 @@
+"""A call as one run of a served agent's caller, whatever number of rounds it takes (TOOL-8, USAGE-3).
+
+The caller sees one RUN_STARTED and one RUN_FINISHED, with the ids of the first round. Calls of tools that the caller
+declared stay pending in its run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from ag_ui.core import (
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    aggregate_token_usage,
+)
+
+from agui_client._protocol.open_items import quoted
+from agui_client._run.run_request import event_of_result
+from agui_client.asgi.caller_interrupts import interrupts_of
+from agui_client.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, TokenUsage
+
+    from agui_client._run.async_run import AgentRun
+
+_FAILED = "The agent failed; the server's log has the reason."
+_ENDS = (RunFinishedEvent, RunErrorEvent)
+_logger = logging.getLogger("agui_client.sse")
+
+
+async def caller_events(
+    run: AgentRun, *, expose_errors: bool = False, block: AbstractAsyncContextManager[object] | None = None
+) -> AsyncGenerator[Event]:
+    """Iterate a call as one run of its caller, whatever number of rounds it takes.
+
+    Args:
+        run: The run, entered or not.
+        expose_errors: Whether the caller gets the text of exceptions.
+        block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
+
+    Yields:
+        One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR.
+    """
+    usage: list[TokenUsage] = []
+    last: RunFinishedEvent | RunErrorEvent | None = None
+    thread_id, run_id, has_started = "", "", False
+    try:
+        async with block or nullcontext(), nullcontext() if run.is_entered else run:
+            thread_id, run_id = run.thread_id, run.run_id
+            async for event in run:
+                if not has_started:
+                    has_started = True
+                    yield _started(event, thread_id, run_id)
+                    for message in run.engine.given_results:
+                        yield event_of_result(message)
+                if isinstance(event, _ENDS):
+                    # Not the caller's end if tools have answered, and another round follows.
+                    last = event
+                    usage += event.usage or ()
+                elif not isinstance(event, RunStartedEvent):
+                    yield event
+            if not has_started:
+                yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
+            last = caller_end(run, last)
+    except Exception as error:
+        if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
+            last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+    ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
+    yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
+
+
+def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:
+    """Log an exception, and return the event that reports it.
+
+    Args:
+        error: The exception.
+        run_id: The run that failed.
+        thread_id: Its thread.
+        expose_errors: Whether the caller gets the text of the exception.
+    """
+    _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
+    return RunErrorEvent(message=f"{type(error).__name__}: {error}" if expose_errors else _FAILED, code="agent_failed")
+
+
+def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
+    """Return the caller's RUN_STARTED; results of calls that were approved come before the agent's own."""
+    if isinstance(first, RunStartedEvent):
+        return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
+    return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent:
+    """Return the end of a run that did not fail: one that was stopped from here is cancelled, approvals interrupt it.
+
+    Args:
+        run: The run.
+        last: The last terminal event of the agent; None if it sent none.
+    """
+    finished = last if isinstance(last, RunFinishedEvent) else None
+    outcome = finished.outcome if finished else None
+    interrupts = interrupts_of(run, outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else [])
+    last = finished or RunFinishedEvent(thread_id=run.thread_id, run_id=run.run_id)
+    if run.partial.aborted or (finished is None and not interrupts):
+        return last.model_copy(update={"outcome": RunFinishedCancelledOutcome()})
+    if not interrupts:
+        return last
+    return last.model_copy(update={"outcome": RunFinishedInterruptOutcome(interrupts=interrupts)})
