@@ -626,17 +626,9 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Raises:
             UsageError: It cannot be offered under that name.
         """
-        from agui_client._run.agent_tool import agent_tool
+        from agui_client.teams.agent_tool import agent_tool
 
-        def begin(left: ConversationSnapshot | None) -> AbstractAgent:
-            """Begin a conversation, or go on with one."""
-            twin = self.clone(thread_id=str(uuid4()))
-            twin.set_messages([])
-            if left is not None:
-                twin.restore(left)
-            return twin
-
-        return agent_tool(begin, name, description, approval)
+        return agent_tool(self, name, description, approval)
 
     def __repr__(self) -> str:
         where = "" if (address := self._address()) is None else f"{address!r}, "

@@ -71,7 +71,7 @@ _ROOMS = (
     ("state.merging",),
     ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),
     ("state",),
-    ("agent",),
+    ("agent", "teams.agent_tool"),
     ("asgi.caller_input",),
     ("http_agent", "function_agent"),
     (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import BaseModel
@@ -23,39 +24,15 @@ from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import AGUIError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ag_ui.core import ToolCall
-
-    from agui_client._run.async_run import AgentRun
     from agui_client._tools.approval import ApprovalRule
+    from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
-
-    Begin: TypeAlias = Callable[[ConversationSnapshot | None], "Asked"]
 
 _PARAMETERS = {
     "type": "object",
     "properties": {"prompt": {"type": "string", "description": "What to ask, with all that is needed to answer."}},
     "required": ["prompt"],
 }
-
-
-class Asked(Protocol):
-    """An agent in one conversation."""
-
-    @property
-    def stream(self) -> Callable[..., AgentRun]:
-        """Begins a run."""
-        ...
-
-    @property
-    def pending_tool_calls(self) -> list[ToolCall]:
-        """The calls that have no result yet."""
-        ...
-
-    def snapshot(self) -> ConversationSnapshot:
-        """Return the conversation."""
-        ...
 
 
 class _Left(BaseModel):
@@ -67,11 +44,11 @@ class _Left(BaseModel):
     """Its questions."""
 
 
-def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:
+def agent_tool(agent: AbstractAgent, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:
     """Return an agent as a tool; see `AbstractAgent.as_tool`.
 
     Args:
-        begin: Returns an agent for one conversation: a new one, or the one that was left.
+        agent: The agent.
         name: The tool's name.
         description: What the agent is good for.
         approval: The calls that wait for approval.
@@ -79,20 +56,24 @@ def agent_tool(begin: Begin, name: str, description: str, approval: ApprovalRule
 
     async def ask_agent(ctx: ToolContext, prompt: str) -> str:
         """Run a clone of the agent, and have answered what it asks."""
+        twin = agent.clone(thread_id=str(uuid4()))
+        twin.set_messages([])
         if ctx.left is None:
-            agent = begin(None)
-            text, interrupts = await _run(agent, prompt, {}, ctx)
+            text, interrupts = await _run(twin, prompt, {}, ctx)
         else:
             left = _Left.model_validate(ctx.left)
-            agent, text, interrupts = begin(left.conversation), "", left.interrupts
+            twin.restore(left.conversation)
+            text, interrupts = "", left.interrupts
         while interrupts:
-            text, interrupts = await _run(agent, None, await _answers(agent, interrupts, ctx), ctx)
+            text, interrupts = await _run(twin, None, await _answers(twin, interrupts, ctx), ctx)
         return text
 
     return FunctionTool.from_schema(name, ask_agent, parameters=_PARAMETERS, description=description, approval=approval)
 
 
-async def _run(agent: Asked, prompt: str | None, options: RunOptions, ctx: ToolContext) -> tuple[str, list[Interrupt]]:
+async def _run(
+    agent: AbstractAgent, prompt: str | None, options: RunOptions, ctx: ToolContext
+) -> tuple[str, list[Interrupt]]:
     """Run the agent, report its text as progress, and return the whole of it and what it asks."""
     last: RunFinishedEvent | RunErrorEvent | None = None
     answer = AnswerText()
@@ -117,7 +98,7 @@ async def _run(agent: Asked, prompt: str | None, options: RunOptions, ctx: ToolC
     return result.text, asked
 
 
-async def _answers(agent: Asked, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
+async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:
     """Have interrupts answered, and return the options of the run that goes on."""
     if ctx.on_ask is None:
         raise ToolError(NOBODY)
