@@ -207,7 +207,8 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
             thread.replace(slot, message)
     thread.index_calls()
     # Results of calls that were there before stand behind those.
-    late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in thread.calls}
+    calls = thread.calls
+    late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in calls} if calls else {}
     thread.extend([each for each in new if each.id not in late])
     thread.insert_results(late.values())
     return MESSAGES
