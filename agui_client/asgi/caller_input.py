@@ -15,9 +15,7 @@ from agui_client.asgi.seal import Seal
 from agui_client.conversation import ConversationSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ag_ui.core import RunAgentInput, ToolCall
+    from ag_ui.core import RunAgentInput
 
     from agui_client._run.async_run import AgentRun
     from agui_client._run.sync_run import SyncAgentRun
@@ -91,7 +89,7 @@ def _answering(
         **answers.options,
     }
     if not is_owner:
-        return _with_conversation(agent, input, answers, calls), options, seal
+        return clone_for(agent, input, answers), options, seal
     known = {message.id for message in agent.messages}
     agent.add_messages(message for message in input.messages if message.id not in known)
     if input.state is not None:
@@ -99,11 +97,14 @@ def _answering(
     return agent, options, seal
 
 
-def _with_conversation(
-    agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers, calls: Mapping[str, ToolCall]
-) -> AbstractAgent:
-    """Return a clone of an agent with the conversation of an input, and with the interrupts that the input answers."""
-    waiting = [question.interrupt.tool_call_id or "" for question in answers.questions]
+def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers) -> AbstractAgent:
+    """Return a clone of an agent with the conversation of an input, and with what waits for the caller's answers.
+
+    Args:
+        agent: The agent.
+        input: The input that the caller sent.
+        answers: The caller's answers.
+    """
     agent = agent.clone(thread_id=input.thread_id)
     agent.restore(
         ConversationSnapshot(
@@ -114,7 +115,7 @@ def _with_conversation(
             pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],
             tool_questions=answers.questions,
             # The ids of their interrupts say that these calls are the ones that were shown.
-            shown_tool_calls=[calls[each] for each in (*answers.decisions, *waiting) if each in calls],
+            shown_tool_calls=answers.calls,
         )
     )
     return agent

@@ -111,13 +111,12 @@ class CallerAnswers:
         """The answers to interrupts of the agent."""
         self.questions: list[ToolQuestion] = []
         """The questions of tools that are answered."""
-        self.decisions: dict[str, Approve | Deny] = {}
-        """The decisions about tool calls, by call id."""
+        decisions: dict[str, Approve | Deny] = {}
         answers: list[ResumeEntry] = []
         for entry in resume:
             if entry.interrupt_id.startswith(APPROVAL):
                 tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
-                self.decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
+                decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
             elif entry.interrupt_id.startswith(QUESTION):
                 self.questions.append(_unpacked(entry.interrupt_id))
                 answers.append(entry.model_copy(update={"interrupt_id": self.questions[-1].interrupt.id}))
@@ -128,8 +127,11 @@ class CallerAnswers:
         """The keywords of the run that goes on with the answers."""
         if self.entries or answers:
             self.options["resume"] = [*self.entries, *answers]
-        if self.decisions:
-            self.options["tool_results"] = self.decisions
+        if decisions:
+            self.options["tool_results"] = decisions
+        answered = [*decisions, *(question.interrupt.tool_call_id or "" for question in self.questions)]
+        self.calls = [calls[each] for each in answered if each in calls]
+        """The tool calls that are decided about, or whose questions are answered."""
 
 
 def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agui_client.asgi.caller_input import clone_for
+from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.caller_run import failure_event
-from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
         The run, not entered yet.
     """
     if agent.thread_id != input.thread_id:
-        agent = agent.clone(thread_id=input.thread_id)
-        state: Any = {} if input.state is None else input.state
-        agent.restore(ConversationSnapshot(thread_id=input.thread_id, messages=input.messages, state=state))
+        agent = clone_for(agent, input, CallerAnswers((), {}))
     return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
 
 
