@@ -205,10 +205,8 @@ class CallTools:
     def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
         self._further = further
         given = cast("Any", [source] if isinstance(source, Toolset) else source)
-        # A tool or a toolset can be called, too, and would be taken for a function that chooses.
-        is_chooser = callable(source) and not isinstance(source, FunctionTool | Toolset)
-        self._choose: Callable[[RunAgentInput], object] | None = given if is_chooser else None
-        self._tools = [] if is_chooser else _items(given)
+        self._choose: Callable[[RunAgentInput], object] | None = given if is_chooser(source) else None
+        self._tools = items_of(given) if self._choose is None else []
         self.toolsets = [each for each in self._tools if isinstance(each, Toolset)]
         """The toolsets to open."""
         self.offered: Mapping[str, OfferedTool] = {}
@@ -254,11 +252,11 @@ class CallTools:
             ToolsetError: A toolset could not list its tools.
         """
         try:
-            items = [*self._further, *(_items(self._choose(run_input)) if self._choose else self._tools)]
+            own = self._tools if self._choose is None else items_of(self._choose(run_input))
         except StopAsyncIteration as error:
             # Out of an iteration it would pass for its end (PEP 479).
             raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
-        listed = [tool for item in items for tool in await self._offered(item, run_input)]
+        listed = [tool for item in (*self._further, *own) for tool in await self._offered(item, run_input)]
         names = Counter(tool.definition.name for tool in listed)
         found: dict[str, OfferedTool] = {}
         for tool in listed:
@@ -292,7 +290,20 @@ class CallTools:
                 raise UsageError(f"tools= takes {what}; a toolset is given in a list: it chooses for each run itself")
 
 
-def _items(source: object) -> list[object]:
+def is_chooser(source: object) -> bool:
+    """Whether tools are a function that chooses them; a tool or a toolset can be called, too, and is none."""
+    return callable(source) and not isinstance(source, FunctionTool | Toolset)
+
+
+def items_of(source: object) -> list[Any]:
+    """Return the tools and toolsets of a list, which a function may have returned.
+
+    Args:
+        source: The list.
+
+    Raises:
+        UsageError: It is none.
+    """
     if isinstance(source, Iterable):
         return list(cast("Iterable[object]", source))
     raise UsageError(f"tools= takes a list of tools, or a plain function that returns one, not {source!r}")

@@ -5,11 +5,11 @@ The input is the whole conversation, so that a server needs to keep nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt
 
-from agui_client._tools.toolset import Toolset
+from agui_client._tools.toolset import Toolset, is_chooser, items_of
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Seal
 from agui_client.conversation import ConversationSnapshot
@@ -121,11 +121,11 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
     return agent
 
 
-def _with_tools(own: ToolSource, input: RunAgentInput) -> ToolSource:
+def _with_tools(own: Any, input: RunAgentInput) -> ToolSource:
     """Return the agent's tools and the definitions of the caller's, which the caller answers itself."""
     theirs = input.tools or []
     if isinstance(own, Toolset):
         return [own, *theirs]
-    if callable(own):
-        return lambda run_input: [*own(run_input), *theirs]
-    return [*own, *theirs]
+    if is_chooser(own):
+        return lambda run_input: [*items_of(own(run_input)), *theirs]
+    return [*items_of(own), *theirs]

@@ -652,6 +652,18 @@ async def test_a_served_agent_whose_tools_are_chosen_for_each_run_offers_those_o
     assert [tool.name for tool in agent.inputs[0].tools or ()] == ["look", "locate"]
 
 
+def _choose_no_list(input: RunAgentInput) -> object:
+    return look
+
+
+@pytest.mark.parametrize("tools", [look, _choose_no_list], ids=["a tool", "a function of one"])
+async def test_a_single_tool_in_place_of_a_list_is_refused_by_a_served_agent_and_not_called(tools: Any) -> None:
+    agent = ScriptedAgent(turn(), tools=tools)
+    with pytest.raises(HTTPStatusError, match="tools= takes a list of tools"):
+        await HttpAgent("http://app/", app=agent_app(agent, expose_errors=True)).run_agent("weather?")
+    assert agent.inputs == []
+
+
 async def test_a_thread_whose_last_run_failed_is_sent_again_with_that_failure_once() -> None:
     failed: list[Event] = [*_run(1)[:2], RunErrorEvent(message="out of order")]
     caller = HttpAgent("http://app/", app=agent_app(_replaying(failed)), connect_url="connect", thread_id="t")
