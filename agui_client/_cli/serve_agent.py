@@ -24,6 +24,7 @@ from agui_client._cli.loading import folder_of, load_object
 from agui_client._cli.tool_loading import load_tools
 from agui_client.agent import AbstractAgent
 from agui_client.asgi import AgentApp, agent_app
+from agui_client.errors import UsageError
 from agui_client.function_agent import FunctionAgent
 from agui_client.testing._uvicorn import BackgroundServer
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from agui_client.asgi.in_process import ASGIApp
 
+SECRET_VARIABLE = "AGUI_SECRET"
+"""The environment variable with the key that signs interrupts; an option would show it in the list of processes."""
 _SERVED = (AbstractAgent, AgentApp)
 _KINDS = "an agent, a function that makes one or chooses one for each request, or an app of agent_app(...)"
 
@@ -69,12 +72,16 @@ class ServeSettings:
             loaded: The result of `load`.
 
         Raises:
-            click.UsageError: It is no agent, or the agent cannot be made.
+            click.UsageError: It is no agent, the agent cannot be made, or the secret is too short.
         """
         given: Any = await _made(loaded, self.place or "")
         if isinstance(given, AgentApp):
             return given
-        return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors)
+        secret = os.environ.get(SECRET_VARIABLE)
+        try:
+            return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret)
+        except UsageError as wrong:
+            raise click.UsageError(f"{SECRET_VARIABLE}: {wrong}") from None
 
 
 def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: bool) -> int:

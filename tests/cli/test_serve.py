@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agui_client import AGUIError, HttpAgent, RunFailedError
+from agui_client import AGUIError, ConversationSnapshot, HttpAgent, HTTPStatusError, Resolve, RunFailedError
 from agui_client._cli.serve_agent import ServeSettings
 from agui_client.testing import serve_bytes
 from support.model_server import model_server
@@ -27,9 +27,10 @@ Start = Callable[..., Program]
 AGENTS = """
 from ag_ui.core import RunFinishedEvent, RunStartedEvent
 from agui_client import tool
-from agui_client.testing import ScriptedAgent, pause, text, turn
+from agui_client.testing import ScriptedAgent, interrupt, pause, text, turn
 
 agent = ScriptedAgent(turn(text("an agent")))
+asking = ScriptedAgent(turn(outcome=interrupt("How many?")))
 slow = ScriptedAgent(turn(text("Well,"), pause(float("inf"))))
 number = 3
 
@@ -171,6 +172,32 @@ def test_a_language_model_is_served_and_calls_tools_here(agents: str, monkeypatc
         settings = ServeSettings(place=None, model="ollama:llama3.2", tools=tools, keep_alive=15, expose_errors=False)
         assert asyncio.run(ask(settings, settings.load())) == "18 degrees."
     assert "18 degrees in Oslo" in json.dumps(model.requests[-1][1])
+
+
+def test_interrupts_are_signed_with_the_secret_of_the_environment(agents: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask() -> None:
+        settings = ServeSettings(place=f"{agents}:asking", model=None, tools=(), keep_alive=15, expose_errors=False)
+        agent = HttpAgent("http://app/", app=await settings.make_app(settings.load()))
+        (asked,) = (await agent.run_agent("hello")).interrupts
+        forged = ConversationSnapshot.model_validate_json(
+            agent.snapshot().model_dump_json(by_alias=True).replace(asked.id, "interrupt-1")
+        )
+        agent.restore(forged)
+        with pytest.raises(HTTPStatusError, match="422"):
+            await agent.run_agent(resume={"interrupt-1": Resolve(3)})
+
+    monkeypatch.setenv("AGUI_SECRET", "a secret of this server")
+    asyncio.run(ask())
+
+
+def test_a_secret_that_is_too_short_is_refused_before_anything_is_served(
+    agui: Agui, agents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGUI_SECRET", "short")
+    done = agui("serve", f"{agents}:agent", "--port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "AGUI_SECRET: secret= is text or bytes, not fewer than 16" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
