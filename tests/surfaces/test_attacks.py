@@ -322,7 +322,10 @@ async def test_a_redirect_to_another_origin_is_reported_and_not_followed(status:
     assert "s3cr3t" not in repr(vars(refused.value))
 
 
-def test_an_observer_that_fails_does_not_break_the_runs_it_watches(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("path", "expected"), [("", [{}, {"n": 1}]), ("/n", [1])])
+def test_an_observer_that_fails_does_not_break_the_runs_it_watches(
+    path: str, expected: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
     agent = ScriptedAgent(turn(state({"n": 1}), state({"n": 2})))
     seen: list[Any] = []
 
@@ -331,9 +334,9 @@ def test_an_observer_that_fails_does_not_break_the_runs_it_watches(caplog: pytes
         if value:
             raise ValueError("cannot draw this")
 
-    agent.observe_state().subscribe(look)
+    agent.observe_state(path).subscribe(look)
     assert agent.run_agent_sync("Hi").state == {"n": 2}
-    assert seen == [{}, {"n": 1}]
+    assert seen == expected
     assert "is not called any more" in caplog.text
 
 
