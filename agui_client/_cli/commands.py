@@ -274,7 +274,7 @@ async def _run(settings: RunSettings, *, verbose: bool, as_json: bool, record_to
             async for event in stream:
                 transcript.show(event, stream.state, viewed(event, stream))
             result = await stream.result()
-            warn_of_unknown(stream.tool_names)
+            warn_of_unknown(stream)
     except AGUIError as error:
         if as_json:
             _print_json(error.partial, error)

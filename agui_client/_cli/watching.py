@@ -52,5 +52,5 @@ async def watch(run: AgentRun, view: Watched) -> RunResult:
                 if not was_executed_here(event, run):
                     view.show(event, run.state, viewed(event, run))
             result = await run.result()
-            warn_of_unknown(run.tool_names)
+            warn_of_unknown(run)
             return result

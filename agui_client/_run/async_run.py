@@ -107,11 +107,6 @@ class RunView:
         return self._entered is not None
 
     @property
-    def is_over(self) -> bool:
-        """Whether the run was entered and has ended."""
-        return self._entered is not None and self._entered.ended
-
-    @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
         engine = self.engine
@@ -144,11 +139,6 @@ class RunView:
     def tool_executions(self) -> list[ToolExecution]:
         """The tools that are executed here, each as far as it has come."""
         return list(self.engine.executions.values())
-
-    @property
-    def tool_names(self) -> set[str]:
-        """The names of the tools that the latest run offers, and of those that were called."""
-        return {*self.engine.tools.offered, *(call.name for call in self.tool_calls.values())}
 
     @property
     def thread_id(self) -> str:

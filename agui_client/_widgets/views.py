@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -191,12 +191,9 @@ def was_executed_here(event: Event, run: RunView) -> bool:
     )
 
 
-def warn_of_unknown(tools: Collection[str]) -> None:
-    """Warn once of each view whose tool is none of a run's; a run without tools shows nothing about that.
-
-    Args:
-        tools: The names of the tools that the run offered or called.
-    """
+def warn_of_unknown(run: RunView) -> None:
+    """Warn once of each view whose tool a run neither offered nor called; a run without tools proves nothing."""
+    tools = {*run.engine.tools.offered, *(call.name for call in run.tool_calls.values())}
     for kind, name in _views.keys() - _reported if tools else ():
         if kind == "tool" and name not in tools and is_first_report((kind, name)):
             _logger.warning("there is a view for %r, and no tool of the run has that name", name)

@@ -112,22 +112,22 @@ def _cell_number() -> int:
 async def _show_run(run: AgentRun) -> RunResult:
     async with nullcontext() if run.is_entered else run:
         with _view(run).running() as take:
-            if not run.is_over:
+            if not run.engine.ended:
                 async for event in run:
                     take(event)
             result = await run.result()
-        warn_of_unknown(run.tool_names)
+        warn_of_unknown(run)
         return result
 
 
 def _show_sync_run(run: SyncAgentRun) -> RunResult:
     with nullcontext() if run.is_entered else run:
         with _view(run).running() as take:
-            if not run.is_over:
+            if not run.engine.ended:
                 for event in run:
                     take(event)
             result = run.result()
-        warn_of_unknown(run.tool_names)
+        warn_of_unknown(run)
         return result
 
 
