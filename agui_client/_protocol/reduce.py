@@ -15,6 +15,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from ag_ui import core
 from ag_ui.core import Event, Message, TextPart, ToolCall, ToolMessage
+from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
@@ -313,7 +314,6 @@ REDUCTIONS: dict[type, Callable[[Thread, Any], Change]] = {
 }
 """The function that reduces each type of event; a type that is not here changes nothing."""
 
-_UNSET: Any = object()
 _MESSAGES: tuple[type[Message], ...] = get_args(get_args(Message)[0])
 _MESSAGE_TYPES = frozenset(_MESSAGES)
 
@@ -342,10 +342,10 @@ class Reducer:
     __slots__ = ("thread",)
 
     def __init__(
-        self, messages: Iterable[Message] = (), state: Any = _UNSET, *, warnings: WarningLog | None = None
+        self, messages: Iterable[Message] = (), state: Any = PydanticUndefined, *, warnings: WarningLog | None = None
     ) -> None:
         log = WarningLog() if warnings is None else warnings
-        self.thread = Thread(messages, {} if state is _UNSET else state, log)
+        self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
 
     def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
         """Return the function that takes in events of each type, for those who spare `feed`; others change nothing."""

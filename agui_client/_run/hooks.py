@@ -9,9 +9,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ag_ui import core
+from pydantic_core import PydanticUndefined
 
 from agui_client._field_docs import Record
 from agui_client._protocol.reduce import Change
@@ -23,24 +24,13 @@ if TYPE_CHECKING:
     from agui_client.conversation import Conversation
 
 
-class Unset:
-    """The type of `UNSET`: nothing was given, where None would mean null."""
-
-    def __repr__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final = Unset()
-"""Stands for "not given" where None is a value."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mutation(Record):
     """A change that a hook asks for. In a hook of an event it takes effect before the event does."""
 
     messages: Sequence[Message] | None = None
     """The conversation's messages from now on; None leaves them."""
-    state: Any = UNSET
+    state: Any = PydanticUndefined
     """The state from now on, as in `set_state`; left out, the state stays."""
     stop_propagation: bool = False
     """Keep the event from later subscribers, and from the conversation's messages and state."""
@@ -386,7 +376,7 @@ class HookCalls:
             self._conversation.reducer.set_messages(mutation.messages)
             self._conversation.unreceived = None
             self._mutated |= Change.MESSAGES
-        if mutation.state is not UNSET:
+        if mutation.state is not PydanticUndefined:
             self._conversation.replace_state(state_as_json(mutation.state))
             self._mutated |= Change.STATE
 
