@@ -95,12 +95,6 @@ def verdict_on_break(engine: Engine, error: Exception) -> Exception | None:
     return cut
 
 
-def failure_after_cut() -> IncompleteRunError:
-    """Return the failure of a run that is read on after a wait for an event, tools or people was cancelled (SSE-10)."""
-    how = "to limit how long a run may take, use timeout= or leave the block"
-    return IncompleteRunError(f"a wait of the run was cancelled, and what it waited for; {how}", rule="TRUNC-1")
-
-
 def settle(engine: Engine, failure: Exception | None) -> None:
     """Take over what a run left; one that never started leaves the conversation as it was.
 

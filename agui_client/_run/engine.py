@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -28,14 +28,14 @@ from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
+from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import RunFailedError, RunTimeoutError, UsageError
+from agui_client.errors import IncompleteRunError, RunFailedError, RunTimeoutError
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
-    from types import AsyncGeneratorType
     from typing import Self
 
     from ag_ui import core
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import RunLoop
     from agui_client._run.result import RunResult
     from agui_client._run.run_request import Answers, RunRequest
-    from agui_client._run.scope import CallSetup, RunScope
+    from agui_client._run.scope import CallSetup
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
@@ -124,7 +124,7 @@ class Engine:
         self._prompt, self._options, self._loop = prompt, options, loop
         self._until = self.started_at + setup.total
         self._stack = AsyncExitStack()
-        self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
+        self._iteration = self._events()
 
     # --- entering and leaving the block
 
@@ -207,8 +207,6 @@ class Engine:
         return self
 
     def __anext__(self) -> Awaitable[core.Event]:
-        if self._iteration.ag_running:
-            raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
         return self._fail_after_cut() if self._is_cut else self._iteration.__anext__()
 
     async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom
@@ -266,7 +264,9 @@ class Engine:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
         if self.ended:
             raise StopAsyncIteration
-        failure: Exception = ending.failure_after_cut()
+        how = "to limit how long a run may take, use timeout= or leave the block"
+        what = f"a wait of the run was cancelled, and what it waited for; {how}"
+        failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
         try:
             if not self._is_run_over:
                 await self._end_run(failure)
@@ -293,9 +293,21 @@ class Engine:
         reducer = conversation.reducer
         reducer.use_warnings(self.warnings)
         self.input = run_input
-        first = self.scopes[0] if self.scopes else None
-        self.scope = setup.scope(run_input, self._options, self.warnings, self._until, first)
-        nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
+        own, around = setup.options, CURRENT_SCOPE.get()
+        self.scope = RunScope(
+            agent=setup.agent,
+            input=run_input,
+            warnings=self.warnings,
+            observers=setup.observers,
+            owner=setup.owner,
+            options=self._options,
+            approve=own.get("approve") or (around.approve if around else None),
+            answer=own.get("answer") or (around.answer if around else None),
+            until=self._until,
+            is_replay=setup.is_replay,
+            first=self.scopes[0] if self.scopes else None,
+        )
+        nulls, strict = own.get("null_fields", "reject"), own.get("strict", False)
         self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         self.outcome = self.pipeline.outcome
         self.scopes.append(self.scope)

@@ -208,30 +208,3 @@ class CallSetup:
     """The seconds that the call may take; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""
-
-    def scope(
-        self, input: RunAgentInput, options: RunOptions, warnings: WarningLog, until: float, first: RunScope | None
-    ) -> RunScope:
-        """Make the scope of a run.
-
-        Args:
-            input: The input of the run.
-            options: The keywords of the call.
-            warnings: The log of the call's warnings.
-            until: The `time.perf_counter()` at which the call has taken too long.
-            first: The first run of the call; None if this is it.
-        """
-        own, around = self.options, CURRENT_SCOPE.get()
-        return RunScope(
-            agent=self.agent,
-            input=input,
-            warnings=warnings,
-            observers=self.observers,
-            owner=self.owner,
-            options=options,
-            approve=own.get("approve") or (around.approve if around else None),
-            answer=own.get("answer") or (around.answer if around else None),
-            until=until,
-            is_replay=self.is_replay,
-            first=first,
-        )
