@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
 from ag_ui.core import Event, RunAgentInput
@@ -179,24 +179,17 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
     return observed
 
 
-class End(Protocol):
-    """A function that takes the end of a source."""
-
-    def __call__(self, error: Exception | None, /, *, is_whole: bool) -> object:
-        """Take the exception that reading failed with, and whether the source was read to its end."""
-        ...
-
-
 class ObservedSource(Source):
     """A source whose events are shown when they are taken.
 
     Args:
         source: The source.
         show: Called with each event.
-        end: Called once, when the source is closed.
+        end: Called once, when the source is closed, with the exception that reading failed with, if it did, and with
+            `is_whole=`: whether the source was read to its end.
     """
 
-    def __init__(self, source: Source, show: Callable[[WireEvent], object], end: End) -> None:
+    def __init__(self, source: Source, show: Callable[[WireEvent], object], end: Callable[..., object]) -> None:
         self.conforming = source.conforming
         self._source, self._show, self._end = source, show, end
         self._error: Exception | None = None

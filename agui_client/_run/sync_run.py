@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
@@ -111,7 +111,7 @@ class SyncAgentRun(RunView):
             run.seal = self.seal
             chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
             try:
-                while chunk := portal.call(_next_chunk, chunks):
+                while chunk := portal.call(anext, chunks, b""):
                     yield chunk
             finally:
                 portal.call(chunks.aclose)
@@ -381,7 +381,3 @@ class _SourceAhead(Source):
             if len(self._batches) >= _MOST_BATCHES:
                 self._space = anyio.Event()
                 await self._space.wait()
-
-
-async def _next_chunk(chunks: AsyncGenerator[bytes]) -> bytes:
-    return await anext(chunks, b"")
