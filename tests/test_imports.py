@@ -340,6 +340,16 @@ def test_spans_are_loaded_only_when_a_run_finds_opentelemetry_loaded() -> None:
     assert {(i.module, i.in_function) for i in importers} == {("agui_client", True)}
 
 
+def test_a_run_and_an_agent_know_of_serving_and_teams_no_more_than_a_method_that_calls_them() -> None:
+    features = ("agui_client.asgi", "agui_client.teams")
+    importers = (i for i in _own("agui_client._run", "agui_client.agent") if _is_or_is_in(i.target, *features))
+    assert {(i.module, i.target, "typing" if i.typing_only else i.in_function) for i in importers} == {
+        ("agui_client._run.async_run", "agui_client.asgi.sse_body", True),
+        ("agui_client._run.async_run", "agui_client.asgi.seal", "typing"),
+        ("agui_client.agent", "agui_client.teams.agent_tool", True),
+    }
+
+
 def _distributions(requirements: Iterable[str]) -> set[str]:
     """The normalised names of the distributions that requirement lines ask for."""
     names = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
