@@ -110,6 +110,12 @@ def test_only_data_counts_when_frames_arrive_whole() -> None:
     for _ in range(100):
         assert framer.feed(b": keep-alive\n") == []
     assert framer.feed(b"data: {}\n\n") == ["{}"]
+    for line in (b"event: abcdef\n", *[b": keep-alive\n"] * 10):
+        assert framer.feed(line) == []
+    assert framer.feed(b"data: {}\n\n") == ["{}"]
+    for line in (*[b": keep-alive\n"] * 10, b"data: 12345678901234\n"):
+        assert framer.feed(line) == []
+    assert framer.feed(b"\n") == ["12345678901234"]
 
 
 @pytest.mark.requirement("SSE-6")
