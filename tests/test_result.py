@@ -14,6 +14,7 @@ from ag_ui.core import (
     RunAgentInput,
     RunErrorEvent,
     RunFinishedSuccessOutcome,
+    RunStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -22,7 +23,7 @@ from ag_ui.core import (
 )
 from pydantic import BaseModel
 
-from agui_client import ParseError, RunFailedError, RunResult, ToolContext, tool
+from agui_client import IncompleteRunError, ParseError, RunFailedError, RunResult, ToolContext, tool
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.types import Timings
 from support import scenario
@@ -256,6 +257,24 @@ def test_a_conforming_run_logs_nothing_but_its_end(caplog: pytest.LogCaptureFixt
     result_of(text("One"), state({"n": 1}))
     logged = [(record.name, record.levelname) for record in caplog.records]
     assert logged == [("agui_client.run", "INFO"), ("agui_client.call", "INFO")]
+
+
+def test_a_subagent_that_was_cancelled_or_cut_off_is_abandoned() -> None:
+    begun = [{"type": "SUBAGENT_STARTED", "subagentRunId": each, "name": each} for each in ("late", "cut")]
+    cancelled = {"type": "SUBAGENT_ERROR", "subagentRunId": "late", "message": "too late", "code": "cancelled"}
+    started = RunStartedEvent(thread_id="thread-1", run_id="run-1")
+    agent, statuses = ScriptedAgent([started, *begun, cancelled], thread_id="thread-1"), list[list[str]]()
+    with agent.stream_sync("Hi", run_id="run-1") as run:
+        for _ in range(4):
+            next(run)
+            statuses.append([each.status for each in run.partial.subagents])
+        with pytest.raises(IncompleteRunError):
+            next(run)
+        assert [(each.status, each.error) for each in run.partial.subagents] == [
+            ("abandoned", "too late"),
+            ("abandoned", None),
+        ]
+    assert statuses == [[], ["running"], ["running", "running"], ["abandoned", "running"]]
 
 
 @pytest.mark.parametrize("usage", ["much", [{"inputTokens": "two"}], {"a": 1}])

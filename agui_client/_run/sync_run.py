@@ -367,9 +367,11 @@ class _SourceAhead(Source):
 
     async def _read_ahead(self) -> None:
         try:
-            await self._filled.run()
-            self._is_over = True
-            self._news.set()
+            try:
+                await self._filled.run()
+            finally:
+                self._is_over = True
+                self._news.set()
             await self._may_close.wait()
         finally:
             await self._closed.run()

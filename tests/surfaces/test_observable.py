@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -173,6 +175,17 @@ async def test_state_is_hot_the_current_value_first_then_every_change_across_run
     agent.set_state([])
     agent.restore(agent.snapshot())
     assert watcher.values == [{"city": None}, {"city": "Oslo"}, {"city": "Oslo", "n": 1}, [], []]
+
+
+@pytest.mark.parametrize("path", [None, "/n"], ids=["the messages", "a place of the state"])
+def test_an_observer_that_was_disposed_is_not_kept(path: str | None) -> None:
+    agent, watcher = ScriptedAgent(turn(state({"n": 1}))), Watcher()
+    watcher.watch(agent.observe_messages() if path is None else agent.observe_state(path)).dispose()
+    disposed = weakref.ref(watcher)
+    del watcher
+    gc.collect()
+    assert disposed() is None
+    assert agent.run_agent_sync("Hi").state == {"n": 1}
 
 
 def test_a_subscriber_that_comes_late_gets_the_current_value() -> None:

@@ -284,7 +284,9 @@ async def test_patches_of_a_thread_that_is_replayed_without_its_state_begin_with
         pytest.param([started("run-9"), ADD], {"a": 1}, id="asked without one"),
         pytest.param([started("run-9"), state({"days": [0]}), ADD], {"days": [0, -3]}, id="as a snapshot says"),
         pytest.param(
-            [RunStartedEvent(thread_id="thread-1", run_id="run-9"), state({"days": [0]})], {"days": [0]}, id="a snapshot"
+            [RunStartedEvent(thread_id="thread-1", run_id="run-9"), state({"days": [0]})],
+            {"days": [0]},
+            id="a snapshot",
         ),
         pytest.param([started("run-9", state={"days": [0]}), state(None)], None, id="null"),
         pytest.param(

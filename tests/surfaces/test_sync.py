@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from ag_ui.core import (
 )
 from anyio.lowlevel import EventLoopToken, current_token
 
-from agui_client import HttpAgent, RunFailedError, RunInProgressError, UsageError
+from agui_client import HttpAgent, IncompleteRunError, RunFailedError, RunInProgressError, UsageError
 from agui_client.testing import (
     Gate,
     Reply,
@@ -126,6 +127,22 @@ def test_partial_is_what_has_arrived() -> None:
             next(run)
         assert run.partial.text == "One two"
         assert run.partial.outcome is None
+
+
+@pytest.mark.requirement("TRUNC-1")
+@pytest.mark.parametrize("is_task", [True, False])
+def test_a_run_whose_agent_cancels_itself_is_incomplete(is_task: bool) -> None:
+    async def run(input: RunAgentInput) -> AsyncIterator[Step]:
+        task = asyncio.current_task()
+        if not is_task or task is None:
+            raise asyncio.CancelledError
+        task.cancel()
+        await anyio.sleep_forever()
+        yield turn()
+
+    with pytest.raises(IncompleteRunError) as error:
+        in_thread(lambda: ScriptedAgent(run).run_agent_sync("Hi"))
+    assert error.value.rule == "TRUNC-1"
 
 
 def test_an_error_is_raised_at_the_end_and_again_by_result() -> None:

@@ -134,6 +134,7 @@ async def test_a_run_brings_no_more_than_it_may(is_packed: bool) -> None:
     too_large = rf"the run brought \d+ bytes, which exceeds max_run_bytes={len(much) // 2}; raise that option"
     with pytest.raises(StreamTooLargeError, match=too_large) as caught:
         await agent(len(much) // 2).run_agent("Hi")
+    assert caught.value.rule == "SSE-12"
     assert caught.value.partial is not None
     assert whole.startswith(caught.value.partial.text)
     assert len(caught.value.partial.text) < len(whole)
