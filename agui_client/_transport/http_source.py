@@ -24,6 +24,8 @@ from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
 
+_WAITED_SECONDS = 0.01
+"""A read that takes longer has waited: bytes that are there already take a thousandth of it."""
 _Reading: TypeAlias = tuple[Clock, Callable[[], Awaitable[bytes]]]
 """The clock of a run, and the function that reads the next chunk of its answer."""
 
@@ -44,7 +46,7 @@ class HttpSource(Source):
         """The attempts to deliver the POST, and the response."""
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
-        self._received = 0
+        self._received, self._has_waited = 0, False
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
         self._stack = AsyncExitStack()
         self._clock: Clock | None = None
@@ -67,6 +69,7 @@ class HttpSource(Source):
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
+                    self._has_waited = clock.now() - clock.since > _WAITED_SECONDS
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
@@ -78,8 +81,11 @@ class HttpSource(Source):
         return self._finish()
 
     async def pause(self) -> None:
-        """Let the event loop have its turn; see that the run has time left."""
-        await anyio.lowlevel.checkpoint()
+        """Let the event loop have its turn, unless it had one in the latest read; see that the run has time left."""
+        if self._has_waited:
+            self._has_waited = False
+        else:
+            await anyio.lowlevel.checkpoint()
         clock = self._clock
         if clock is not None and clock.now() >= clock.until and not self.is_interrupted:
             clock.give_up()
