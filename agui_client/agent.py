@@ -200,7 +200,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         from agui_client._run.async_run import AgentRun
 
-        return AgentRun(self._starting(prompt, checked_options(options, RunOptions, "a run")))
+        return AgentRun(self._starting(prompt, options))
 
     def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
@@ -232,7 +232,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         from agui_client._run.sync_run import SyncAgentRun
 
-        return SyncAgentRun(self._starting(prompt, checked_options(options, RunOptions, "a run")))
+        return SyncAgentRun(self._starting(prompt, options))
 
     def observe(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> Observable[Event]:
         """Return a run as a cold RxPY observable: subscribing starts it, disposing aborts it.
@@ -281,8 +281,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         from agui_client._run.async_run import AgentRun
 
-        given = cast("RunOptions", checked_options(options, ConnectOptions, "connecting"))
-        return AgentRun(self._starting(None, given, is_replay=True))
+        return AgentRun(self._starting(None, options, is_replay=True))
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
@@ -650,26 +649,24 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Return the address of a remote agent; None for one in this process."""
         return None
 
-    def _starting(self, prompt: Prompt, options: RunOptions, *, is_replay: bool = False) -> Start:
-        """Return the function that makes the engine of a call when its block is entered."""
-        if self._address() is None and not options.keys().isdisjoint(("headers", "timeout")):
+    def _starting(self, prompt: Prompt, options: ConnectOptions, *, is_replay: bool = False) -> Start:
+        """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
+        kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
+        checked = checked_options(options, kind, what)
+        if self._address() is None and not checked.keys().isdisjoint(("headers", "timeout")):
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
-
-        def start(loop: RunLoop) -> Engine:
-            """Make the engine."""
-            from agui_client._run.engine import Engine
-
-            return Engine(self._setup(options, is_replay=is_replay), prompt, options, loop)
-
-        return start
+        return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
     def _total(self, options: RunOptions) -> float:
         """Return the seconds that a call may take; infinite without a limit."""
         return math.inf
 
-    def _setup(self, options: RunOptions, *, is_replay: bool) -> CallSetup:
+    def _engine(self, prompt: Prompt, options: RunOptions, is_replay: bool, loop: RunLoop) -> Engine:
+        """Make the engine of a call, with the parts that the agent has now."""
+        from agui_client._run.engine import Engine
+
         info = AgentInfo(self.agent_id, self.name, self.description, self._address(), is_team=self._is_team)
-        return CallSetup(
+        setup = CallSetup(
             agent=info,
             owner=self,
             options=self._options,
@@ -684,6 +681,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             total=self._total(options),
             is_replay=is_replay,
         )
+        return Engine(setup, prompt, options, loop)
 
 
 def as_run_input(given: object) -> RunAgentInput:
