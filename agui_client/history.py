@@ -93,11 +93,19 @@ class Window(Record):
             return head
         opening = begins_turn[-1] if begins_turn else last
         earliest = begins_turn[-self.turns] if self.turns and len(begins_turn) > self.turns else 0
-        room = _Room(self)
-        room.take(head)
-        room.take(blocks[opening])
+        room, tokens = self.messages or math.inf, self.tokens or math.inf
+
+        def take(block: Sequence[Message]) -> bool:
+            """Take the room of some messages; return whether there was enough."""
+            nonlocal room, tokens
+            room -= len(block)
+            tokens -= sum(map(self.count, block)) if self.tokens else 0
+            return room >= 0 and tokens >= 0
+
+        take(head)
+        take(blocks[opening])
         start = last + 1
-        while start > earliest and (start - 1 == opening or room.take(blocks[start - 1])):
+        while start > earliest and (start - 1 == opening or take(blocks[start - 1])):
             start -= 1
         start = min(start, last)
         if start > opening:
@@ -105,22 +113,6 @@ class Window(Record):
         if start > 0:
             start = next((index for index in begins_turn if index >= start), start)
         return [*head, *chain(*blocks[start:])]
-
-
-class _Room:
-    """The room that is left in a window."""
-
-    def __init__(self, window: Window) -> None:
-        self._messages = window.messages or math.inf
-        self._tokens = window.tokens or math.inf
-        self._count = window.count
-
-    def take(self, block: Sequence[Message]) -> bool:
-        """Take the room of some messages; return whether there was enough."""
-        self._messages -= len(block)
-        if self._tokens != math.inf:
-            self._tokens -= sum(map(self._count, block))
-        return self._messages >= 0 and self._tokens >= 0
 
 
 HistoryFunction: TypeAlias = "Callable[[list[Message]], Iterable[MessageLike] | Awaitable[Iterable[MessageLike]]]"
