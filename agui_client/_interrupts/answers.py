@@ -126,16 +126,11 @@ async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | 
     return given
 
 
-def asker(answer: Answerer | None) -> Callable[[Interrupt], Awaitable[GivenAnswer]] | None:
-    """Return the function that has a tool's question answered; None if there is nobody to ask."""
-    return None if answer is None else partial(answer_question, answer)
-
-
-async def answer_question(answer: Answerer, question: Interrupt) -> GivenAnswer:
+async def answer_question(answer: Answerer | None, question: Interrupt) -> GivenAnswer:
     """Call the application's answerer for the question of a tool.
 
     Args:
-        answer: The answerer.
+        answer: The answerer; None if there is nobody to ask.
         question: The question, as an interrupt with a `responseSchema`.
 
     Returns:
@@ -147,7 +142,7 @@ async def answer_question(answer: Answerer, question: Interrupt) -> GivenAnswer:
         UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
-    given = await _given(answer, question, what)
+    given = None if answer is None else await _given(answer, question, what)
     if given is None:
         raise UnansweredError(question)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agui_client._interrupts.answers import answer_interrupts, asker
+from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, with_conversation
 from agui_client._tools.execute import ToolExecutor, sort_calls
@@ -97,7 +97,7 @@ async def _execute(engine: Engine, calls: Sequence[ToolCall], approvals: Mapping
         offered=engine.tools.offered,
         approve=scope.approve,
         limits=engine.rounds.limits,
-        ask=asker(scope.answer),
+        ask=partial(answer_question, scope.answer),
         note=engine.conversation.note_execution,
         observe=partial(engine.setup.observers.call, "on_tool_execution", scope),
         save=engine.saving.save,

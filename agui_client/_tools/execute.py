@@ -83,7 +83,7 @@ class ToolExecutor:
         offered: The tools that were offered in the run, by name.
         approve: The approver; None leaves calls that wait for approval to the caller.
         limits: The time limits, and the number of tools that run at once.
-        ask: Has a question of a tool answered; None if there is nobody to ask.
+        ask: Has a question of a tool answered.
         note: Called with the id of a call before its function is called; with its question, too, if the call waits for
             the answer to that.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
@@ -98,7 +98,7 @@ class ToolExecutor:
     offered: Mapping[str, OfferedTool]
     approve: Approver | None
     limits: ToolLimits
-    ask: Callable[[Interrupt], Awaitable[GivenAnswer]] | None
+    ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
     note: Callable[[str, ToolQuestion | None], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
@@ -239,12 +239,10 @@ class ToolCallTask:
             ToolError: There is none.
         """
         answer = next((each for each in self._known_answers if each.is_about(asked)), None)
-        if answer is not None:
-            self._known_answers.remove(answer)
-        elif self._executor.ask is None:
-            raise UnansweredError(asked)
-        else:
+        if answer is None:
             answer = await self._executor.ask(asked)
+        else:
+            self._known_answers.remove(answer)
         self._answers.append(answer)
         return answer.value()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,6 +20,7 @@ from agui_client import (
     ToolRoundsExceededError,
     tool,
 )
+from agui_client._interrupts.answers import answer_question
 from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.questions import ToolQuestion
@@ -41,7 +43,14 @@ def executor(
 ) -> ToolExecutor:
     run_input = RunAgentInput(thread_id="t1", run_id="r1", messages=[])
     return ToolExecutor(
-        run_input, {each.name: offered(each) for each in tools}, approve, ToolLimits(), None, unnoted, record, unsaved
+        run_input,
+        {each.name: offered(each) for each in tools},
+        approve,
+        ToolLimits(),
+        partial(answer_question, None),
+        unnoted,
+        record,
+        unsaved,
     )
 
 
