@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Container
+from typing import Any
 
 
 class Displayed:
@@ -14,12 +11,7 @@ class Displayed:
 
     __slots__ = ()
 
-    def _repr_mimebundle_(
-        self, include: Container[str] | None = None, exclude: Container[str] | None = None
-    ) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        # All kinds, whatever is asked for: IPython picks among them itself.
         bundle: dict[str, Any] = import_module("agui_client.notebook.showing").displayed(self)
-        return {
-            kind: content
-            for kind, content in bundle.items()
-            if (not include or kind in include) and (not exclude or kind not in exclude)
-        }
+        return bundle

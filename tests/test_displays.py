@@ -167,10 +167,17 @@ def test_a_result_shows_the_chat_the_tools_the_state_and_what_it_cost() -> None:
         assert part in shown["text/plain"]
     assert page.tags >= {"details", "summary"}
     assert shown["text/markdown"].startswith("**user**\n\nAdd 1 and 2\n\n*thought: Numbers.*")
-    assert set(result._repr_mimebundle_(include={"text/html"})) == {"text/html"}
-    assert set(result._repr_mimebundle_(exclude={"text/html"})) == {"text/markdown", "text/plain"}
     assert "Add 1 and 2" in agent._repr_mimebundle_()["text/plain"]
     assert agent.snapshot()._repr_mimebundle_()["text/plain"].endswith('"Oslo"\n      ]\n    }\n  }')
+
+
+def test_notebooks_show_no_frame_of_the_package_in_tracebacks() -> None:
+    agent = ScriptedAgent(turn(RunErrorEvent(message="overloaded")))
+    with pytest.raises(RunFailedError) as caught:
+        agent.run_agent_sync("Hi")
+    shown = caught.value._render_traceback_()
+    assert shown[-1].endswith("RunFailedError: overloaded")
+    assert not any(", in run_agent_sync" in line for line in shown)
 
 
 def test_what_an_agent_waits_for_is_shown() -> None:
