@@ -16,7 +16,7 @@ import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -159,10 +159,6 @@ class _Transport(httpx.AsyncBaseTransport):
         found = self._proxies.get(url.scheme) or self._proxies.get("all")
         names = (url.netloc.decode(), url.host)
         return None if found is None or (self._may_bypass and any(map(proxy_bypass, names))) else found
-
-    async def __aenter__(self) -> Self:
-        self._open()
-        return self
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -335,10 +331,7 @@ def _as_text(headers: httpx.Headers) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=8)
 def _ssl_context(
-    verify: ssl.SSLContext | str | bool,
-    cert: Any,
-    trust_env: bool,
-    files: tuple[str | None, ...],
+    verify: ssl.SSLContext | str | bool, cert: Any, trust_env: bool, files: tuple[str | None, ...]
 ) -> ssl.SSLContext:
     """Return the settings of TLS, made once for all clients: loading certificates takes tens of milliseconds."""
     return httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)
