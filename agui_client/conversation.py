@@ -178,7 +178,7 @@ class Conversation:
     def add_results(self, results: Sequence[ToolMessage]) -> None:
         """Insert results of tool calls behind their calls."""
         if results:
-            self.reducer.add_results(results)
+            self.reducer.thread.insert_results(results)
             self._note_added(results)
 
     def add_own_results(self, results: Sequence[ToolMessage]) -> None:
@@ -194,7 +194,7 @@ class Conversation:
             messages: The messages that it chose.
         """
         if history != "full":
-            self.reducer.note_sent(messages)
+            self.reducer.thread.note_sent(messages)
         self.unreceived = {} if history in ("full", "new") else None
 
     def _note_added(self, added: Iterable[Message]) -> None:

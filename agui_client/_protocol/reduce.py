@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
 
 from ag_ui import core
-from ag_ui.core import Event, Message, TextPart, ToolCall, ToolMessage
+from ag_ui.core import Event, Message, TextPart, ToolCall
 from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
@@ -346,6 +346,7 @@ class Reducer:
     ) -> None:
         log = WarningLog() if warnings is None else warnings
         self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
+        """The messages and the state under construction."""
 
     def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
         """Return the function that takes in events of each type, for those who spare `feed`; others change nothing."""
@@ -368,15 +369,6 @@ class Reducer:
     def messages(self) -> list[Message]:
         """The messages as they are now, in a new list at each look."""
         return self.thread.messages()
-
-    @property
-    def before_snapshot(self) -> list[Message]:
-        """The messages before the latest MESSAGES_SNAPSHOT since `remember_before_snapshot`; empty before the first."""
-        return self.thread.before_snapshot or []
-
-    def remember_before_snapshot(self) -> None:
-        """Keep `before_snapshot` from now on, which costs a look at every MESSAGES_SNAPSHOT."""
-        self.thread.before_snapshot = self.thread.before_snapshot or []
 
     @property
     def state(self) -> Any:
@@ -433,25 +425,9 @@ class Reducer:
         for message in _checked(messages):
             self.thread.append(message)
 
-    def keep(self, message_ids: Iterable[str]) -> None:
-        """Keep messages that snapshots do not know."""
-        self.thread.kept.update(message_ids)
-
-    def note_sent(self, messages: Iterable[Message]) -> None:
-        """Note what a run sends of this thread: what the agent does not know, its snapshots cannot drop or replace."""
-        self.thread.note_sent(messages)
-
-    def add_results(self, results: Iterable[ToolMessage]) -> None:
-        """Put results of tool calls behind the messages that made the calls and the results already there."""
-        self.thread.insert_results(results)
-
     def set_state(self, state: Any) -> None:
         """Store this state instead of the present one: any JSON value, which is neither copied nor changed."""
         self.thread.document = Document(state)
-
-    def use_warnings(self, warnings: WarningLog) -> None:
-        """Record from now on in this log what is skipped: a conversation has one for each run."""
-        self.thread.log = warnings
 
 
 def _checked(messages: Iterable[Message]) -> list[Message]:

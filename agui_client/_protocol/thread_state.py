@@ -160,6 +160,7 @@ class Thread:
         self.document = Document(state)
         """The state."""
         self.log = log
+        """The log of what is skipped; a conversation has one for each call."""
         self.slots: dict[str, MessageSlot] = {}
         """The messages by their ids."""
         self.calls: dict[str, CallSlot] = {}
@@ -171,7 +172,7 @@ class Thread:
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
         self.before_snapshot: list[Message] | None = None
-        """The messages as they were before the latest MESSAGES_SNAPSHOT; None if nobody wants to know them."""
+        """The messages before the latest MESSAGES_SNAPSHOT, for whoever puts a list here; None spares the look."""
         self.unsent: set[str] = set()
         """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()
@@ -282,7 +283,7 @@ class Thread:
         return slot.next
 
     def note_sent(self, messages: Iterable[Message]) -> None:
-        """Note which messages a run leaves out, or sends other than they are stored."""
+        """Note which messages a run leaves out, or sends other than they are stored: snapshots do not change those."""
         stored, sent = ({each.id: each for each in every} for every in (self.messages(), messages))
         # Most are the stored objects themselves, which cost nothing to compare.
         self.rewritten = {key for key, each in sent.items() if each is not (known := stored.get(key)) and each != known}

@@ -291,7 +291,7 @@ class Engine:
 
             conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
         reducer = conversation.reducer
-        reducer.use_warnings(self.warnings)
+        reducer.thread.log = self.warnings
         self.input = run_input
         own, around = setup.options, CURRENT_SCOPE.get()
         self.scope = RunScope(

@@ -137,7 +137,7 @@ class RunRequest:
         self._conversation.add_messages(self.prompts)
         if self._conversation.is_abandoned:
             # The agent goes on from where it asked, and may not know these when it restates the conversation.
-            self._conversation.reducer.keep(message.id for message in self.prompts)
+            self._conversation.reducer.thread.kept.update(message.id for message in self.prompts)
 
     def take_back(self) -> None:
         """Take the messages of the call out of the conversation again: its run never started."""

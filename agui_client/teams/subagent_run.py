@@ -201,7 +201,7 @@ class SubagentRun:
                 agent.agent_id = self.member.name
             async with served_run(agent, self._inner) as run:
                 self._run = run
-                run.engine.conversation.reducer.remember_before_snapshot()
+                run.engine.conversation.reducer.thread.before_snapshot = []
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)
@@ -300,7 +300,7 @@ class SubagentRun:
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
-            before = run.engine.conversation.reducer.before_snapshot
+            before = run.engine.conversation.reducer.thread.before_snapshot or ()
             return self._passing.snapshot(before, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event

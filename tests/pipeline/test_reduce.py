@@ -260,7 +260,7 @@ class TestToolCalls:
     @pytest.mark.requirement("TOOL-5")
     def test_a_result_that_the_application_gave_is_not_doubled_when_the_agent_restates_it(self) -> None:
         reducer = reduced(call("c1", "m1"))
-        reducer.add_results([ToolMessage(id="mine", tool_call_id="c1", content="found")])
+        reducer.thread.insert_results([ToolMessage(id="mine", tool_call_id="c1", content="found")])
         reducer.feed(result("theirs", "c1"))
         assert [message.id for message in reducer.messages] == ["m1", "mine"]
 
@@ -437,6 +437,6 @@ def test_a_result_under_the_id_that_the_client_chose_for_the_message_of_its_call
 @pytest.mark.requirement("TOOL-5")
 def test_results_that_come_in_any_order_stand_in_the_order_of_their_calls() -> None:
     reducer = reduced(start("m1"), call("c1", "m1"), call("c2", "m1"), call("c3", "m1"))
-    reducer.add_results([ToolMessage(id=each, tool_call_id=each, content=each) for each in ("c3", "c1")])
-    reducer.add_results([ToolMessage(id="c2", tool_call_id="c2", content="c2")])
+    reducer.thread.insert_results([ToolMessage(id=each, tool_call_id=each, content=each) for each in ("c3", "c1")])
+    reducer.thread.insert_results([ToolMessage(id="c2", tool_call_id="c2", content="c2")])
     assert [message.id for message in reducer.messages] == ["m1", "c1", "c2", "c3"]

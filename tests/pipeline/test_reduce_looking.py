@@ -149,7 +149,7 @@ class TestLooking:
         first, second = WarningLog(), WarningLog()
         reducer = Reducer(warnings=first)
         reducer.feed(end("m1"))
-        reducer.use_warnings(second)
+        reducer.thread.log = second
         assert reducer.warnings == []
         reducer.feed(end("m2"))
         assert [len(log.records()) for log in (first, second)] == [1, 1]
