@@ -43,7 +43,7 @@ class Pipeline:
         self.compat = CompatibilityBoundary(warnings)
         """The translation of retired shapes, which middleware needs as well."""
         self.verifier = Verifier(warnings, strict=strict)
-        """The stage that knows which items are open."""
+        """The stage that knows which items are open, and which thread and run were asked for."""
         self.outcome = Outcome()
         """The result of the run so far."""
         self.count = 0
@@ -53,18 +53,8 @@ class Pipeline:
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
         self._verify, self._note, self._reduce = self.verifier.feed, self.outcome.handlers, reducer.handlers()
-        self._is_conforming = False
-
-    def begin(self, thread_id: str, run_id: str | None, *, is_conforming: bool) -> None:
-        """Expect the events of a run.
-
-        Args:
-            thread_id: The thread that was asked for.
-            run_id: The run that was asked for; None for a replay, whose runs have ids of their own.
-            is_conforming: Whether typed events come from strict decoding, so that only JSON is left to validate.
-        """
-        self.verifier.begin(thread_id, run_id)
-        self._is_conforming = is_conforming
+        self.is_conforming = False
+        """Whether typed events come from strict decoding, so that only JSON is left to validate."""
 
     def feed(self, event: WireEvent, watch: Callable[[Event, Change], object] | None = None) -> Iterable[Event]:
         """Take one event through all stages.
@@ -80,7 +70,7 @@ class Pipeline:
             InvalidEventError: The event holds a value that the protocol rejects.
             EventOrderError: It may not come now.
         """
-        if self._is_conforming and not isinstance(event, UnrecognizedEvent):
+        if self.is_conforming and not isinstance(event, UnrecognizedEvent):
             # As `prepare` does, without two calls for an event that leaves as it came.
             self._warnings.event_index = self.count
             self.count += 1
@@ -111,7 +101,7 @@ class Pipeline:
         if isinstance(event, UnrecognizedEvent):
             return self._validated(self.compat.feed(event))
         # Only a conforming source's typed events come this far unjudged, and those are what expansion takes.
-        return self._expand(event) if self._is_conforming else self._validated(event)
+        return self._expand(event) if self.is_conforming else self._validated(event)
 
     def admit(self, event: Event) -> None:
         """Verify an event and take note of it.

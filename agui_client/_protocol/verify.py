@@ -51,7 +51,7 @@ class Verifier:
         Args:
             thread_id: The thread every run of the stream belongs to.
             run_id: A run of the stream; those before it are replayed ones (LIFE-13), those behind it the agent's own.
-                None for any.
+                None for a replay, whose runs have ids of their own.
         """
         self._thread_id, self._run_id = thread_id, run_id
 

@@ -347,8 +347,8 @@ class Engine:
             return agent_run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
 
         source = self._loop.source(partial(RunSource, run, setup.middleware, self.pipeline.compat, scope))
-        self._source, run_id = source, None if setup.is_replay else self.input.run_id
-        self.pipeline.begin(self.input.thread_id, run_id, is_conforming=source.conforming)
+        self._source, self.pipeline.is_conforming = source, source.conforming
+        self.pipeline.verifier.begin(self.input.thread_id, None if setup.is_replay else self.input.run_id)
         if self.is_aborted:
             self._give_up()
             return None

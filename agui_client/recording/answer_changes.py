@@ -76,7 +76,8 @@ class AnswerChanges:
         self._pipeline = Pipeline(self._reducer, self._log, null_fields="drop")
         is_run = request.verb == "run"
         thread_id, run_id = (str(request.input.get(name, "")) for name in ("threadId", "runId"))
-        self._pipeline.begin(thread_id, run_id if is_run else None, is_conforming=True)
+        self._pipeline.is_conforming = True
+        self._pipeline.verifier.begin(thread_id, run_id if is_run else None)
         self._decode = Decoder(self._log).feed
 
     @property

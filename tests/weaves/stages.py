@@ -91,7 +91,8 @@ def judged(
     reducer, delivered = Reducer(warnings=log), list["Event"]()
 
     pipeline = Pipeline(reducer, log)
-    pipeline.begin(thread_id, run_id, is_conforming=way == "wire")
+    pipeline.is_conforming = way == "wire"
+    pipeline.verifier.begin(thread_id, run_id)
     error: ProtocolError | RunFailedError | None = None
     decode = _decoder(log, way)
     try:
