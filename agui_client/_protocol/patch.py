@@ -37,11 +37,6 @@ _MOST_COPIES = 10_000
 class PatchFailed(Exception):  # noqa: N818 - a well-formed patch that does not apply is an outcome, not an error (SNAP-5)
     """A well-formed patch did not apply; the document is unchanged."""
 
-    def __init__(self, message: str, index: int) -> None:
-        super().__init__(message)
-        self.index = index
-        """The position of the operation in its patch, from 0."""
-
 
 class _MisfitError(ValueError):
     """An operation does not apply for the reason that the text gives."""
@@ -244,7 +239,7 @@ def _failed(index: int, fields: dict[str, Any], failure: Exception) -> PatchFail
         reason = str(failure) if isinstance(failure, _MisfitError) else "the value is nested too deeply"
     places = (fields.get("from_"), fields["path"])
     where = " to ".join(shortened(each, LONGEST_PATH) for each in places if each is not None)
-    return PatchFailed(f"operation {index} ({fields['op']} {where}): {reason}", index)
+    return PatchFailed(f"operation {index} ({fields['op']} {where}): {reason}")
 
 
 def copied(value: Any, levels: int = sys.maxsize) -> Any:

@@ -185,7 +185,7 @@ def state_delta(thread: Thread, event: core.StateDeltaEvent) -> Change:
     try:
         thread.document.patch(event.delta)
     except PatchFailed as failure:
-        return _patch_failed(thread, event, f"state patch: {failure}", f"/delta/{failure.index}")
+        return _patch_failed(thread, event, f"state patch: {failure}", "/delta")
     return Change.STATE
 
 
@@ -279,8 +279,7 @@ def activity_delta(thread: Thread, event: core.ActivityDeltaEvent) -> Change:
     try:
         slot.document.patch(event.patch, is_object_required=True)
     except PatchFailed as failure:
-        what = f"activity patch to {quoted(event.message_id)}: {failure}"
-        _patch_failed(thread, event, what, f"/patch/{failure.index}")
+        _patch_failed(thread, event, f"activity patch to {quoted(event.message_id)}: {failure}", "/patch")
         return thread.merge(slot, event)
     thread.merge(slot, event)
     return thread.change(slot, {"activity_type": event.activity_type})

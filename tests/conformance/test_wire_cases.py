@@ -239,7 +239,7 @@ PATCH = '[{"op": "replace", "path": "/a", "value": 2}, {"op": "remove", "path": 
 def delta_does_not_apply(ended: Ended) -> None:
     assert ended.error is None
     assert ended.agent.state == ended.result.state == {"a": 1}
-    assert ended.warned == [("SNAP-5", "/delta/1")]
+    assert ended.warned == [("SNAP-5", "/delta")]
 
 
 ASKING = FINISH.replace("}", ', "outcome": {"type": "interrupt", "interrupts": [{"id": "i", "reason": "approval"}]}}')

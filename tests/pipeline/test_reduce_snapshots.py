@@ -81,7 +81,7 @@ class TestState:
         assert reducer.feed(failing) is Change.NONE
         assert reducer.state == {"secret": 1}
         (warning,) = reducer.warnings
-        assert (warning.rule, warning.path, warning.event_type) == ("SNAP-5", "/delta/1", "STATE_DELTA")
+        assert (warning.rule, warning.path, warning.event_type) == ("SNAP-5", "/delta", "STATE_DELTA")
         assert warning.message == (
             "Failed to apply state patch: operation 1 (remove '/zz'): the path fits nothing in the current value; "
             "nothing was changed"
@@ -297,7 +297,7 @@ class TestActivities:
         )
         assert reducer.messages == [ActivityMessage(id="a1", activity_type="plan", content={"n": 1}, metadata={"k": 1})]
         assert warned(reducer) == [("SNAP-5", f"Failed to apply activity patch to 'a1': {reason}; nothing was changed")]
-        assert reducer.warnings[0].path == "/patch/0"
+        assert reducer.warnings[0].path == "/patch"
 
     def test_replacing_an_activity_costs_the_same_however_many_calls_there_are(self) -> None:
         def steps(size: int) -> int:
