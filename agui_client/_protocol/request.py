@@ -7,23 +7,20 @@ messages are not sent (INPUT-4). It runs after middleware, which can bring any o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInput, TextPart, ToolMessage, UserMessage
 
 from agui_client._protocol.compat import upgraded_messages
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import Refusal, summary
-from agui_client._protocol.schema import is_array, is_object, record
+from agui_client._protocol.schema import is_object, record
 from agui_client._protocol.validation import Stripper
 from agui_client._protocol.verify import version_key
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import UsageError
 
 _INPUT = record(RunAgentInput)
-_WITHHELD: dict[str, Any] = {"id": "", "role": "activity", "activityType": "", "content": {}}
-"""The stand-in for an activity message until the end, so that paths count the messages as the application does."""
-
 _WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forwarded_props": dict}
 """Members that are sent even when empty: absent means the same (INPUT-5), but servers before 1.0 refuse it."""
 
@@ -53,12 +50,15 @@ def prepare_input(
         UsageError: A value is malformed, or JSON cannot hold it; nothing was sent.
     """
     peer = None if max_protocol_version is None else version_key(max_protocol_version)
+    messages: Any = run_input.__dict__.get("messages")
+    if isinstance(messages, list | tuple):
+        sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
+        run_input = run_input.model_copy(update={"messages": sent})
     prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)
     if peer is not None:
         prepared = _downgraded(prepared, peer, warnings)
-    sent = [message for message in prepared.messages if not _is_activity(message)]
     empty = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}
-    return prepared.model_copy(update={"messages": sent, **empty})
+    return prepared.model_copy(update=empty)
 
 
 def request_body(run_input: RunAgentInput) -> bytes:
@@ -71,27 +71,17 @@ def request_body(run_input: RunAgentInput) -> bytes:
 
 def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput | None:
     """Return an input that can be sent as it is; None if anything has to be stripped or refused."""
-    messages = run_input.__dict__.get("messages")
-    if not is_array(messages):
-        return None
-    sent = [message for message in messages if not _is_activity(message)]
-    shown = run_input.model_copy(update={"messages": sent})
     try:
-        body = write(shown)
+        body = write(run_input)
     except ValueError:
         return None
-    conforming = RunAgentInput.model_validate_json(body) if is_copied else shown
-    ready = iter(conforming.messages)
-    # Activity messages keep their places until the end, so that paths count them.
-    messages = [message if _is_activity(message) else next(ready) for message in messages]
-    return conforming.model_copy(update={"messages": messages, "protocol_version": PROTOCOL_VERSION})
+    conforming = RunAgentInput.model_validate_json(body) if is_copied else run_input
+    return conforming.model_copy(update={"protocol_version": PROTOCOL_VERSION})
 
 
 def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:
-    messages, refusals = run_input.__dict__.get("messages"), list[Refusal]()
-    if is_array(messages):
-        messages = [_WITHHELD if _is_activity(message) else message for message in messages]
-    data = members_as_json(run_input.model_copy(update={"messages": messages}), refusals)
+    refusals = list[Refusal]()
+    data = members_as_json(run_input, refusals)
     if refusals:
         _refuse(refusals)
     data = upgraded_messages(data, warnings)

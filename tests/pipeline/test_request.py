@@ -295,9 +295,9 @@ def test_a_malformed_value_is_refused_with_its_path(given: RunAgentInput, error:
 
 
 @pytest.mark.requirement("INPUT-3", "INPUT-4")
-def test_paths_count_the_activity_messages_too() -> None:
+def test_paths_count_the_messages_that_are_sent() -> None:
     activity = ActivityMessage(id="x1", activity_type="plan", content={})
-    assert refused(run_input(activity, {"id": 5, "role": "user", "content": "x"})).startswith("/messages/1/id ")
+    assert refused(run_input(activity, {"id": 5, "role": "user", "content": "x"})).startswith("/messages/0/id ")
 
 
 class _Colour(Enum):
@@ -383,7 +383,7 @@ def test_subagent_tags_are_withheld_in_silence_from_peers_that_know_no_subagents
 
 @pytest.mark.requirement("VER-5", "VER-8", "SET-16", "TOOL-7")
 def test_a_0_0_39_peer_gets_the_text_of_content_parts_and_the_developer_a_warning() -> None:
-    activity = ActivityMessage(id="x1", activity_type="plan", content={})
+    activity: dict[str, Any] = {"id": "x1", "role": "activity", "activityType": "plan", "content": {}}
     user = UserMessage(id="u1", content=[TextPart(text="What is "), IMAGE, TextPart(text="this?")])
     result = ToolMessage(id="t1", tool_call_id="c1", content=[TextPart(text="done")])
     messages, warnings = messages_sent(activity, user, result, peer="0.0.39")
@@ -391,7 +391,7 @@ def test_a_0_0_39_peer_gets_the_text_of_content_parts_and_the_developer_a_warnin
         {"id": "u1", "role": "user", "content": "What is this?"},
         {"id": "t1", "role": "tool", "toolCallId": "c1", "content": "done"},
     ]
-    what = "/messages/1/content written as a string DROPS non-text parts (image)"
+    what = "/messages/0/content written as a string DROPS non-text parts (image)"
     assert warnings == [("VER-8", f"{what}: a peer of 0.0.39 or older takes none; upgrade it")]
 
 
