@@ -109,32 +109,21 @@ def upgraded_messages(owner: Any, warnings: WarningLog, *, path: str = "", event
             return part
         if part.get("type") in _MEDIA:
             return _without_null(part, "metadata")
-        converted = media_part(part)
-        if converted is None:
-            message = f"binary part {part_path} dropped: it has neither data nor url, and its id converts into nothing"
-            warnings.add("VER-11", message, path=part_path, event_type=event_type)
-            return _GONE
-        return converted
+        mime_type = part.get("mimeType")
+        if part.get("type") != "binary" or not isinstance(mime_type, str):
+            return part
+        kind = next((kind for kind in ("data", "url") if part.get(kind) not in (None, "")), None)
+        if kind is not None:
+            return _media_part(part, kind, mime_type)
+        message = f"binary part {part_path} dropped: it has neither data nor url, and its id converts into nothing"
+        warnings.add("VER-11", message, path=part_path, event_type=event_type)
+        return _GONE
 
     return _each(owner, "messages", lambda message, at: _each(message, "content", upgrade, at), path)
 
 
-def media_part(part: dict[str, Any]) -> dict[str, Any] | None:
-    """Convert a `binary` part into the media part that replaced it.
-
-    Args:
-        part: A content part as JSON.
-
-    Returns:
-        An image, audio, video or document part; None if the binary part has no content to convert; the same object if
-        it is no binary part. Values are not checked, which validation does later.
-    """
-    mime_type = part.get("mimeType")
-    if part.get("type") != "binary" or not isinstance(mime_type, str):
-        return part
-    kind = next((kind for kind in ("data", "url") if part.get(kind) not in (None, "")), None)
-    if kind is None:
-        return None
+def _media_part(part: dict[str, Any], kind: str, mime_type: str) -> dict[str, Any]:
+    """Convert a `binary` part into the image, audio, video or document part that replaced it."""
     prefix = mime_type.partition("/")[0].lower()
     media = {name: value for name, value in part.items() if name not in _LEGACY_MEMBERS}
     media["type"] = prefix if prefix in _MEDIA else "document"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agui_client._protocol.compat import CompatibilityBoundary, media_part
+from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.verify import Verifier
@@ -246,15 +246,15 @@ def test_a_binary_part_with_an_id_only_is_dropped_with_a_warning() -> None:
     ],
 )
 def test_the_mime_type_tells_the_kind_of_a_binary_part(mime_type: str, kind: str) -> None:
-    assert media_part({"type": "binary", "mimeType": mime_type, "url": "u"}) == {
-        "type": kind,
-        "source": {"type": "url", "value": "u", "mimeType": mime_type},
-    }
+    left, warnings = translated(snapshot(user({"type": "binary", "mimeType": mime_type, "url": "u"})))
+    media = {"type": kind, "source": {"type": "url", "value": "u", "mimeType": mime_type}}
+    assert (left, warnings) == ([snapshot(user(media))], [])
 
 
 def test_data_goes_before_url_and_the_filename_into_the_metadata() -> None:
     part = {**BINARY, "url": "https://example.test/unused", "id": None, "filename": "photo.png", "extra": 1}
-    assert media_part(part) == {**IMAGE, "metadata": {"filename": "photo.png"}, "extra": 1}
+    media = {**IMAGE, "metadata": {"filename": "photo.png"}, "extra": 1}
+    assert translated(snapshot(user(part))) == ([snapshot(user(media))], [])
 
 
 @pytest.mark.requirement("VER-6")
