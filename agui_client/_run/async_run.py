@@ -356,7 +356,9 @@ class StreamedToolCall:
     @property
     def is_complete(self) -> bool:
         """Whether the call has ended; nothing should be done about it before (TOOL-1)."""
-        return any(self.tool_call_id in outcome.ended_tool_call_ids for outcome in self._engine.outcomes)
+        # A later round may start it again.
+        started_in = [outcome for outcome in self._engine.outcomes if self.tool_call_id in outcome.tool_call_ids]
+        return bool(started_in) and self.tool_call_id in started_in[-1].ended_tool_call_ids
 
     @property
     def arguments_text(self) -> str:

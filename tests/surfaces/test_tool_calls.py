@@ -11,10 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from agui_client import AGUIError, ToolArgumentsError
+from agui_client import AGUIError, ToolArgumentsError, tool
 from agui_client.testing import ScriptedAgent, tool_call, turn
 
 TRIP = {"city": "Oslo", "days": [1, 2], "note": "by the sea"}
+
+
+@tool
+def plan(n: int) -> None:
+    """Plan something."""
 
 
 def streamed(*pieces: str, tool_call_id: str = "call-1") -> list[Any]:
@@ -48,6 +53,14 @@ def test_arguments_are_given_out_only_when_the_call_has_ended() -> None:
         seen = [(call.name, call.arguments) for call in run.tool_call_stream]
     assert {arguments is None for _, arguments in seen[:-1]} == {True}
     assert seen[-1] == ("plan", TRIP)
+
+
+@pytest.mark.requirement("TOOL-1")
+def test_a_call_that_a_later_round_starts_again_is_not_complete_before_it_has_ended_again() -> None:
+    agent = ScriptedAgent(turn(*streamed('{"n": 1}')), turn(*streamed('{"n"', ": 2}")), tools=[plan])
+    with agent.stream_sync("Hi") as run:
+        seen = [call.arguments for call in run.tool_call_stream]
+    assert seen == [None, None, {"n": 1}, None, None, None, {"n": 2}]
 
 
 @pytest.mark.anyio
