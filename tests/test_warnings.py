@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import AsyncIterator
 
 import pytest
+from ag_ui.core import Event, RunAgentInput, UserMessage
 
-from agui_client import HttpAgent, ProtocolError, ProtocolWarning
-from agui_client.testing import ScriptedAgent, patch, serve_bytes, sse, state, text, turn
+from agui_client import HttpAgent, ProtocolError, ProtocolWarning, tool
+from agui_client.testing import ScriptedAgent, patch, serve_bytes, sse, state, text, tool_call, turn
+from agui_client.types import Next
 from support.verbs import RESULT_VERBS, Verb, every_kind_of_verb, every_result_verb
 
 ODD = turn(
@@ -67,6 +70,22 @@ async def test_warnings_can_be_watched_while_the_run_goes_on() -> None:
         assert run.warnings == (await run.result()).warnings
     assert (counts[0], counts[-1]) == (0, 3)
     assert counts == sorted(counts)
+
+
+def test_a_warning_about_the_input_of_a_later_round_is_about_no_event() -> None:
+    @tool
+    def look() -> None:
+        """Look."""
+
+    async def add_an_odd_message(input: RunAgentInput, next: Next) -> AsyncIterator[Event]:
+        odd = UserMessage.model_validate({"id": "u9", "role": "user", "content": "x", "futureProp": 1})
+        messages = [*input.messages, odd] if agent.inputs else input.messages
+        async for event in next(input.model_copy(update={"messages": messages})):
+            yield event
+
+    agent = ScriptedAgent(turn(tool_call("look")), turn(text("Hi.")), tools=[look], middleware=[add_an_odd_message])
+    (warning,) = agent.run_agent_sync("Hi").warnings
+    assert (warning.rule, warning.event_index) == ("INPUT-3", None)
 
 
 @every_result_verb

@@ -49,6 +49,7 @@ class Pipeline:
         self.count = 0
         """The number of events that arrived."""
         self._warnings = warnings
+        warnings.event_index = None
         self._validate = Validator(warnings, null_fields=null_fields).feed
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes
