@@ -489,6 +489,7 @@ def test_a_decision_that_a_review_does_not_allow_is_refused() -> None:
 def test_custom_interrupts_that_nobody_handles_make_a_warning_that_names_the_middleware() -> None:
     (warning,) = FunctionAgent(Graph(question("Book?", A)).run).run_agent_sync("Book it").warnings
     assert warning.rule == "INT-1"
+    assert warning.message.startswith("the agent asks with the custom event on_interrupt")
     assert "middleware=[langgraph_interrupts]" in warning.message
 
 

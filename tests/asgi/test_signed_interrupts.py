@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -24,7 +25,7 @@ from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
 from agui_client.asgi import agent_app, served_run, served_run_sync
 from agui_client.teams import Member, SequentialAgent
-from agui_client.testing import ScriptedAgent, events_of, interrupt, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, events_of, interrupt, reasoning, text, tool_call, turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -140,6 +141,15 @@ async def test_an_answer_counts_neither_in_another_thread_nor_under_another_secr
     with pytest.raises(HTTPStatusError, match="422"):
         await _answer(_caller(agent, secret, thread_id), caller, Approve(), question_id)
     assert done == []
+
+
+async def test_the_id_of_a_question_shows_nothing_that_is_encrypted() -> None:
+    asked = ScriptedAgent(turn(reasoning("Hm.", encrypted_value="opaque-secret"), outcome=interrupt("How many?")))
+    agent = ScriptedAgent(turn(tool_call("ask", {"prompt": "Buy."})), tools=[asked.as_tool("ask", "Asks.")])
+    question_id = await _asked(_caller(agent))
+    left = urlsafe_b64decode(question_id.partition(":")[2].partition(".")[0]).decode()
+    assert "Hm." in left
+    assert "opaque-secret" not in left
 
 
 async def test_an_approval_passes_through_servers_with_secrets_of_their_own() -> None:

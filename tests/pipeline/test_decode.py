@@ -25,6 +25,7 @@ SECRET = "s3cr3t"
         (f'{{"event": "{SECRET}"}}', "has no `type`"),
         (f'{{"type": 7, "event": "{SECRET}"}}', "has no `type`"),
         (f'{{"type": "RAW", "event": NaN, "source": "{SECRET}"}}', "NaN is not a JSON value"),
+        (f'{{"type": "RAW", "event": -Infinity, "source": "{SECRET}"}}', "-Infinity is not a JSON value"),
         (f'{{"type": "RAW", "event": "\\ud83d", "source": "{SECRET}"}}', "half of a character"),
         (f'{{"type": "RAW", "source": "{SECRET}", "event": {"[" * 300 + "]" * 300}}}', "nests deeper"),
     ],

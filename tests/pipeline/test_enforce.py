@@ -275,6 +275,7 @@ def test_open_objects_and_payloads_arrive_whole_and_unwarned(data: Wire) -> None
             f"/timestamp should be less than or equal to {2**53 - 1}, got a number beyond the range of JSON integers",
         ),
         ({**CONTENT, "metadata": ["x"]}, "/metadata should be an object, got an array"),
+        ({**CONTENT, "delta": {}}, "/delta should be a valid string, got an object"),
         ({"type": "TEXT_MESSAGE_END"}, "/messageId is missing"),
         (
             {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": 5},

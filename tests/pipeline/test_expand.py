@@ -305,20 +305,20 @@ def test_an_untagged_chunk_with_an_id_continues_the_subagent_that_holds_it() -> 
 
 
 @pytest.mark.parametrize(
-    ("opener", "chunk"),
+    ("opener", "chunk", "item"),
     [
-        (text("m1", subagentRunId="s1"), text("m1", "a", subagentRunId="s2")),
-        (text("m1"), text("m1", "a", subagentRunId="s1")),
-        (tool("c1", "look", subagentRunId="s1"), tool("c1", None, "a", subagentRunId="s2")),
-        (reasoning("x", subagentRunId="s1"), reasoning("x", subagentRunId="s2")),
+        (text("m1", subagentRunId="s1"), text("m1", "a", subagentRunId="s2"), "text message 'm1'"),
+        (text("m1"), text("m1", "a", subagentRunId="s1"), "text message 'm1'"),
+        (tool("c1", "look", subagentRunId="s1"), tool("c1", None, "a", subagentRunId="s2"), "tool call 'c1'"),
+        (reasoning("x", subagentRunId="s1"), reasoning("x", subagentRunId="s2"), "reasoning message 'x'"),
     ],
 )
 @pytest.mark.requirement("CHUNK-6", "SUB-3")
-def test_a_chunk_tagged_with_another_owner_than_its_item_is_rejected(opener: Wire, chunk: Wire) -> None:
+def test_a_chunk_tagged_with_another_owner_than_its_item_is_rejected(opener: Wire, chunk: Wire, item: str) -> None:
     error = refusal(opener, chunk)
 
     assert error.rule == "SUB-3"
-    assert "does not match" in str(error)
+    assert f"does not match the owner of {item}" in str(error)
 
 
 # Repeats

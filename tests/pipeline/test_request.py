@@ -413,6 +413,9 @@ def test_the_parent_run_is_withheld_from_a_0_0_39_peer_with_a_warning() -> None:
     body, warnings = sent(run_input(parent_run_id="p"), "0.0.39")
     assert body == {"messages": [], **EMPTY}
     assert [rule for rule, _ in warnings] == ["VER-8"]
+    log = WarningLog()
+    prepare_input(run_input(parent_run_id="p"), log, max_protocol_version="0.0.39")
+    assert [record.path for record in log.records()] == ["/parentRunId"]
     assert sent(run_input(parent_run_id="p"), "0.0.40") == ({"messages": [], **EMPTY, "parentRunId": "p"}, [])
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from ag_ui.core import Event, RunAgentInput, RunStartedEvent, TextMessageStartEvent
 
-from agui_client import FunctionAgent
+from agui_client import FunctionAgent, RunObserver
 
 
 class Events(AsyncIterator[Event]):
@@ -28,15 +29,25 @@ class Events(AsyncIterator[Event]):
         self.is_closed = True
 
 
+class Watching(RunObserver):
+    """Watches the wire."""
+
+    def on_wire_event(self, run: Any, number: int, event: Any) -> None:
+        """Take in an event."""
+
+
 @pytest.mark.anyio
-async def test_an_iterator_is_closed_when_its_run_is_left() -> None:
+@pytest.mark.parametrize("observer", [RunObserver(), Watching()])
+async def test_an_iterator_is_closed_when_its_run_is_left(observer: RunObserver) -> None:
     made: list[Events] = []
 
     def reply(asked: RunAgentInput) -> Events:
         made.append(Events(asked))
         return made[-1]
 
-    async with FunctionAgent(reply).stream("Hi") as run:
+    agent = FunctionAgent(reply)
+    agent.add_observer(observer)
+    async with agent.stream("Hi") as run:
         await anext(run)
         await anext(run)
     assert [each.is_closed for each in made] == [True]

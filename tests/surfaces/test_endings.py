@@ -114,7 +114,9 @@ FAILURES = {
         HTTPStatusError, 'answered 401 Unauthorized: {"detail":"who are you?"}',
     ),
     "500": Failure(Reply([b"oops"], status=500, content_type=None), HTTPStatusError, "answered 500 Internal"),
-    "404 with an event stream": Failure(Reply([WHOLE], status=404), HTTPStatusError, "answered 404 Not Found"),
+    "405 with an event stream": Failure(
+        Reply([WHOLE], status=405), HTTPStatusError, "answered 405 Method Not Allowed; is this the address"
+    ),
     "302": Failure(
         Reply(status=302, headers={"Location": "/agent/"}), HTTPStatusError, "/agent/, but the POST would become a GET"
     ),

@@ -14,8 +14,10 @@ def test_the_result_of_a_run_that_was_stopped_says_so() -> None:
     agent = ScriptedAgent(turn(text("One two")))
     with agent.stream_sync("Hi") as run:
         next(run)
+        assert "going on" in repr(run)
         agent.abort_run()
         assert "RunResult(outcome='aborted', text=" in repr(run.result())
+        assert "over" in repr(run)
 
 
 @pytest.mark.anyio

@@ -316,7 +316,10 @@ def refusal(retry_after: str, status: int = 503) -> HTTPStatusError:
     return HTTPStatusError("busy", status_code=status, body="", headers={"retry-after": retry_after})
 
 
-@pytest.mark.parametrize("retry_after", ["Sat, 01 Jan 2000 00:00:00 GMT", "Saturday, 01-Jan-00 00:00:00 GMT", "0"])
+@pytest.mark.parametrize(
+    "retry_after",
+    ["Sat, 01 Jan 2000 00:00:00 GMT", "Saturday, 01-Jan-00 00:00:00 GMT", "Sat, 01 Jan 2000 00:00:00 -0000", "0"],
+)
 def test_a_time_that_is_over_is_no_wait(retry_after: str) -> None:
     assert RetryPolicy(status=1).allowance(refusal(retry_after)) == 1
     assert RetryPolicy(status=1).wait_before(1, refusal(retry_after)) == 0
