@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
@@ -32,10 +32,11 @@ from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import IncompleteRunError, RunFailedError, RunTimeoutError
+from agui_client.errors import IncompleteRunError, RunFailedError, RunTimeoutError, UsageError
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
+    from types import AsyncGeneratorType
     from typing import Self
 
     from ag_ui import core
@@ -124,7 +125,7 @@ class Engine:
         self._prompt, self._options, self._loop = prompt, options, loop
         self._until = self.started_at + setup.total
         self._stack = AsyncExitStack()
-        self._iteration = self._events()
+        self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
 
     # --- entering and leaving the block
 
@@ -207,6 +208,8 @@ class Engine:
         return self
 
     def __anext__(self) -> Awaitable[core.Event]:
+        if self._iteration.ag_running:
+            raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
         return self._fail_after_cut() if self._is_cut else self._iteration.__anext__()
 
     async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom

@@ -209,7 +209,7 @@ async def test_a_second_task_cannot_iterate_the_same_run() -> None:
 
         async def intrude() -> None:
             await anyio.lowlevel.checkpoint()
-            with pytest.raises(RuntimeError, match="already running"):
+            with pytest.raises(UsageError, match="two tasks"):
                 await anext(run)
             gate.open()
 

@@ -242,7 +242,7 @@ async def test_a_second_task_that_pulls_is_refused_and_disturbs_nothing(made: Sc
 
         async def pull() -> None:
             await begun(holding)
-            with pytest.raises(RuntimeError, match="already running"):
+            with pytest.raises(UsageError, match="two tasks iterate one run"):
                 await anext(run)
             assert not holding.ended.is_set()
             run.cancel()
