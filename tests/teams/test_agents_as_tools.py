@@ -103,6 +103,22 @@ async def test_a_denial_reaches_an_agent_that_is_a_tool_of_a_served_agent_and_of
     assert (result.text, shown(asker)[-1], len(helper.inputs)) == ("There.", ("tool", "No."), 3)
 
 
+async def test_questions_of_an_agent_that_is_a_tool_and_of_its_asker_are_answered_together() -> None:
+    helper = agent("helper", turn(outcome=interrupt("Which hotel?")), turn(text("The Ritz.")))
+    asker = agent(
+        "asker", turn(tool_call("ask", {"prompt": "Book"}), outcome=interrupt("How many?")), turn(text("Two."))
+    )
+    asker.tools = [helper.as_tool("ask", "Books.")]
+    asked = (await asker.run_agent("Hi")).interrupts
+    assert {each.message for each in asked} == {"How many?", "Which hotel?"}
+    result = await asker.run_agent(resume={each.id: Resolve(each.message) for each in asked})
+    assert (result.text, result.interrupts) == ("Two.", [])
+    assert [[entry.payload for entry in each.inputs[-1].resume or ()] for each in (asker, helper)] == [
+        ["How many?"],
+        ["Which hotel?"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("script", "says_why"),
     [
