@@ -65,15 +65,19 @@ def _mutate(options: argparse.Namespace, work: Path) -> int:
 def _check_unmutated(tree: Path, mutants: list[Mutant], recorded: Recorded, options: argparse.Namespace) -> None:
     """Raise if the tests fail without any change, since each mutant would then look killed."""
     for mutant in mutants:
-        tests, seconds = recorded.tests(mutant.module, mutant.line, options.seconds)
+        tests, seconds = recorded.tests(mutant, options.seconds)
         if trial.run(tree, tests, seconds) is not Outcome.PASSED:
             raise SystemExit(f"The tests of {mutant.module} fail unmutated: see {tree.parent / 'last.log'}")
 
 
 def _judged(tree: Path, mutant: Mutant, recorded: Recorded, options: argparse.Namespace) -> tuple[str, str]:
-    """Return a mutant's outcome, and the test that failed."""
-    tests, seconds = recorded.tests(mutant.module, mutant.line, options.seconds)
-    outcome = trial.judge(tree, mutant, tests, seconds) if tests else Outcome.PASSED
+    """Return a mutant's outcome, and the test that failed; few tests are run first, and then more."""
+    outcome, survived = Outcome.PASSED, list[str]()
+    for limit in (options.seconds, 2 * options.seconds):
+        tests, seconds = recorded.tests(mutant, limit, apart_from=survived)
+        if tests and (outcome := trial.judge(tree, mutant, tests, seconds)) is not Outcome.PASSED:
+            break
+        survived += tests
     return outcome.value, trial.last_failure(tree) if outcome is Outcome.FAILED else ""
 
 

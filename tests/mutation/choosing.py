@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 
 import coverage
 
+from .mutants import Mutant
+
 _FILES, _TESTS = 3, 40
 """How many test files prove a mutant, and how many tests of each."""
+_MORE_FILES = 30
+"""How many test files prove a mutant that survived the first ones."""
 _ROOMS = {"_protocol": "pipeline", "_transport": "transport", "_tools": "tools", "_run": "surfaces"}
 
 
@@ -29,17 +34,22 @@ class Recorded:
             self._seconds |= json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
         self._lines: dict[str, defaultdict[int, set[str]]] = {}
 
-    def tests(self, module: str, line: int, seconds: float) -> tuple[list[str], float]:
-        """Return tests that run a line, or the nearest line above it that tests run; as many as fit into the time.
+    def tests(self, mutant: Mutant, seconds: float, *, apart_from: Collection[str] = ()) -> tuple[list[str], float]:
+        """Return tests that run the line of a mutant, as many as fit into the time, and the time that they took.
 
-        The time that they took comes with them.
+        Args:
+            mutant: The mutant. If its line runs when its module is imported, all tests of the module are meant.
+            seconds: The time.
+            apart_from: Tests that it survived; those of more files are returned then.
         """
-        lines = self._tests_by_line(module)
-        nearest = next((lines[at] for at in range(line, line - 8, -1) if lines.get(at)), None)
+        module, lines = mutant.module, self._tests_by_line(mutant.module)
+        # Of a statement of several lines, the first one is recorded.
+        nearest = next((lines[at] for at in range(mutant.line, mutant.function, -1) if lines.get(at)), None)
         files: defaultdict[str, list[str]] = defaultdict(list)
-        for test in nearest or set[str]().union(*lines.values()) or self._seconds:
+        for test in (nearest or set[str]().union(*lines.values()) or set(self._seconds)).difference(apart_from):
             files[test.partition("::")[0]].append(test)
-        closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))[:_FILES]
+        closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))
+        closest = closest[: _MORE_FILES if apart_from else _FILES]
         tests = self._fitting([test for file in closest for test in self._fastest(files[file])], seconds)
         return tests, sum(self._seconds[test] for test in tests)
 

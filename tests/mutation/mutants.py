@@ -34,6 +34,17 @@ class Mutant:
         return next((number for number, (old, new) in enumerate(pairs, 1) if old != new), 1)
 
     @property
+    def function(self) -> int:
+        """The line at which the function around the change begins; the changed line itself if there is none."""
+        starts = [
+            node.lineno
+            for node in ast.walk(ast.parse(self.original))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body[0].lineno <= self.line <= (node.end_lineno or 0)
+        ]
+        return max(starts, default=self.line)
+
+    @property
     def diff(self) -> str:
         """The change as a unified diff with two lines around it."""
         old, new = self.original.splitlines(), self.mutated.splitlines()
