@@ -100,14 +100,33 @@ def observe_changes(
     Returns:
         A hot observable: the current value at once, then the value after every change; it never completes.
     """
-    return observe_values(
-        lambda: [look()],
-        lambda take: listen(lambda change: take(look()) if change & wanted else None),
-    )
+
+    def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
+        """Begin for one observer."""
+
+        def tell(change: Change) -> None:
+            """Give the observer the value after a change that is about it."""
+            if change & wanted:
+                try:
+                    observer.on_next(look())
+                except Exception:
+                    # Whoever watches a conversation must not break the runs of it.
+                    stop()
+                    _logger.exception("an observer of the conversation failed, and is not called any more")
+
+        stop = listen(tell)
+        try:
+            observer.on_next(look())
+        except BaseException:
+            stop()
+            raise
+        return Disposable(stop)
+
+    return reactivex.create(subscribe)
 
 
 def observe_values(
-    present: Callable[[], Iterable[T]], watch: Callable[[Callable[[T], None]], Callable[[], None]]
+    present: Callable[[], Iterable[T]], watch: Callable[[Callable[[T], object]], Callable[[], None]]
 ) -> Observable[T]:
     """Values as an observable.
 
@@ -121,24 +140,9 @@ def observe_values(
 
     def subscribe(observer: ObserverBase[T], scheduler: SchedulerBase | None = None) -> DisposableBase:
         """Begin for one observer."""
-
-        def take(value: T) -> None:
-            """Give the observer a further value."""
-            try:
-                observer.on_next(value)
-            except Exception:
-                # Whoever watches a conversation must not break the runs of it.
-                stop()
-                _logger.exception("an observer of the conversation failed, and is not called any more")
-
-        stop = watch(take)
-        try:
-            for value in present():
-                observer.on_next(value)
-        except BaseException:
-            stop()
-            raise
-        return Disposable(stop)
+        for value in present():
+            observer.on_next(value)
+        return Disposable(watch(observer.on_next))
 
     return reactivex.create(subscribe)
 
