@@ -597,14 +597,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             UsageError: It cannot be offered, or a function chooses this agent's tools.
         """
         from agui_client._tools.function import FunctionTool
-        from agui_client._tools.toolset import Toolset
+        from agui_client._tools.toolset import chooses_tools, tool_list
 
         if function is None:
             return partial(self.tool, **options)
-        if callable(self.tools) or isinstance(self.tools, Toolset):
+        if chooses_tools(self.tools):
             raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
         made = FunctionTool(function, **options)
-        self.tools = [*self.tools, made]
+        self.tools = [*tool_list(self.tools), made]
         return made
 
     def as_tool(self, name: str, description: str, *, approval: ApprovalRule = "never") -> FunctionTool[..., Any]:

@@ -93,14 +93,14 @@ class Window(Record):
             return head
         opening = begins_turn[-1] if begins_turn else last
         earliest = begins_turn[-self.turns] if self.turns and len(begins_turn) > self.turns else 0
-        room, tokens = self.messages or math.inf, self.tokens or math.inf
+        messages_left, tokens_left = self.messages or math.inf, self.tokens or math.inf
 
         def take(block: Sequence[Message]) -> bool:
-            """Take the room of some messages; return whether there was enough."""
-            nonlocal room, tokens
-            room -= len(block)
-            tokens -= sum(map(self.count, block)) if self.tokens else 0
-            return room >= 0 and tokens >= 0
+            """Subtract some messages from what is left; return whether there was enough."""
+            nonlocal messages_left, tokens_left
+            messages_left -= len(block)
+            tokens_left -= sum(map(self.count, block)) if self.tokens else 0
+            return messages_left >= 0 and tokens_left >= 0
 
         take(head)
         take(blocks[opening])

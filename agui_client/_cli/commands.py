@@ -48,6 +48,7 @@ _ENVIRONMENT = """\b
 Environment:
   AGUI_URL      the agent's address, where no URL is given
   AGUI_HEADERS  request headers, one 'Name: value' a line, or @FILE; -H replaces those of the same name
+  AGUI_SECRET   the key with which `agui serve` signs interrupts
 """
 _EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
@@ -197,7 +198,8 @@ def serve(
     """Serve the agent MODULE:AGENT, also FILE.py:AGENT, over HTTP until Ctrl-C.
 
     AGENT is an agent, a function that makes one, a function (request, input) that chooses one, or an async generator
-    function of a RunAgentInput. If AGUI_SECRET is in the environment, interrupts are signed with it.
+    function of a RunAgentInput. If AGUI_SECRET is in the environment, interrupts are signed with it; an app of
+    agent_app(...) keeps its own secret=.
     """
     # Loaded here: `agui run` needs no uvicorn.
     from agui_client._cli.serve_agent import ServeSettings, serve_agent

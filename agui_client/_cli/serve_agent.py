@@ -24,6 +24,7 @@ from agui_client._cli.loading import folder_of, load_object
 from agui_client._cli.tool_loading import load_tools
 from agui_client.agent import AbstractAgent
 from agui_client.asgi import AgentApp, agent_app
+from agui_client.asgi.seal import key_of
 from agui_client.errors import UsageError
 from agui_client.function_agent import FunctionAgent
 from agui_client.testing._uvicorn import BackgroundServer
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from agui_client.asgi.in_process import ASGIApp
 
-SECRET_VARIABLE = "AGUI_SECRET"
+_SECRET_VARIABLE = "AGUI_SECRET"
 """The environment variable with the key that signs interrupts; an option would show it in the list of processes."""
 _SERVED = (AbstractAgent, AgentApp)
 _KINDS = "an agent, a function that makes one or chooses one for each request, or an app of agent_app(...)"
@@ -77,11 +78,12 @@ class ServeSettings:
         given: Any = await _made(loaded, self.place or "")
         if isinstance(given, AgentApp):
             return given
-        secret = os.environ.get(SECRET_VARIABLE)
+        secret = os.environ.get(_SECRET_VARIABLE)
         try:
-            return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret)
+            key = None if secret is None else key_of(secret)
         except UsageError as wrong:
-            raise click.UsageError(f"{SECRET_VARIABLE}: {wrong}") from None
+            raise click.UsageError(f"{_SECRET_VARIABLE}: {wrong}") from None
+        return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=key)
 
 
 def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: bool) -> int:

@@ -49,7 +49,7 @@ class Pipeline:
         self.count = 0
         """The number of events that arrived."""
         self._warnings = warnings
-        warnings.event_index = None
+        warnings.event_index = None  # the input is checked before the first event, also in a later round
         self._validate = Validator(warnings, null_fields=null_fields).feed
         expander = Expander(warnings)
         self._expand, self._lanes = expander.feed, expander.lanes

@@ -47,7 +47,8 @@ def prepare_input(
         A new, conforming input.
 
     Raises:
-        UsageError: A value is malformed, or JSON cannot hold it; nothing was sent.
+        UsageError: A value is malformed, or JSON cannot hold it; nothing was sent. Paths count the messages that are
+            sent, without activity messages.
     """
     peer = None if max_protocol_version is None else version_key(max_protocol_version)
     messages: Any = run_input.__dict__.get("messages")

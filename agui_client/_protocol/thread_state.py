@@ -172,7 +172,7 @@ class Thread:
         self.kept: set[str] = set()
         """The ids of the messages that no snapshot drops."""
         self.before_snapshot: list[Message] | None = None
-        """The messages before the latest MESSAGES_SNAPSHOT, for whoever puts a list here; None spares the look."""
+        """The messages before the latest MESSAGES_SNAPSHOT. None, which costs no look, until a list is put here."""
         self.unsent: set[str] = set()
         """The ids of the messages that the present run did not send as they are, which its snapshots keep, too."""
         self.rewritten: set[str] = set()

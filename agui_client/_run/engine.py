@@ -268,7 +268,7 @@ class Engine:
         if self.ended:
             raise StopAsyncIteration
         how = "to limit how long a run may take, use timeout= or leave the block"
-        what = f"a wait of the run was cancelled, and what it waited for; {how}"
+        what = f"the run was cancelled while it waited, so it cannot go on; {how}"
         failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
         try:
             if not self._is_run_over:
@@ -296,6 +296,7 @@ class Engine:
         reducer = conversation.reducer
         reducer.thread.log = self.warnings
         self.input = run_input
+        # An agent without handlers of its own uses those of the run around it.
         own, around = setup.options, CURRENT_SCOPE.get()
         self.scope = RunScope(
             agent=setup.agent,

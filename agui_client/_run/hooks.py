@@ -30,7 +30,7 @@ class Mutation(Record):
 
     messages: Sequence[Message] | None = None
     """The conversation's messages from now on; None leaves them."""
-    state: Any = PydanticUndefined
+    state: Any = PydanticUndefined  # not given, where None is JSON's null; copies keep it
     """The state from now on, as in `set_state`; left out, the state stays."""
     stop_propagation: bool = False
     """Keep the event from later subscribers, and from the conversation's messages and state."""

@@ -185,8 +185,8 @@ class ObservedSource(Source):
     Args:
         source: The source.
         show: Called with each event.
-        end: Called once, when the source is closed, with the exception that reading failed with, if it did, and with
-            `is_whole=`: whether the source was read to its end.
+        end: Called once, as `end(error, is_whole=...)`, when the source is closed: with the exception of a read that
+            failed or None, and with whether the source was read to its end.
     """
 
     def __init__(self, source: Source, show: Callable[[WireEvent], object], end: Callable[..., object]) -> None:

@@ -227,9 +227,9 @@ class Observers:
         """
         return [self._safely(method, run, *details, **named) for method in self._methods[name]]
 
-    def watch_tools(self, watch: Callable[[RunScope, ToolExecution], object]) -> None:
-        """Call a function for each step of a tool's execution, from now on, as an observer's `on_tool_execution`."""
-        self._methods["on_tool_execution"].append(watch)
+    def watch_tools(self, watch: Callable[[ToolExecution], object]) -> None:
+        """Call a function for each step of a tool's execution, from now on."""
+        self._methods["on_tool_execution"].append(lambda _, execution: watch(execution))
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""

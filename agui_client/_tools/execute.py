@@ -83,7 +83,7 @@ class ToolExecutor:
         offered: The tools that were offered in the run, by name.
         approve: The approver; None leaves calls that wait for approval to the caller.
         limits: The time limits, and the number of tools that run at once.
-        ask: Has a question of a tool answered.
+        ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
         note: Called with the id of a call before its function is called; with its question, too, if the call waits for
             the answer to that.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
@@ -236,7 +236,7 @@ class ToolCallTask:
         """Return the answer to a question of the tool: the one that was given before, or one that is given now.
 
         Raises:
-            ToolError: There is none.
+            ToolError: Nobody answered, or the answer does not fit.
         """
         answer = next((each for each in self._known_answers if each.is_about(asked)), None)
         if answer is None:

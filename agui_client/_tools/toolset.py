@@ -205,8 +205,8 @@ class CallTools:
     def __init__(self, source: ToolSource, further: Sequence[Tool] = ()) -> None:
         self._further = further
         given = cast("Any", [source] if isinstance(source, Toolset) else source)
-        self._choose: Callable[[RunAgentInput], object] | None = given if is_chooser(source) else None
-        self._tools = items_of(given) if self._choose is None else []
+        self._choose: Callable[[RunAgentInput], object] | None = given if chooses_tools(source) else None
+        self._tools = tool_list(given) if self._choose is None else []
         self.toolsets = [each for each in self._tools if isinstance(each, Toolset)]
         """The toolsets to open."""
         self.offered: Mapping[str, OfferedTool] = {}
@@ -252,7 +252,7 @@ class CallTools:
             ToolsetError: A toolset could not list its tools.
         """
         try:
-            own = self._tools if self._choose is None else items_of(self._choose(run_input))
+            own = self._tools if self._choose is None else tool_list(self._choose(run_input))
         except StopAsyncIteration as error:
             # Out of an iteration it would pass for its end (PEP 479).
             raise RuntimeError("the function that chooses tools raised StopAsyncIteration") from error
@@ -290,19 +290,19 @@ class CallTools:
                 raise UsageError(f"tools= takes {what}; a toolset is given in a list: it chooses for each run itself")
 
 
-def is_chooser(source: object) -> bool:
-    """Whether tools are a function that chooses them; a tool or a toolset can be called, too, and is none."""
+def chooses_tools(source: object) -> bool:
+    """Return whether `tools=` is a function that chooses tools; tools can be called, too, and some toolsets."""
     return callable(source) and not isinstance(source, FunctionTool | Toolset)
 
 
-def items_of(source: object) -> list[Any]:
-    """Return the tools and toolsets of a list, which a function may have returned.
+def tool_list(source: object) -> list[Any]:
+    """Return the entries of `tools=`, or of what a function that chooses tools returned, as a list.
 
     Args:
-        source: The list.
+        source: The entries.
 
     Raises:
-        UsageError: It is none.
+        UsageError: They are no iterable.
     """
     if isinstance(source, Iterable):
         return list(cast("Iterable[object]", source))

@@ -1,4 +1,4 @@
-"""The run that answers a caller's input: whose conversation it goes on with, and what the caller's answers mean.
+"""The run that answers a caller's input, with the agent's own conversation or with the one in the input.
 
 The input is the whole conversation, so that a server needs to keep nothing.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt
 
-from agui_client._tools.toolset import Toolset, is_chooser, items_of
+from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Seal
 from agui_client.conversation import ConversationSnapshot
@@ -40,7 +40,7 @@ def served_run(agent: AbstractAgent, input: RunAgentInput, *, secret: str | byte
         The run, not entered yet.
 
     Raises:
-        UsageError: The input answers an interrupt that was not signed, or the secret is none.
+        UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
     """
     agent, options, seal = _answering(agent, input, secret)
     run = agent.stream(None, **options)
@@ -60,7 +60,7 @@ def served_run_sync(agent: AbstractAgent, input: RunAgentInput, *, secret: str |
         The run, not entered yet; send its `sse()` on.
 
     Raises:
-        UsageError: The input answers an interrupt that was not signed, or the secret is none.
+        UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
     """
     agent, options, seal = _answering(agent, input, secret)
     run = agent.stream_sync(None, **options)
@@ -75,7 +75,7 @@ def _answering(
     resume, is_owner, seal = input.resume or [], agent.thread_id == input.thread_id, None
     if secret is not None:
         seal = Seal(secret, input.thread_id)
-        resume = [entry.model_copy(update={"interrupt_id": seal.opened(entry.interrupt_id)}) for entry in resume]
+        resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.distrust(input.state, agent.state if is_owner else None)
     # What was shown is the agent's to say, where it stores its conversation.
     messages = agent.messages if is_owner else input.messages
@@ -97,14 +97,15 @@ def _answering(
     return agent, options, seal
 
 
-def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers) -> AbstractAgent:
+def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers | None = None) -> AbstractAgent:
     """Return a clone of an agent with the conversation of an input, and with what waits for the caller's answers.
 
     Args:
         agent: The agent.
         input: The input that the caller sent.
-        answers: The caller's answers.
+        answers: The caller's answers; None if it gives none.
     """
+    answers = answers or CallerAnswers((), {})
     agent = agent.clone(thread_id=input.thread_id)
     agent.restore(
         ConversationSnapshot(
@@ -126,6 +127,6 @@ def _with_tools(own: Any, input: RunAgentInput) -> ToolSource:
     theirs = input.tools or []
     if isinstance(own, Toolset):
         return [own, *theirs]
-    if is_chooser(own):
-        return lambda run_input: [*items_of(own(run_input)), *theirs]
-    return [*items_of(own), *theirs]
+    if chooses_tools(own):
+        return lambda run_input: [*tool_list(own(run_input)), *theirs]
+    return [*tool_list(own), *theirs]

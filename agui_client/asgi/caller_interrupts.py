@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from agui_client.options import RunOptions
 
 APPROVAL = "approval:"
-"""The beginning of the ids of interrupts that ask for the approval of a tool call."""
+"""The prefix of the ids of interrupts that ask for the approval of a tool call."""
 QUESTION = "question:"
-"""The beginning of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
+"""The prefix of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
 PASSED_ON = "passed-on:"
-"""The beginning of the ids of an agent's own interrupts that begin like one of these, as those of a served agent do."""
+"""The prefix for an agent's own interrupt whose id begins with one of these prefixes, as those of a served agent do."""
 
 
 def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
-    """Return all that the caller of a run is asked, signed where the run has a seal.
+    """Return the interrupts for the caller of a run; their ids are signed if the run has a seal.
 
     Args:
         run: The run.
@@ -50,7 +50,7 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
     interrupts = [*theirs, *_questions(run), *_approvals(run)]
     if run.seal is None:
         return interrupts
-    return [each.model_copy(update={"id": run.seal.asked(each.id)}) for each in interrupts]
+    return [each.model_copy(update={"id": run.seal.sign(each.id)}) for each in interrupts]
 
 
 def _passed_on(interrupt: Interrupt) -> Interrupt:
@@ -103,7 +103,7 @@ class CallerAnswers:
         calls: The tool calls that the caller may have decided about, by id.
 
     Raises:
-        UsageError: An entry answers a question that no tool has asked.
+        UsageError: The id of an entry begins like a tool's question, and cannot be read.
     """
 
     def __init__(self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall]) -> None:

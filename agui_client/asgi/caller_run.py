@@ -97,7 +97,9 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
 
 
 def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent:
-    """Return the end of a run that did not fail: one that was stopped from here is cancelled, approvals interrupt it.
+    """Return the caller's RUN_FINISHED for a run that did not fail.
+
+    It is cancelled if the run was stopped here, and has interrupts if approvals or questions wait.
 
     Args:
         run: The run.

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from agui_client.asgi.caller_input import clone_for
-from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.caller_run import failure_event
 from agui_client.errors import RunFailedError
 
@@ -30,7 +29,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
         The run, not entered yet.
     """
     if agent.thread_id != input.thread_id:
-        agent = clone_for(agent, input, CallerAnswers((), {}))
+        agent = clone_for(agent, input)
     return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
 
 

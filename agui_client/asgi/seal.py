@@ -1,4 +1,4 @@
-"""Signatures of the interrupts that a caller of a served agent gets, so that it can answer no other ones."""
+"""Signatures of the interrupts of a served agent, so that its caller cannot answer one that was never asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seal:
         thread_id: The thread.
 
     Raises:
-        UsageError: The key is none, or so short that it can be guessed.
+        UsageError: The key is neither text nor bytes, or so short that it can be guessed.
     """
 
     def __init__(self, secret: str | bytes, thread_id: str) -> None:
@@ -32,7 +32,7 @@ class Seal:
         self._unproven: tuple[str, ...] = ()
 
     def distrust(self, state: Any, own_state: Any) -> None:
-        """Sign none of the interrupts in a caller's journal: a team asks again what its journal says it has asked.
+        """Refuse to sign interrupts that only the caller's state names: a team asks again what the journal in it says.
 
         Args:
             state: The state that the caller sent.
@@ -40,31 +40,32 @@ class Seal:
         """
         self._unproven = tuple(set(_noted(state)) - set(_noted(own_state)))
 
-    def asked(self, interrupt_id: str) -> str:
-        """Return the id under which a caller gets an interrupt that the agent asks.
+    def sign(self, interrupt_id: str) -> str:
+        """Return the id under which the caller gets an interrupt.
 
         Raises:
             UsageError: It may be one that the caller made up.
         """
+        # A team puts the member's name before the id that is in its journal.
         if interrupt_id not in self._answered and interrupt_id.endswith(self._unproven):
             raise UsageError(
                 f"the interrupt {quoted(interrupt_id)} of the caller's state is not answered: with secret=, "
                 "a caller answers all interrupts of a run at once"
             )
-        return self._signed(interrupt_id)
+        return self._with_signature(interrupt_id)
 
-    def _signed(self, interrupt_id: str) -> str:
+    def _with_signature(self, interrupt_id: str) -> str:
         named = json.dumps([self._thread_id, interrupt_id]).encode()
         return f"{interrupt_id}.{hmac.new(self._key, named, 'sha256').hexdigest()}"
 
-    def opened(self, answered_id: str) -> str:
+    def verified(self, answered_id: str) -> str:
         """Return the id of the interrupt that a caller answers.
 
         Raises:
             UsageError: It was never signed.
         """
         interrupt_id = answered_id.rpartition(".")[0]
-        if not hmac.compare_digest(self._signed(interrupt_id).encode(), answered_id.encode()):
+        if not hmac.compare_digest(self._with_signature(interrupt_id).encode(), answered_id.encode()):
             raise UsageError(f"resume answers {quoted(answered_id)}, which was not asked in this thread")
         self._answered.add(interrupt_id)
         return interrupt_id
@@ -74,11 +75,13 @@ def key_of(secret: object) -> bytes:
     """Return the key that the `secret=` option means.
 
     Raises:
-        UsageError: It is none, or so short that it can be guessed.
+        UsageError: It is neither text nor bytes, or so short that it can be guessed.
     """
     key = secret.encode() if isinstance(secret, str) else secret
     if not isinstance(key, bytes) or len(key) < _SHORTEST:
-        raise UsageError(f"secret= is text or bytes, not fewer than {_SHORTEST}: secrets.token_urlsafe() makes one")
+        raise UsageError(
+            f"the secret must be text or bytes, at least {_SHORTEST} bytes long; secrets.token_urlsafe() makes one"
+        )
     return key
 
 

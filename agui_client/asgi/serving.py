@@ -98,7 +98,7 @@ class AgentApp:
         secret: The key that signs interrupts; None for unsigned ones.
 
     Raises:
-        UsageError: The agent or a number is none.
+        UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ def agent_app(
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
             log has the rest.
-        secret: A key of at least 16 characters, with which the ids of interrupts are signed, so that callers can
+        secret: A key of at least 16 bytes, with which the ids of interrupts are signed, so that callers can
             approve and answer only what this app asked them in that thread. Give all processes of a server the same
             one, and another app another one. Without it, a caller can make up a call of a tool and approve it.
 
@@ -257,7 +257,7 @@ def agent_app(
         The app.
 
     Raises:
-        UsageError: The agent or a number is none.
+        UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
     """
     return AgentApp(
         agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors, secret=secret

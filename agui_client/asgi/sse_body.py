@@ -62,7 +62,7 @@ def check_keep_alive(seconds: object) -> None:
 
 
 def sse_body(run: AgentRun, keep_alive: float, *, expose_errors: bool) -> AsyncGenerator[bytes]:
-    """Return the body of a response with one run of its caller, which goes on in a task of its own.
+    """Return the body of an SSE response: a call as one run of its caller, made in a task of its own.
 
     Args:
         run: The run, entered or not.

@@ -1,7 +1,7 @@
 """An agent as a tool of another agent: a call runs it, in a conversation of its own, and its text is the result.
 
 What the agent asks meanwhile, and the approvals that its tools wait for, go to whoever answers for the other agent. If
-nobody does, the call waits as one of the other agent's, and the conversation goes on when it is made again.
+nobody does, the call waits for the other agent's `resume=`; when it is executed again, the conversation goes on.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _PARAMETERS = {
 }
 
 
-class _Left(BaseModel):
-    """An agent that waits for answers."""
+class _WaitingAgent(BaseModel):
+    """The value that a call leaves while the asked agent waits."""
 
     conversation: ConversationSnapshot
-    """Its conversation."""
+    """The conversation of the asked agent."""
     interrupts: list[Interrupt]
-    """Its questions."""
+    """The interrupts that it waits for."""
 
 
 def agent_tool(agent: AbstractAgent, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:
@@ -55,13 +55,13 @@ def agent_tool(agent: AbstractAgent, name: str, description: str, approval: Appr
     """
 
     async def ask_agent(ctx: ToolContext, prompt: str) -> str:
-        """Run a clone of the agent, and have answered what it asks."""
+        """Run a clone of the agent, and get answers to its questions."""
         twin = agent.clone(thread_id=str(uuid4()))
         twin.set_messages([])
         if ctx.left is None:
             text, interrupts = await _run(twin, prompt, {}, ctx)
         else:
-            left = _Left.model_validate(ctx.left)
+            left = _WaitingAgent.model_validate(ctx.left)
             twin.restore(left.conversation)
             text, interrupts = "", left.interrupts
         while interrupts:
@@ -93,7 +93,7 @@ async def _run(
         names = ", ".join(call.function.name for call in result.pending_tool_calls)
         raise ToolError(f"The agent called tools that nobody here answers: {names}.")
     if asked:
-        left = _Left(conversation=agent.snapshot(), interrupts=asked)
+        left = _WaitingAgent(conversation=agent.snapshot(), interrupts=asked)
         ctx.leave(left.model_dump(mode="json", by_alias=True))
     return result.text, asked
 

@@ -201,7 +201,7 @@ class SubagentRun:
                 agent.agent_id = self.member.name
             async with served_run(agent, self._inner) as run:
                 self._run = run
-                run.engine.conversation.reducer.thread.before_snapshot = []
+                run.engine.conversation.reducer.thread.before_snapshot = []  # stored from now on
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)

@@ -200,5 +200,5 @@ def test_a_sync_framework_signs_as_well() -> None:
 
 @pytest.mark.parametrize("secret", ["", "too short", b"too short", 16])
 def test_a_secret_that_can_be_guessed_is_refused(secret: Any) -> None:
-    with pytest.raises(UsageError, match="secret= is text or bytes, not fewer than 16"):
+    with pytest.raises(UsageError, match="the secret must be text or bytes, at least 16 bytes long"):
         agent_app(_paying(), secret=secret)

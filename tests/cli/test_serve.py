@@ -196,7 +196,7 @@ def test_a_secret_that_is_too_short_is_refused_before_anything_is_served(
     monkeypatch.setenv("AGUI_SECRET", "short")
     done = agui("serve", f"{agents}:agent", "--port", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "AGUI_SECRET: secret= is text or bytes, not fewer than 16" in done.stderr
+    assert "AGUI_SECRET: the secret must be text or bytes, at least 16 bytes long" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

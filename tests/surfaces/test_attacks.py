@@ -73,7 +73,7 @@ async def test_a_wait_that_was_cancelled_is_never_posted_again() -> None:
         async with HttpAgent(server.url).stream("Pay Ada") as run:
             async with given_up_when(lambda: server.requests):
                 await run.result()
-            with pytest.raises(IncompleteRunError, match="a wait of the run was cancelled"):
+            with pytest.raises(IncompleteRunError, match="the run was cancelled while it waited"):
                 await run.result()
         gate.open()
         assert len(server.requests) == 1

@@ -206,7 +206,7 @@ async def test_a_wait_that_was_cancelled_cannot_be_taken_up_again(made: Scripted
             async for _ in run:
                 pass
         assert scope.cancelled_caught
-        with pytest.raises(IncompleteRunError, match="a wait of the run was cancelled") as first:
+        with pytest.raises(IncompleteRunError, match="the run was cancelled while it waited") as first:
             await anext(run)
         assert [event async for event in run] == []
         with pytest.raises(IncompleteRunError) as second:
