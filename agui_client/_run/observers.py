@@ -229,7 +229,12 @@ class Observers:
 
     def watch_tools(self, watch: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""
-        self._methods["on_tool_execution"].append(lambda _, execution: watch(execution))
+
+        def tell(_: RunScope, execution: ToolExecution) -> None:
+            """Call the function as an observer's method is called."""
+            watch(execution)
+
+        self._methods["on_tool_execution"].append(tell)
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""
