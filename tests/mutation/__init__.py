@@ -2,7 +2,7 @@
 
 The mutants are those of mutmut 3 (its operators are used, not its runner). They are drawn per module with a seed, and
 each runs in a copy of the tree, in a forked process, with a limit on its CPU time. Which tests run a line is recorded
-once, under coverage; a mutant then costs about two seconds, one that survives half a minute.
+once, under coverage; a mutant then costs about two seconds, one that survives up to a minute.
 
     pip install "mutmut>=3.8"
     python -m tests.mutation --learn tests/pipeline tests/test_conversation.py

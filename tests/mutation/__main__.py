@@ -73,7 +73,7 @@ def _check_unmutated(tree: Path, mutants: list[Mutant], recorded: Recorded, opti
 def _judged(tree: Path, mutant: Mutant, recorded: Recorded, options: argparse.Namespace) -> tuple[str, str]:
     """Return a mutant's outcome, and the test that failed; few tests are run first, and then more."""
     outcome, survived = Outcome.PASSED, list[str]()
-    for limit in (options.seconds, 2 * options.seconds):
+    for limit in (options.seconds, 4 * options.seconds):
         tests, seconds = recorded.tests(mutant, limit, apart_from=survived)
         if tests and (outcome := trial.judge(tree, mutant, tests, seconds)) is not Outcome.PASSED:
             break

@@ -13,8 +13,8 @@ from .mutants import Mutant
 
 _FILES, _TESTS = 3, 40
 """How many test files prove a mutant, and how many tests of each."""
-_MORE_FILES = 30
-"""How many test files prove a mutant that survived the first ones."""
+_MORE_TESTS = 8
+"""How many tests of every other file prove a mutant that survived those."""
 _ROOMS = {"_protocol": "pipeline", "_transport": "transport", "_tools": "tools", "_run": "surfaces"}
 
 
@@ -40,7 +40,7 @@ class Recorded:
         Args:
             mutant: The mutant. If its line runs when its module is imported, all tests of the module are meant.
             seconds: The time.
-            apart_from: Tests that it survived; those of more files are returned then.
+            apart_from: Tests that it survived; a few of every file are returned then.
         """
         module, lines = mutant.module, self._tests_by_line(mutant.module)
         # Of a statement of several lines, the first one is recorded.
@@ -49,8 +49,8 @@ class Recorded:
         for test in (nearest or set[str]().union(*lines.values()) or set(self._seconds)).difference(apart_from):
             files[test.partition("::")[0]].append(test)
         closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))
-        closest = closest[: _MORE_FILES if apart_from else _FILES]
-        tests = self._fitting([test for file in closest for test in self._fastest(files[file])], seconds)
+        closest, most = (closest, _MORE_TESTS) if apart_from else (closest[:_FILES], _TESTS)
+        tests = self._fitting([test for file in closest for test in self._fastest(files[file])[:most]], seconds)
         return tests, sum(self._seconds[test] for test in tests)
 
     def _fastest(self, tests: list[str]) -> list[str]:
@@ -61,7 +61,7 @@ class Recorded:
             function = test.partition("[")[0]
             ranked.append((cases[function], test))
             cases[function] += 1
-        return [test for _, test in sorted(ranked, key=lambda case: case[0])][:_TESTS]
+        return [test for _, test in sorted(ranked, key=lambda case: case[0])]
 
     def _fitting(self, tests: list[str], seconds: float) -> list[str]:
         chosen: list[str] = []
