@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -150,6 +150,17 @@ async def test_the_id_of_a_question_shows_nothing_that_is_encrypted() -> None:
     left = urlsafe_b64decode(question_id.partition(":")[2].partition(".")[0]).decode()
     assert "Hm." in left
     assert "opaque-secret" not in left
+
+
+@pytest.mark.parametrize("more", [{"more": 1}, {"answers": [{"more": 1}]}], ids=["the question", "an answer"])
+async def test_an_id_with_a_member_that_no_question_has_is_refused(more: dict[str, Any]) -> None:
+    caller = _caller(_booking(), secret=None)
+    question = json.loads(urlsafe_b64decode((await _asked(caller)).removeprefix("question:")))
+    forged = urlsafe_b64encode(json.dumps(question | more).encode()).decode()
+    with pytest.raises(HTTPStatusError) as caught:
+        await _answer(_caller(_booking(), secret=None), caller, Resolve("Ritz"), f"question:{forged}")
+    assert caught.value.status_code == 422
+    assert done == []
 
 
 async def test_an_approval_passes_through_servers_with_secrets_of_their_own() -> None:
