@@ -472,7 +472,7 @@ class Conversation:
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document."""
-        return ConversationSnapshot.model_construct(**{**self.members(), "state": copy.deepcopy(self.state)})
+        return document_of({**self.members(), "state": copy.deepcopy(self.state)})
 
     def restore(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one.
@@ -523,6 +523,14 @@ class Conversation:
         if twin.thread_id != self.thread_id:
             twin.unreceived = None
         return twin
+
+
+def document_of(members: Mapping[str, Any]) -> ConversationSnapshot:
+    """Return a document with members that are validated apart from the messages, of which there may be thousands."""
+    checked: dict[str, Any] = {**members, "messages": []}
+    document = ConversationSnapshot(**checked)
+    document.messages = members["messages"]
+    return document
 
 
 def _is_same_call(one: ToolCall, other: ToolCall) -> bool:

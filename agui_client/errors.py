@@ -26,7 +26,8 @@ ToolError (Exception)              raised inside a tool; speaks to the agent
 
 from __future__ import annotations
 
-from importlib import import_module
+from pathlib import Path
+from traceback import StackSummary, TracebackException
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ __all__ = [
     "UsageError",
 ]
 
+_PASSING_ON = frozenset({"agui_client", "IPython", "asyncio", "anyio", "httpx", "httpcore", "aiohttp"})
+"""Packages whose frames say nothing about where the application went wrong."""
 _LONGEST_MESSAGE = 4000
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
@@ -80,6 +83,14 @@ def printable(text: str) -> str:
     return cut if cut.isprintable() else "".join(shown)
 
 
+def brief_traceback(error: BaseException) -> list[str]:
+    """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
+    shown = TracebackException.from_exception(error)
+    frames = [each for each in shown.stack if _PASSING_ON.isdisjoint(Path(each.filename).parts)]
+    shown.stack = StackSummary.from_list(frames)
+    return "".join(shown.format()).splitlines()
+
+
 class AGUIError(Exception):
     """The root of everything this package raises; its text is one line, whoever wrote parts of it."""
 
@@ -87,8 +98,7 @@ class AGUIError(Exception):
         return printable(super().__str__())
 
     def _render_traceback_(self) -> list[str]:
-        brief: list[str] = import_module("agui_client.notebook.tracebacks").brief(self)
-        return brief
+        return brief_traceback(self)
 
     thread_id: str | None = None
     """The conversation the run belonged to; None when there was no run."""

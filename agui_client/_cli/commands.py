@@ -198,8 +198,7 @@ def serve(
     """Serve the agent MODULE:AGENT, also FILE.py:AGENT, over HTTP until Ctrl-C.
 
     AGENT is an agent, a function that makes one, a function (request, input) that chooses one, or an async generator
-    function of a RunAgentInput. If AGUI_SECRET is in the environment, interrupts are signed with it; an app of
-    agent_app(...) keeps its own secret=.
+    function of a RunAgentInput. If AGUI_SECRET is in the environment, interrupts are signed with it.
     """
     # Loaded here: `agui run` needs no uvicorn.
     from agui_client._cli.serve_agent import ServeSettings, serve_agent

@@ -73,17 +73,15 @@ class ServeSettings:
             loaded: The result of `load`.
 
         Raises:
-            click.UsageError: It is no agent, the agent cannot be made, or the secret is too short.
+            click.UsageError: It is no agent, the agent cannot be made, or what is to sign interrupts cannot do so.
         """
         given: Any = await _made(loaded, self.place or "")
-        if isinstance(given, AgentApp):
-            return given
-        secret = os.environ.get(_SECRET_VARIABLE)
-        try:
-            key = None if secret is None else key_of(secret)
-        except UsageError as wrong:
-            raise click.UsageError(f"{_SECRET_VARIABLE}: {wrong}") from None
-        return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=key)
+        secret = _secret()
+        if not isinstance(given, AgentApp):
+            return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret)
+        if secret is not None and not given.is_signing:
+            raise click.UsageError(f"{_SECRET_VARIABLE} is not for apps; make this one with agent_app(..., secret=)")
+        return given
 
 
 def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: bool) -> int:
@@ -98,6 +96,7 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
     Returns:
         The exit code.
     """
+    _secret()
     with listening(host, port, "name others with --host and --port") as listener:
         where = f"[{host}]" if ":" in host else host
         url = f"http://{where}:{listener.getsockname()[1]}/"
@@ -109,6 +108,19 @@ def serve_agent(settings: ServeSettings, host: str, port: int, *, is_reloading: 
         config = uvicorn.Config("", reload=True, reload_dirs=[*map(str, folders)], log_config=None)
         ChangeReload(config, partial(_serve_in_child, settings), [listener]).run()
     return ExitCode.SUCCESS
+
+
+def _secret() -> bytes | None:
+    """Return the key that signs interrupts; None without one.
+
+    Raises:
+        click.UsageError: It is too short.
+    """
+    given = os.environ.get(_SECRET_VARIABLE)
+    try:
+        return None if given is None else key_of(os.fsencode(given))
+    except UsageError as wrong:
+        raise click.UsageError(f"{_SECRET_VARIABLE}: {wrong}") from None
 
 
 def listening(host: str, port: int, hint: str) -> socket.socket:

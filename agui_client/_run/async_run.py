@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from importlib import import_module
+from functools import partial
 from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
@@ -28,7 +28,7 @@ from pydantic_core import from_json
 from agui_client._concurrency import LoopThread
 from agui_client._run.result import Snapshot, annotate
 from agui_client._run.subagents import SubagentText
-from agui_client.errors import ToolArgumentsError, UsageError
+from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
 
 if TYPE_CHECKING:
     from typing import Self
@@ -206,7 +206,7 @@ class AgentRun(RunView):
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
-            vars(error)["_render_traceback_"] = lambda: import_module("agui_client.notebook.tracebacks").brief(error)
+            vars(error)["_render_traceback_"] = partial(brief_traceback, error)
         await engine.aclose()
 
     def __aiter__(self) -> AsyncIterator[Event]:

@@ -20,7 +20,7 @@ from agui_client._concurrency import call_aside
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
-from agui_client.conversation import Conversation, ConversationSnapshot
+from agui_client.conversation import Conversation, ConversationSnapshot, document_of
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -196,7 +196,7 @@ class Checkpoint(Record):
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document that can be restored, with the results in it."""
-        document = ConversationSnapshot.model_construct(**self.members)
+        document = document_of(self.members)
         if not self.results:
             return document
         conversation = Conversation(document.thread_id)

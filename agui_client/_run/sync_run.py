@@ -110,11 +110,13 @@ class SyncAgentRun(RunView):
             run = AgentRun(self._start)
             run.seal = self.seal
             chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
-            try:
-                while chunk := portal.call(anext, chunks, b""):
+            # Ctrl-C in a wait for a chunk ends the portal, which cancels the wait and so closes the run.
+            while chunk := portal.call(anext, chunks, b""):
+                try:
                     yield chunk
-            finally:
-                portal.call(chunks.aclose)
+                except BaseException:
+                    portal.call(chunks.aclose)
+                    raise
 
     @property
     def text_stream(self) -> Iterator[str]:

@@ -112,6 +112,8 @@ class AgentApp:
     ) -> None:
         _check(agent, max_body_bytes)
         check_keep_alive(keep_alive)
+        self.is_signing = secret is not None
+        """Whether interrupts are signed."""
         self._agent, self._secret = agent, None if secret is None else key_of(secret)
         self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
 

@@ -126,11 +126,10 @@ def add_up(entries: Sequence[str]) -> Members:
 
 
 def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
-    """Return a stored conversation as a document; the messages were checked when the entries were read."""
-    inner = {key: value for key, value in members.items() if key not in ("messages", "results", "run")}
-    document = ConversationSnapshot.model_validate({**inner, "thread_id": thread_id})
-    document.messages = members["messages"]
-    return Checkpoint(dict(document), _RESULTS.validate_python(members["results"])).snapshot()
+    """Return a stored conversation as a document."""
+    inner = {key: value for key, value in members.items() if key not in ("results", "run")}
+    results = _RESULTS.validate_python(members["results"])
+    return Checkpoint({**inner, "thread_id": thread_id}, results).snapshot()
 
 
 def cut(entries: Sequence[str], at: str | None) -> Cut:

@@ -27,9 +27,11 @@ Start = Callable[..., Program]
 AGENTS = """
 from ag_ui.core import RunFinishedEvent, RunStartedEvent
 from agui_client import tool
+from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, turn
 
 agent = ScriptedAgent(turn(text("an agent")))
+app = agent_app(agent)
 asking = ScriptedAgent(turn(outcome=interrupt("How many?")))
 slow = ScriptedAgent(turn(text("Well,"), pause(float("inf"))))
 number = 3
@@ -194,10 +196,19 @@ def test_a_secret_that_is_too_short_is_refused_before_anything_is_served(
     agui: Agui, agents: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGUI_SECRET", "short")
-    done = agui("serve", f"{agents}:agent", "--port", "0")
+    done = agui("serve", f"{agents}:agent", "--port", "0", "--reload")
     assert (done.returncode, done.stdout) == (2, "")
     assert "AGUI_SECRET: the secret must be text or bytes, at least 16 bytes long" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_secret_beside_an_app_that_signs_nothing_is_refused(
+    agui: Agui, agents: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGUI_SECRET", "a secret of this server")
+    done = agui("serve", f"{agents}:app", "--port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "AGUI_SECRET is not for apps; make this one with agent_app(..., secret=)" in done.stderr
 
 
 @pytest.mark.parametrize(

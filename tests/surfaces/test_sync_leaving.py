@@ -210,6 +210,17 @@ def test_ctrl_c_while_a_toolset_closes_waits_for_the_rest_of_it() -> None:
     assert not agent.is_running
 
 
+def test_ctrl_c_while_the_body_of_a_response_waits_closes_the_run() -> None:
+    agent = ScriptedAgent(turn(text("Hi"), pause(math.inf)))
+    body = agent.stream_sync("Hi").sse(keep_alive=SOON)
+    while b"TEXT_MESSAGE_END" not in next(body):
+        pass
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        list(body)
+    assert not agent.is_running
+
+
 @pytest.mark.parametrize("moment", ["running", "closing"])
 def test_ctrl_c_twice_waits_no_longer_for_a_loop_that_is_busy(moment: str) -> None:
     over = threading.Event()
