@@ -210,7 +210,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     # Results of calls that were there before stand behind those.
     calls = thread.calls
     late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in calls} if calls else {}
-    thread.extend([each for each in new if each.id not in late])
+    thread.extend([each for each in new if each.id not in late] if late else new)
     thread.insert_results(late.values())
     return MESSAGES
 

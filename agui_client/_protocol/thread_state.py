@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
+from itertools import chain
 from typing import Any
 
 from ag_ui import core
@@ -196,6 +197,7 @@ class Thread:
     def extend(self, messages: Iterable[Message]) -> None:
         """Put messages at the end."""
         view, last, slots, by_role = self._view, self._last, self.slots, self.by_role
+        indexed: list[MessageSlot] = []
         for message in messages:
             slot = MessageSlot(message, len(view))
             view.append(message)
@@ -204,8 +206,9 @@ class Thread:
             role = message.role
             by_role[role][slot] = None
             if slot.calls or role == "tool":
-                self._index(slot)
+                indexed.append(slot)
         self._last = last
+        self._index(indexed)
 
     def append(self, message: Message) -> MessageSlot:
         """Put a message at the end."""
@@ -249,9 +252,7 @@ class Thread:
         """Find the calls and results anew, after messages were replaced or removed."""
         self.calls.clear()
         self.results.clear()
-        for role in ("assistant", "tool"):
-            for slot in self.by_role[role]:
-                self._index(slot)
+        self._index(chain(self.by_role["assistant"], self.by_role["tool"]))
 
     def forget_calls(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, unknown."""
@@ -261,12 +262,13 @@ class Thread:
             if self.calls.get(call.model.id) is call:
                 del self.calls[call.model.id]
 
-    def _index(self, slot: MessageSlot) -> None:
-        """Make the calls of a message, and the call that a result answers, known by their ids."""
-        if slot.model.role == "tool":
-            self.results.setdefault(slot.model.tool_call_id, slot)
-        for call in slot.calls:
-            self.calls.setdefault(call.model.id, call)
+    def _index(self, slots: Iterable[MessageSlot]) -> None:
+        """Make the calls of messages, and the calls that results answer, known by their ids."""
+        for slot in slots:
+            if slot.model.role == "tool":
+                self.results.setdefault(slot.model.tool_call_id, slot)
+            for call in slot.calls:
+                self.calls.setdefault(call.model.id, call)
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._next(self._head)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 TESTS = Path(__file__).resolve().parents[1]
 
-_SECONDS = 2
+_SECONDS = 0.5
 """The least CPU time of all works of a row together."""
 
 Work: TypeAlias = Callable[[], object]
@@ -45,7 +45,7 @@ def best_times(repeat: int, *works: Work) -> list[float]:
     """The least CPU seconds that each work took, all threads included.
 
     Args:
-        repeat: How often each work is done at least; short ones are done until all took two seconds together. They
+        repeat: How often each work is done at least; short ones until all took half a second together. They
             take turns, so that a busy moment hits all of them.
         *works: What to do; everything that is not to be measured has been done before.
     """
