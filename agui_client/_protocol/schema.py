@@ -242,20 +242,19 @@ def conforms(model: BaseModel, *, has_nulls: bool = True) -> bool:
         model: Made of JSON by strict validation.
         has_nulls: Whether there may be a null in it.
     """
-    found, fields = members(type(model)), model.__dict__
-    if model.__pydantic_extra__ or not found.filled_in <= model.__pydantic_fields_set__:
-        return False
-    if has_nulls and None in map(fields.get, found.optional & model.__pydantic_fields_set__):
-        return False
-    for name in found.nested:
-        value: Any = fields[name]
-        # Most nested members are texts or absent, of which a snapshot has thousands.
-        if value is None or type(value) is str:
-            continue
-        items: list[Any] = value if is_array(value) else [value]
-        for item in items:
-            if not conforms(item, has_nulls=has_nulls):
-                return False
+    models = [model]  # those inside come to it as they are found
+    for each in models:
+        found, fields = members(type(each)), each.__dict__
+        if each.__pydantic_extra__ or not found.filled_in <= each.__pydantic_fields_set__:
+            return False
+        if has_nulls and None in map(fields.get, found.optional & each.__pydantic_fields_set__):
+            return False
+        for name in found.nested:
+            value: Any = fields[name]
+            # Most nested members are texts or absent, of which a snapshot has thousands.
+            if value is None or type(value) is str:
+                continue
+            models += value if is_array(value) else (value,)
     return True
 
 
