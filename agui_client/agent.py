@@ -594,13 +594,15 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             The tool, which can be called like the function.
 
         Raises:
-            UsageError: It cannot be offered, or a function chooses this agent's tools.
+            UsageError: It cannot be offered, or a toolset or a function chooses this agent's tools.
         """
         from agui_client._tools.function import FunctionTool
-        from agui_client._tools.toolset import chooses_tools, tool_list
+        from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 
         if function is None:
             return partial(self.tool, **options)
+        if isinstance(self.tools, Toolset):
+            raise UsageError("tools= of this agent is a toolset; give it in a list, so that functions can be added")
         if chooses_tools(self.tools):
             raise UsageError("this agent's tools are chosen by a function; let that function choose this one, too")
         made = FunctionTool(function, **options)

@@ -73,7 +73,8 @@ class ServeSettings:
             loaded: The result of `load`.
 
         Raises:
-            click.UsageError: It is no agent, the agent cannot be made, or what is to sign interrupts cannot do so.
+            click.UsageError: It is no agent, the agent cannot be made, the secret is too short, or there is one beside
+                an app that signs nothing.
         """
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()

@@ -28,7 +28,7 @@ _NONE = Change.NONE
 
 
 class Pipeline:
-    """The stages of one run.
+    """The stages of one run. Before its first event, call `verifier.begin(...)`, and set `is_conforming`.
 
     Args:
         reducer: The conversation's messages and state.

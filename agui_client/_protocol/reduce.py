@@ -344,8 +344,8 @@ class Reducer:
         self, messages: Iterable[Message] = (), state: Any = PydanticUndefined, *, warnings: WarningLog | None = None
     ) -> None:
         log = WarningLog() if warnings is None else warnings
+        # For the parts that serve one conversation: what they note in it, applications have no use for.
         self.thread = Thread(messages, {} if state is PydanticUndefined else state, log)
-        """The messages and the state under construction."""
 
     def handlers(self) -> Mapping[type[Any], Callable[[Any], Change]]:
         """Return the function that takes in events of each type, for those who spare `feed`; others change nothing."""

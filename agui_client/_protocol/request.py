@@ -51,7 +51,7 @@ def prepare_input(
             sent, without activity messages.
     """
     peer = None if max_protocol_version is None else version_key(max_protocol_version)
-    messages: Any = run_input.__dict__.get("messages")
+    messages: Any = run_input.__dict__.get("messages")  # middleware may leave them out, or bring anything
     if isinstance(messages, list | tuple):
         sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
         run_input = run_input.model_copy(update={"messages": sent})

@@ -227,14 +227,14 @@ class Observers:
         """
         return [self._safely(method, run, *details, **named) for method in self._methods[name]]
 
-    def watch_tools(self, watch: Callable[[ToolExecution], object]) -> None:
+    def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""
 
-        def tell(_: RunScope, execution: ToolExecution) -> None:
-            """Call the function as an observer's method is called."""
-            watch(execution)
+        def on_tool_execution(_: RunScope, execution: ToolExecution) -> None:
+            """Pass the step on."""
+            tell(execution)
 
-        self._methods["on_tool_execution"].append(tell)
+        self._methods["on_tool_execution"].append(on_tool_execution)
 
     def attempt_start(self, run: RunScope, number: int, url: str) -> dict[str, str]:
         """Call `on_attempt_start`; return the headers that observers add to the request."""

@@ -46,7 +46,7 @@ class Seal:
         Raises:
             UsageError: It may be one that the caller made up.
         """
-        # A team puts the member's name before the id that is in its journal.
+        # A team puts the invocation of its member before an id that is in its journal.
         if interrupt_id not in self._answered and interrupt_id.endswith(self._unproven):
             raise UsageError(
                 f"the interrupt {quoted(interrupt_id)} of the caller's state is not answered: with secret=, "

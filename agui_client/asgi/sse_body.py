@@ -46,7 +46,7 @@ def frame_of(event: WireEvent) -> bytes:
     members, values = _DELTAS.get(type(event)), event.__dict__
     if members is None or event.__pydantic_extra__ or len(members) != len(values):
         return _encode(event).encode()
-    # The encoder's own way takes three times as long, and most events are deltas.
+    # The encoder's own way takes about twice as long, and most events are deltas.
     data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
     return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
 

@@ -215,9 +215,13 @@ def test_ctrl_c_while_the_body_of_a_response_waits_closes_the_run() -> None:
     body = agent.stream_sync("Hi").sse(keep_alive=SOON)
     while b"TEXT_MESSAGE_END" not in next(body):
         pass
-    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def read_on() -> None:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
         list(body)
+
+    with pytest.raises(KeyboardInterrupt):
+        read_on()
     assert not agent.is_running
 
 

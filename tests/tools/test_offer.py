@@ -9,7 +9,16 @@ import anyio
 import pytest
 from ag_ui.core import RunAgentInput, Tool
 
-from agui_client import ApprovalRequest, FunctionAgent, FunctionTool, HttpAgent, ToolLimits, UsageError, tool
+from agui_client import (
+    ApprovalRequest,
+    FunctionAgent,
+    FunctionTool,
+    FunctionToolset,
+    HttpAgent,
+    ToolLimits,
+    UsageError,
+    tool,
+)
 from agui_client._protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from support.tool_rounds import Ran, results_sent, tools_sent
@@ -170,9 +179,12 @@ def test_a_function_can_become_a_tool_of_an_agent() -> None:
     assert (add(1, 2), multiply.description, agent.tools) == (3, "Multiplies.", [add, multiply])
 
 
-def test_a_function_that_chooses_leaves_no_room_for_a_tool_of_the_agents() -> None:
+def test_a_function_that_chooses_and_a_toolset_leave_no_room_for_a_tool_of_the_agents() -> None:
     agent = HttpAgent("http://localhost:9", tools=lambda asked: [look])
     with pytest.raises(UsageError, match="let that function choose this one, too"):
+        agent.tool(Ran().tools[0].function)
+    agent.tools = FunctionToolset([])
+    with pytest.raises(UsageError, match="is a toolset; give it in a list"):
         agent.tool(Ran().tools[0].function)
 
 
