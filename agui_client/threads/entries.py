@@ -7,7 +7,7 @@ turn, an edit in the middle costs what follows, and applying an entry twice chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Required
 
 from ag_ui.core import Message, ToolMessage
@@ -125,11 +125,22 @@ def add_up(entries: Sequence[str]) -> Members:
     return members
 
 
-def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
-    """Return a stored conversation as a document."""
+def opened(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
+    """Return a stored conversation as a document with all results in it, and as members made of the same objects.
+
+    The members are what a save is compared with. In them, results that a killed program had stored are still apart
+    from the messages: compared with the document, in which they are among the messages, a save would drop them.
+    """
     inner = {key: value for key, value in members.items() if key not in ("results", "run")}
     results = _RESULTS.validate_python(members["results"])
-    return Checkpoint({**inner, "thread_id": thread_id}, results).snapshot()
+    checkpoint = Checkpoint({**inner, "thread_id": thread_id}, results)
+    stored = members_of_document(replace(checkpoint, results=()).snapshot())
+    return checkpoint.snapshot(), {**stored, "results": results, "run": members["run"]}
+
+
+def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
+    """Return a stored conversation as a document."""
+    return opened(thread_id, members)[0]
 
 
 def cut(entries: Sequence[str], at: str | None) -> Cut:

@@ -25,10 +25,10 @@ from agui_client.threads.entries import (
     Members,
     add_up,
     difference,
-    document_of,
     empty_members,
     members_of,
     members_of_document,
+    opened,
 )
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
@@ -207,10 +207,7 @@ class OpenThread(Generic[AgentT]):
             self._members = add_up(entries)
             if (run := self._members["run"]) is not None:
                 self.cut_off = CutOffRun(run["run_id"], _RESUME.validate_python(run["resume"]))
-            document = document_of(self.thread_id, self._members)
-            # Those objects that the agent gets are what the first save is compared with.
-            kept = {name: self._members[name] for name in ("results", "run")}
-            self._members = members_of_document(document) | kept
+            document, self._members = opened(self.thread_id, self._members)
             return document
 
     async def _renew(self, number: int) -> None:

@@ -55,6 +55,12 @@ def options(agent: HttpAgent, turn: int) -> dict[str, Any]:
     return {"tool_results": waiting} if waiting else {"prompt": f"turn {turn}"}
 
 
+def opened_with(agent: HttpAgent) -> None:
+    """Write down the results that the thread shows."""
+    results = {each.tool_call_id: each.content for each in agent.messages if each.role == "tool"}
+    note("opened", results=results)
+
+
 def told(result: Any) -> None:
     """Tell a person the answer."""
     note("answered", text=result.text, ids=[message.id for message in result.new_messages])
@@ -62,14 +68,14 @@ def told(result: Any) -> None:
 
 async def chat(threads: Threads, agent: HttpAgent, thread_id: str) -> None:
     async with threads.open(thread_id, agent, wait=20) as opened:
-        note("opened")
+        opened_with(opened)
         for turn in range(TURNS):
             told(await opened.run_agent(**options(opened, turn)))
 
 
 def chat_sync(threads: Threads, agent: HttpAgent, thread_id: str) -> None:
     with threads.open(thread_id, agent, wait=20) as opened:
-        note("opened")
+        opened_with(opened)
         for turn in range(TURNS):
             told(opened.run_agent_sync(**options(opened, turn)))
 

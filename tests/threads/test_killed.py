@@ -83,7 +83,7 @@ def kill_once(random: Random, database: str, url: str, thread_id: str, ledger: P
 
 
 def check(database: str, agency: Agency, thread_id: str, ledger: Path, url: str) -> Counter[str]:
-    """Hold the thread against all that was written down, and go on with the conversation."""
+    """Hold the thread against all that was written down, and write down the results that it shows now."""
     found: Counter[str] = Counter()
     lines = ledger_of(ledger)
     called = [line["id"] for line in lines if line["what"] == "called"]
@@ -97,6 +97,14 @@ def check(database: str, agency: Agency, thread_id: str, ledger: Path, url: str)
             for told in agency.told.get(thread_id, ()):
                 assert messages[told["id"]].get("content") == told.get("content"), "a message that was sent is lost"
             values = {line["id"]: line["value"] for line in lines if line["what"] == "returned"}
+            for line in lines:
+                if line["what"] == "opened":
+                    now = {each: results[each]["content"] for each in line["results"] if each in results}
+                    assert now == line["results"], "a result that was shown is lost"
+                    found["results shown again"] += len(now)
+            with ledger.open("a") as file:
+                shown = {each: results[each]["content"] for each in results}
+                file.write(json.dumps({"what": "opened", "results": shown}) + "\n")
             unknown = {call.id for call in agent.unknown_tool_calls}
             for line in lines:
                 if line["what"] == "asked":

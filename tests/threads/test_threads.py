@@ -230,6 +230,38 @@ async def test_a_call_that_was_killed_in_the_middle_is_unknown_and_not_made_agai
 
 
 @on_both
+async def test_a_result_that_one_program_was_shown_is_shown_to_all_that_follow(new_threads: NewThreads) -> None:
+    other, copies = new_threads(), list[Threads]()
+
+    @tool
+    async def charge() -> str:
+        """Charges."""
+        return "receipt 77"
+
+    @tool(approval="always")
+    async def send() -> str:
+        """Sends."""
+        copies.append(await left_by_a_killed_program(other))
+        return "sent"
+
+    calls = [tool_call("charge", tool_call_id="c1"), tool_call("send", tool_call_id="c2")]
+    script = ScriptedAgent(turn(*calls), turn(text("Done.")), tools=[charge, send], approve=lambda _: True)
+    async with new_threads().open("t", script) as agent:
+        await agent.run_agent("Charge, and send it")
+    shown: list[tuple[list[str], list[str]]] = []
+    # The program that opens the thread second only looks; what it leaves is what the third one finds.
+    for _ in range(3):
+        async with copies[0].open("t", ScriptedAgent(turn(text("I see.")))) as agent:
+            results = [str(each.content) for each in agent.messages if each.role == "tool"]
+            shown.append((results, [each.id for each in agent.unknown_tool_calls]))
+    assert shown == [(["receipt 77"], ["c2"])] * 3
+    producer = ScriptedAgent(turn(text("I see.")))
+    async with copies[0].open("t", producer) as agent:
+        await agent.run_agent("And?")
+    assert [each.content for each in producer.inputs[0].messages if each.role == "tool"][0] == "receipt 77"
+
+
+@on_both
 async def test_calls_that_were_approved_while_the_agent_was_down_can_be_approved_again_in_a_later_block(
     new_threads: NewThreads,
 ) -> None:
