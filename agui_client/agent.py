@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
@@ -78,7 +78,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     _max_protocol_version: str | None = None
     """The newest version that the agent is known to speak, if that is older than 1.0."""
 
-    _is_team = False
+    is_team: ClassVar[bool] = False
+    """Whether the agent leads members, and keeps notes about them in the state."""
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
@@ -667,7 +668,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Make the engine of a call, with the parts that the agent has now."""
         from agui_client._run.engine import Engine
 
-        info = AgentInfo(self.agent_id, self.name, self.description, self._address(), is_team=self._is_team)
+        info = AgentInfo(self.agent_id, self.name, self.description, self._address(), is_team=self.is_team)
         setup = CallSetup(
             agent=info,
             owner=self,

@@ -363,6 +363,12 @@ class Conversation:
         """Whether a run left a call without a result, and whole."""
         return tool_call_id in self._shown
 
+    @property
+    def waiting_calls(self) -> dict[str, ToolCall]:
+        """The calls that a run left without a result, and whole, as they are now, by id."""
+        found = {each: self.reducer.tool_call(each) for each in self._shown}
+        return {each: call for each, call in found.items() if call is not None}
+
     def check_approval(self, tool_call_id: str, approval: Approve) -> None:
         """Check that an approved call is still the one that was shown (SEC-3).
 
@@ -505,7 +511,8 @@ class Conversation:
         results = [each for each in document.messages if isinstance(each, ToolMessage)] if document.unheard_ids else []
         unheard = {each.tool_call_id: None for each in results if each.id in document.unheard_ids}
         self.unreported_call_ids = {each: None for each in unheard if each in document.executed_call_ids}
-        self._shown = {call.id: call for call in (*self.pending_tool_calls, *document.shown_tool_calls)}
+        waiting = [call for call in self.pending_tool_calls if call.id not in self.incomplete_ids]
+        self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
         self._latest = {each: call for each in self._shown if (call := self.reducer.tool_call(each)) is not None}
         self.notify(Change.MESSAGES | Change.STATE)
 

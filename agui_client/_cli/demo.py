@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 import click
@@ -79,7 +80,7 @@ def demo_server(port: int) -> Generator[Server]:
     """
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(serve(agent_app(demo_agent()), port=port))
+            server = stack.enter_context(serve(agent_app(demo_agent(), secret=token_bytes(32)), port=port))
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise click.UsageError(f"cannot serve on port {port}: {reason}; name another with --port") from error

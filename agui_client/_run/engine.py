@@ -148,7 +148,7 @@ class Engine:
             await stack.enter_async_context(self._open_toolsets())
             first = await self._with_tools(first)
             if self.request is not None:
-                self.approved = self.request.check_tools(self.tools.offered)
+                self.approved = self.request.check_tools(self.tools)
                 self.request.add_to_conversation()
                 self.request.warn(self.warnings)
             self.known_ids = frozenset(message.id for message in conversation.messages)
@@ -505,8 +505,8 @@ class Engine:
 
     @property
     def given_results(self) -> Sequence[ToolMessage]:
-        """The results of tool calls that came with the call, and not from a tool."""
-        return () if self.request is None else self.request.results
+        """The results of tool calls that came with the call, and not from a tool, as far as its caller lacks them."""
+        return () if self.request is None else self.request.results_to_tell
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.questions import GivenAnswer, ToolQuestion
-    from agui_client._tools.toolset import OfferedTool
+    from agui_client._tools.toolset import CallTools, OfferedTool
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
 
@@ -51,7 +52,7 @@ class RunRequest:
 
     Args:
         conversation: The conversation.
-        prompt: The prompt.
+        prompts: The messages that the prompt adds.
         options: The keywords of the call.
 
     Raises:
@@ -62,7 +63,7 @@ class RunRequest:
     is_passed = False
     """Whether the caller made the input of the first run."""
 
-    def __init__(self, conversation: Conversation, prompt: Prompt, options: RunOptions) -> None:
+    def __init__(self, conversation: Conversation, prompts: list[Message], options: RunOptions) -> None:
         results = options.get("tool_results", {})
         if not isinstance(cast("object", results), Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
@@ -77,7 +78,7 @@ class RunRequest:
             for key, each in repeated.items()
         }
         """The questions of calls that are made again, with all answers, by call id."""
-        self.prompts = prompt_messages(prompt)
+        self.prompts = prompts
         """The messages that the prompt adds."""
         unanswered, pending = conversation.check_results(results), conversation.pending_tool_call_ids
         waiting = [each for each in unanswered if each in pending]
@@ -101,11 +102,16 @@ class RunRequest:
         """The messages that the call adds before its first run."""
         return [*self.results, *self.prompts]
 
-    def check_tools(self, offered: Mapping[str, OfferedTool]) -> dict[str, Approve]:
+    @property
+    def results_to_tell(self) -> Sequence[ToolMessage]:
+        """The results of tool calls that whoever made the call has to be told, if it was not this application."""
+        return self.results
+
+    def check_tools(self, tools: CallTools) -> dict[str, Approve]:
         """Check answers to tool calls against the tools that are offered.
 
         Args:
-            offered: The tools of the first run, by name.
+            tools: The tools of the first run.
 
         Returns:
             The approvals of the calls to execute before the first run, by call id.
@@ -117,7 +123,7 @@ class RunRequest:
         for tool_call_id, answer in self._answers.items():
             call = self._conversation.reducer.tool_call(tool_call_id)
             assert call is not None
-            tool = offered.get(call.function.name)
+            tool = tools.offered.get(call.function.name)
             if tool_call_id in self._conversation.unreported_call_ids:
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if answer != Approve():
@@ -193,7 +199,7 @@ class PassedRequest(RunRequest):
                 raise UsageError(f"{name}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
         passed = Conversation(given.thread_id, given.messages)
         passed.set_state(given.state)
-        super().__init__(passed, None, {})
+        super().__init__(passed, [], {})
         self._passed, self._before = passed.snapshot(), conversation.snapshot()
         self._conversation, self.input, self._given_up, self.results = conversation, given, [], []
 
@@ -206,11 +212,29 @@ class PassedRequest(RunRequest):
         self._conversation.become(self._before)
 
 
-def request_of(conversation: Conversation, prompt: Prompt, options: RunOptions) -> RunRequest:
+class RequestSource(ABC):
+    """A prompt that makes the request of its call when that begins, such as the input of a served agent's caller."""
+
+    @abstractmethod
+    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+        """Return the request, checked against the conversation, which it does not change yet.
+
+        Args:
+            conversation: The conversation.
+            options: The keywords of the call.
+
+        Raises:
+            UsageError: The call cannot be carried out.
+        """
+
+
+def request_of(conversation: Conversation, prompt: Prompt | RequestSource, options: RunOptions) -> RunRequest:
     """Return the request of a call, checked."""
+    if isinstance(prompt, RequestSource):
+        return prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
         return PassedRequest(conversation, prompt, options)
-    return RunRequest(conversation, prompt, options)
+    return RunRequest(conversation, prompt_messages(prompt), options)
 
 
 def _repeated(

@@ -211,6 +211,8 @@ class CallTools:
         """The toolsets to open."""
         self.offered: Mapping[str, OfferedTool] = {}
         """The tools of the latest run, by name."""
+        self.own_names: frozenset[str] = frozenset()
+        """The names of those that are executed here, also under their own names where others have the same."""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -267,6 +269,8 @@ class CallTools:
                 raise UsageError(f"two tools are named {definition.name!r}; an agent could not distinguish them")
             found[definition.name] = OfferedTool(definition, tool.toolset)
         self.offered = found
+        own_tools = [*listed, *found.values()]
+        self.own_names = frozenset(tool.definition.name for tool in own_tools if tool.toolset is not None)
         return [tool.definition for tool in found.values()]
 
     async def _offered(self, item: object, run_input: RunAgentInput) -> list[OfferedTool]:

@@ -5,56 +5,74 @@ The input is the whole conversation, so that a server needs to keep nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, cast
 
-from ag_ui.core import Interrupt
+from ag_ui.core import Interrupt, ToolMessage
 
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_object
+from agui_client._run.run_request import NO_RESULT, RequestSource, RunRequest
+from agui_client._run.subagents import JOURNAL
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
-from agui_client.asgi.seal import Seal
-from agui_client.conversation import ConversationSnapshot
+from agui_client.asgi.seal import Signing
+from agui_client.conversation import ConversationSnapshot, state_as_json
 
 if TYPE_CHECKING:
-    from ag_ui.core import RunAgentInput
+    from collections.abc import Container, Iterable, Sequence
 
+    from ag_ui.core import Message, ResumeEntry, RunAgentInput
+
+    from agui_client._protocol.warnings import WarningLog
     from agui_client._run.async_run import AgentRun
     from agui_client._run.sync_run import SyncAgentRun
-    from agui_client._tools.toolset import ToolSource
+    from agui_client._tools.approval import Approve
+    from agui_client._tools.toolset import CallTools, ToolSource
     from agui_client.agent import AbstractAgent
+    from agui_client.asgi.seal import Seal
+    from agui_client.conversation import Conversation
     from agui_client.options import RunOptions
 
+_PROCESS_KEY = token_bytes(32)
+"""The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
 
-def served_run(agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None) -> AgentRun:
+
+def served_run(
+    agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None, trust_caller: bool = False
+) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
     An agent whose `thread_id` is the caller's goes on with its own conversation, which it shares with nobody else: of
-    the input, only messages are added that the conversation does not have. Any other agent is cloned, and the clone
-    gets the conversation of the input.
+    the input, it takes the user messages that it does not have, results of the caller's own tools, and a state that is
+    not empty. Any other agent is cloned, and the clone gets the conversation of the input.
 
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
         secret: The key that signs interrupts, as for `agent_app`.
+        trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
 
     Returns:
-        The run, not entered yet.
+        The run, not entered yet. Entering it raises `UsageError` if the input cannot be answered, and changes nothing
+        then.
 
     Raises:
         UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
     """
-    agent, options, seal = _answering(agent, input, secret)
-    run = agent.stream(None, **options)
-    run.seal = seal
-    return run
+    return answering_run(agent, input, Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller))
 
 
-def served_run_sync(agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None) -> SyncAgentRun:
+def served_run_sync(
+    agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None, trust_caller: bool = False
+) -> SyncAgentRun:
     """`served_run` for Flask, Django's sync views, and other code without `await`.
 
     Args:
         agent: The agent; it is left as it is unless it has the caller's thread.
         input: The input that the caller sent.
         secret: The key that signs interrupts, as for `agent_app`.
+        trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
 
     Returns:
         The run, not entered yet; send its `sse()` on.
@@ -62,39 +80,177 @@ def served_run_sync(agent: AbstractAgent, input: RunAgentInput, *, secret: str |
     Raises:
         UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
     """
-    agent, options, seal = _answering(agent, input, secret)
-    run = agent.stream_sync(None, **options)
+    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller)
+    agent, prompt, options, seal = _answering(agent, input, signing)
+    run = agent.stream_sync(cast("Any", prompt), **options)
+    run.seal = seal
+    return run
+
+
+def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
+    """Return the run of an agent that answers a caller's input: see `served_run`."""
+    agent, prompt, options, seal = _answering(agent, input, signing)
+    run = agent.stream(cast("Any", prompt), **options)
     run.seal = seal
     return run
 
 
 def _answering(
-    agent: AbstractAgent, input: RunAgentInput, secret: str | bytes | None
-) -> tuple[AbstractAgent, RunOptions, Seal | None]:
-    """Return the agent that answers an input, with its conversation in place, and the keywords and seal of its run."""
-    resume, is_owner, seal = input.resume or [], agent.thread_id == input.thread_id, None
-    if secret is not None:
-        seal = Seal(secret, input.thread_id)
+    agent: AbstractAgent, input: RunAgentInput, signing: Signing
+) -> tuple[AbstractAgent, CallerInput | None, RunOptions, Seal | None]:
+    """Return the agent that answers an input, and the prompt, the keywords and the seal of its run."""
+    resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
+    # What waits in a stored thread was asked by this side: the conversation is the proof.
+    seal = signing.seal(input.thread_id, is_stored=is_owner)
+    if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.distrust(input.state, agent.state if is_owner else None)
-    # What was shown is the agent's to say, where it stores its conversation.
-    messages = agent.messages if is_owner else input.messages
-    calls = {call.id: call for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
-    answers = CallerAnswers(resume, calls)
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
         "context": input.context or (),
         "forwarded_props": input.forwarded_props,
-        **answers.options,
     }
-    if not is_owner:
-        return clone_for(agent, input, answers), options, seal
-    known = {message.id for message in agent.messages}
-    agent.add_messages(message for message in input.messages if message.id not in known)
-    if input.state is not None:
-        agent.set_state(input.state)
-    return agent, options, seal
+    if is_owner:
+        return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
+    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    answers = CallerAnswers(resume, calls)
+    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+
+
+class CallerInput(RequestSource):
+    """The input of a caller for a thread that is stored here.
+
+    Args:
+        agent: The agent, which has the stored conversation.
+        input: The input that the caller sent.
+        resume: Its answers to interrupts, with the ids that the agent gave.
+        is_trusted: Whether all messages of the caller are taken.
+    """
+
+    def __init__(
+        self, agent: AbstractAgent, input: RunAgentInput, resume: Iterable[ResumeEntry], *, is_trusted: bool
+    ) -> None:
+        self.agent = agent
+        """The agent, which has the stored conversation."""
+        self.input = input
+        """The input that the caller sent."""
+        self.resume = resume
+        """The caller's answers to interrupts, with the ids that the agent gave."""
+        self.is_trusted = is_trusted
+        """Whether all messages of the caller are taken."""
+
+    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+        """Return the request of the run that answers the input.
+
+        Args:
+            conversation: The stored conversation.
+            options: The keywords of the run.
+
+        Raises:
+            UsageError: The input cannot be answered.
+        """
+        return StoredThreadRequest(conversation, self, options)
+
+
+class StoredThreadRequest(RunRequest):
+    """A caller's input, of which a stored thread takes what the caller may say, and nothing before it is accepted.
+
+    A caller may speak for its user and answer for its own tools. What the agent and the tools of this side have said is
+    in the thread, and a call can be approved only if a run of this side left it waiting (SEC-3).
+
+    Args:
+        conversation: The stored conversation.
+        caller: The input and whether it is trusted.
+        options: The keywords of the run.
+
+    Raises:
+        UsageError: The input cannot be answered.
+        InterruptsNotCoveredError: The answers do not cover the pending interrupts.
+    """
+
+    def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
+        self._caller, input = caller, caller.input
+        self._state = None if input.state in (None, {}) else self._own_notes_in(state_as_json(input.state))
+        stored = {message.id for message in conversation.messages}
+        # A run that did not finish has asked its caller nothing.
+        unasked = conversation.unfinished_call_ids
+        waiting = {key: call for key, call in conversation.waiting_calls.items() if key not in unasked}
+        new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
+        answers = CallerAnswers(caller.resume, waiting)
+        decided = answers.options.get("tool_results", {})
+        self._theirs: dict[str, ToolMessage] = {}
+        prompts: list[Message] = []
+        self._dropped: list[Message] = []
+        for message in reversed(new):
+            if message.role == "tool" and _is_open(conversation, message.tool_call_id, decided):
+                self._theirs.setdefault(message.tool_call_id, message)
+            else:
+                (prompts if caller.is_trusted or message.role == "user" else self._dropped).append(message)
+        results = {key: message.content for key, message in self._theirs.items()}
+        given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
+        super().__init__(conversation, prompts, given)
+        self.results = [self._theirs.get(each.tool_call_id, each) for each in self.results]
+        if self._state is not None:
+            self.input = self.input.model_copy(update={"state": self._state})
+
+    def _own_notes_in(self, state: Any) -> Any:
+        """Return a caller's state with the notes of a team that are stored here: a caller could make up results."""
+        agent, stored = self._caller.agent, self._caller.agent.state
+        if self._caller.is_trusted or not agent.is_team or not is_object(state):
+            return state
+        own = {JOURNAL: stored[JOURNAL]} if is_object(stored) and JOURNAL in stored else {}
+        return {**{name: value for name, value in state.items() if name != JOURNAL}, **own}
+
+    @property
+    def results_to_tell(self) -> Sequence[ToolMessage]:
+        """The results of tool calls that the caller did not send itself."""
+        return [each for each in self.results if self._theirs.get(each.tool_call_id) is not each]
+
+    def check_tools(self, tools: CallTools) -> dict[str, Approve]:
+        """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
+
+        Args:
+            tools: The tools of the first run.
+
+        Returns:
+            The approvals of the calls to execute before the first run, by call id.
+
+        Raises:
+            UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
+        """
+        if not self._caller.is_trusted:
+            names = {key: self._conversation.reducer.tool_call(key) for key in self._theirs}
+            ours = {key for key, call in names.items() if call is not None and call.function.name in tools.own_names}
+            self._dropped += [self._theirs[key] for key in ours]
+            # Under the caller's id, so that it learns what its result was replaced by.
+            self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
+        return super().check_tools(tools)
+
+    def add_to_conversation(self) -> None:
+        """Add the messages and the state of the caller to the conversation."""
+        super().add_to_conversation()
+        if self._state is not None:
+            self._caller.agent.set_state(self._state)
+
+    def warn(self, warnings: WarningLog) -> None:
+        """Report the messages of the caller that were not taken."""
+        super().warn(warnings)
+        for message in self._dropped:
+            what = f"the caller's {message.role} message {quoted(message.id)} was not taken into the stored thread"
+            how = "which takes user messages and results of the caller's own tools; trust_caller=True takes all"
+            warnings.add("SEC-3", f"{what}, {how}")
+
+
+def _is_open(conversation: Conversation, tool_call_id: str, decided: Container[str]) -> bool:
+    """Return whether a call of the conversation may get a result from outside: it has none, and was not executed."""
+    is_known = conversation.reducer.tool_call(tool_call_id) is not None
+    is_done = tool_call_id in conversation.reducer.answered_call_ids or tool_call_id in conversation.executed_call_ids
+    return is_known and not is_done and tool_call_id not in decided
+
+
+def _without_result(message: ToolMessage) -> ToolMessage:
+    return ToolMessage(id=message.id, tool_call_id=message.tool_call_id, content=NO_RESULT, error=NO_RESULT)
 
 
 def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers | None = None) -> AbstractAgent:

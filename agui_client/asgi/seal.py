@@ -4,15 +4,49 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.subagents import JOURNAL
 from agui_client.errors import UsageError
 
 _SHORTEST = 16
+_logger = logging.getLogger("agui_client.asgi")
+
+
+@dataclass(frozen=True, slots=True)
+class Signing(Record):
+    """How an app proves, where it stores no thread, that it asked what a caller answers."""
+
+    secret: str | bytes | None = field(repr=False)
+    """The key that the application gave; None if it gave none."""
+    process_key: bytes = field(repr=False)
+    """The key of this process, which signs without a secret where no thread is stored."""
+    is_caller_trusted: bool = False
+    """Whether the caller is believed without a signature."""
+
+    def __post_init__(self) -> None:
+        if self.secret is not None:
+            key_of(self.secret)
+
+    def seal(self, thread_id: str, *, is_stored: bool) -> Seal | None:
+        """Return what signs the interrupts of a thread; None where nothing is signed.
+
+        Args:
+            thread_id: The thread.
+            is_stored: Whether the thread is stored here.
+        """
+        if self.secret is not None:
+            return Seal(self.secret, thread_id)
+        if is_stored or self.is_caller_trusted:
+            return None
+        return Seal(self.process_key, thread_id, is_of_process=True)
 
 
 class Seal:
@@ -21,13 +55,14 @@ class Seal:
     Args:
         secret: The key.
         thread_id: The thread.
+        is_of_process: Whether only this process has the key.
 
     Raises:
         UsageError: The key is neither text nor bytes, or so short that it can be guessed.
     """
 
-    def __init__(self, secret: str | bytes, thread_id: str) -> None:
-        self._key, self._thread_id = key_of(secret), thread_id
+    def __init__(self, secret: str | bytes, thread_id: str, *, is_of_process: bool = False) -> None:
+        self._key, self._thread_id, self._is_of_process = key_of(secret), thread_id, is_of_process
         self._answered: set[str] = set()
         self._unproven: tuple[str, ...] = ()
 
@@ -49,9 +84,11 @@ class Seal:
         # A team puts the invocation of its member before an id that is in its journal.
         if interrupt_id not in self._answered and interrupt_id.endswith(self._unproven):
             raise UsageError(
-                f"the interrupt {quoted(interrupt_id)} of the caller's state is not answered: with secret=, "
-                "a caller answers all interrupts of a run at once"
+                f"the interrupt {quoted(interrupt_id)} of the caller's state is not answered: where interrupts are "
+                "signed, a caller answers all interrupts of a run at once"
             )
+        if self._is_of_process:
+            _say_whose_key_it_is()
         return self._with_signature(interrupt_id)
 
     def _with_signature(self, interrupt_id: str) -> str:
@@ -66,9 +103,19 @@ class Seal:
         """
         interrupt_id = answered_id.rpartition(".")[0]
         if not hmac.compare_digest(self._with_signature(interrupt_id).encode(), answered_id.encode()):
-            raise UsageError(f"resume answers {quoted(answered_id)}, which was not asked in this thread")
+            how = "; processes of one server need the same secret=" if self._is_of_process else ""
+            raise UsageError(f"resume answers {quoted(answered_id)}, which was not asked in this thread{how}")
         self._answered.add(interrupt_id)
         return interrupt_id
+
+
+@cache
+def _say_whose_key_it_is() -> None:
+    """Log, once in a process, that others cannot take the answers to what is asked here."""
+    _logger.warning(
+        "interrupts are signed with a key of this process: after a restart, and in other processes, answers to them "
+        "are refused; give all processes of a server the same agent_app(..., secret=)"
+    )
 
 
 def key_of(secret: object) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -19,11 +20,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import served_run
+from agui_client.asgi.caller_input import answering_run
 from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
-from agui_client.asgi.seal import key_of
+from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
 from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
 
@@ -95,7 +96,8 @@ class AgentApp:
         keep_alive: Seconds of silence after which a comment is sent.
         max_body_bytes: The largest request body that is accepted, in bytes.
         expose_errors: Whether callers get the text of exceptions.
-        secret: The key that signs interrupts; None for unsigned ones.
+        secret: The key that signs interrupts; None for one of the process, where no thread is stored.
+        trust_caller: Whether all that callers send is taken for true.
 
     Raises:
         UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
@@ -109,12 +111,14 @@ class AgentApp:
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         expose_errors: bool = False,
         secret: str | bytes | None = None,
+        trust_caller: bool = False,
     ) -> None:
         _check(agent, max_body_bytes)
         check_keep_alive(keep_alive)
         self.is_signing = secret is not None
-        """Whether interrupts are signed."""
-        self._agent, self._secret = agent, None if secret is None else key_of(secret)
+        """Whether interrupts are signed with a key that the application gave."""
+        # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
+        self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -197,7 +201,7 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         async with AsyncExitStack() as stack:
-            answer = connected_run if request.is_connect else partial(served_run, secret=self._secret)
+            answer = connected_run if request.is_connect else partial(answering_run, signing=self._signing)
             events_of = replayed_events if request.is_connect else caller_events
             try:
                 agent = await self._choose(request, input, stack)
@@ -239,6 +243,7 @@ def agent_app(
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
     expose_errors: bool = False,
     secret: str | bytes | None = None,
+    trust_caller: bool = False,
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -253,7 +258,11 @@ def agent_app(
             log has the rest.
         secret: A key of at least 16 bytes, with which the ids of interrupts are signed, so that callers can
             approve and answer only what this app asked them in that thread. Give all processes of a server the same
-            one, and another app another one. Without it, a caller can make up a call of a tool and approve it.
+            one, and another app another one. Without it, the app makes one, which lasts as long as the process; threads
+            that are stored here need none.
+        trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
+            thread then takes assistant, system and tool messages from them, and their answers need no signature
+            unless there is a secret. A caller that others can reach through must not be trusted.
 
     Returns:
         The app.
@@ -262,7 +271,12 @@ def agent_app(
         UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
     """
     return AgentApp(
-        agent, keep_alive=keep_alive, max_body_bytes=max_body_bytes, expose_errors=expose_errors, secret=secret
+        agent,
+        keep_alive=keep_alive,
+        max_body_bytes=max_body_bytes,
+        expose_errors=expose_errors,
+        secret=secret,
+        trust_caller=trust_caller,
     )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class _TeamBase(AbstractAgent):
     """An agent that runs members, within limits, as its `_lead` says."""
 
-    _is_team = True
+    is_team = True
 
     def __init__(
         self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions

@@ -154,7 +154,8 @@ def member_state(state: Any, member: Member) -> Any:
     if member.state == "shared":
         return without_journal(state)
     inner = state.get(member.name) if is_object(state) and member.state == "nested" else None
-    return {} if inner is None else inner
+    # Its journal comes from the team that it is a member of, and never from a caller.
+    return {} if inner is None else without_journal(inner)
 
 
 def member_tools(member: Member, input: RunAgentInput, further: Iterable[Tool] = ()) -> list[Tool]:

@@ -199,7 +199,7 @@ class SubagentRun:
                 # Approvers, logs and spans know the member by its name in the team.
                 agent = agent.clone()
                 agent.agent_id = self.member.name
-            async with served_run(agent, self._inner) as run:
+            async with served_run(agent, self._inner, trust_caller=True) as run:
                 self._run = run
                 run.engine.conversation.reducer.thread.before_snapshot = []  # stored from now on
                 feed, given = self._passing.feed, self._given(run)

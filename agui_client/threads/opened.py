@@ -99,6 +99,7 @@ class OpenThread(Generic[AgentT]):
         self._title = service.title
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
+        self._new_members: Members | None = None
         self._usage: list[TokenUsage] = []
         self._number: int | None = None
         self._is_lost = self._is_left = False
@@ -146,6 +147,8 @@ class OpenThread(Generic[AgentT]):
         if document is not None:
             agent.restore(document)
             self._warn(agent)
+        else:
+            self._new_members = members_of_document(agent.snapshot())
         agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save)
         self._agent = agent
         return agent
@@ -248,7 +251,10 @@ class OpenThread(Generic[AgentT]):
         failure: Exception | None = None
         try:
             if document is not None:
-                await self._write(members_of_document(document))
+                members = members_of_document(document)
+                # A block in which nothing happened makes no thread: a server refuses requests in such blocks.
+                if self.info is not None or self._new_members is None or difference(self._new_members, members):
+                    await self._write(members)
         except Exception as error:
             failure = error
         async with self._lock:

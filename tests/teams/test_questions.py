@@ -156,9 +156,10 @@ async def test_the_innermost_approver_is_asked() -> None:
 
 async def test_a_served_team_is_an_ordinary_server_that_keeps_nothing() -> None:
     paid: list[int] = []
-    http = HttpAgent("http://team/", app=agent_app(deep(payer(paid))), strict=True)
+    secret = "a secret of all processes"
+    http = HttpAgent("http://team/", app=agent_app(deep(payer(paid)), secret=secret), strict=True)
     (asked,) = (await http.run_agent("Pay")).interrupts
-    later = HttpAgent("http://team/", app=agent_app(deep(_ready_to_pay(paid))), strict=True)
+    later = HttpAgent("http://team/", app=agent_app(deep(_ready_to_pay(paid)), secret=secret), strict=True)
     later.restore(http.snapshot())
     result = await later.run_agent(resume={asked.id: Approve()})
     assert (result.text, paid, result.state) == ("End.", [5], {})
