@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
@@ -17,7 +18,6 @@ from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.agent import AbstractAgent
-from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import *  # noqa: F403 - its `__all__` lists them
 from agui_client.http_agent import HttpAgent
 from agui_client.messages import attach

@@ -17,13 +17,14 @@ from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT
 from agui_client._tools.tool_limits import ToolLimits
-from agui_client.conversation import Conversation, ConversationSnapshot
+from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
 from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
@@ -371,7 +372,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     @property
     def incomplete_ids(self) -> list[str]:
         """The messages and tool calls that runs began and did not complete, because they were cut off or stopped."""
-        return list(self._conversation.incomplete_ids)
+        return [*self._conversation.incomplete_ids, *self._conversation.incomplete_call_ids]
 
     @property
     def is_running(self) -> bool:

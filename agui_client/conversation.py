@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, ToolCall, ToolMessage
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import from_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
-from agui_client._display import Displayed
+from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord, further
+from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.patch import DEEPEST_TEXT, is_same_json, nests_deeper
+from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.thread_state import NO_RESULT, is_same_call
 from agui_client._tools.questions import ToolQuestion
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
@@ -46,43 +47,6 @@ _LONGEST_CALL = 300
 """The characters of a tool call that an error shows."""
 
 
-class ConversationSnapshot(Displayed, BaseModel):
-    """A conversation as a document: `model_dump_json()` it, keep it anywhere, `restore()` it in another process."""
-
-    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
-
-    version: Literal[1] = 1
-    """The version of the document's shape."""
-    thread_id: str
-    """The id of the thread."""
-    messages: list[Message] = Field(default_factory=list["Message"])
-    """The messages, in order."""
-    state: Any = None
-    """The state, any JSON value."""
-    pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
-    """The interrupts that the next run must answer."""
-    abandoned: bool = False
-    """Whether the next run abandons those interrupts."""
-    pending_tool_call_ids: list[str] = Field(default_factory=list[str])
-    """The tool calls that the last run left to the application."""
-    kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
-    """Answers to interrupts that were given already and are sent with the remaining ones."""
-    incomplete_ids: list[str] = Field(default_factory=list[str])
-    """The messages and tool calls that runs began and did not complete."""
-    executed_call_ids: list[str] = Field(default_factory=list[str])
-    """The tool calls whose functions were called; none of them is called again."""
-    unfinished_call_ids: list[str] = Field(default_factory=list[str])
-    """The tool calls of runs that did not finish; no function is called for one unless somebody approves it."""
-    unheard_ids: list[str] = Field(default_factory=list[str])
-    """The results of executed tool calls that no run has received yet."""
-    unreceived_ids: list[str] | None = None
-    """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
-    tool_questions: list[ToolQuestion] = Field(default_factory=list["ToolQuestion"])
-    """The questions of tools that wait for an answer; their calls are made again with it."""
-    shown_tool_calls: list[ToolCall] = Field(default_factory=list["ToolCall"])
-    """The tool calls without a result as they were when they began to wait: an approval is bound to that."""
-
-
 class Conversation:
     """Messages, state and pending work of one thread, and the lock that keeps its runs apart.
 
@@ -107,22 +71,13 @@ class Conversation:
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self._interrupt: Callable[[], None] | None = None
-        self.pending_tool_call_ids: dict[str, None] = {}
-        """The calls that the last run left to the application."""
+        self.ledger = Ledger()
+        """The records of the tool calls that are not settled."""
         self.incomplete_ids: dict[str, None] = {}
-        """The messages and calls that runs began and did not complete."""
-        self.executed_call_ids: dict[str, None] = {}
-        """The calls whose functions were called; none of them is called again."""
-        self.unfinished_call_ids: dict[str, None] = {}
-        """The calls of runs that did not finish; no function is called for one unless somebody approves it."""
-        self.unreported_call_ids: dict[str, None] = {}
-        """The executed calls whose results no run has received yet."""
+        """The messages that runs began and did not complete."""
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
-        self._questions: dict[str, ToolQuestion] = {}
-        self._shown: dict[str, ToolCall] = {}
-        self._latest: dict[str, ToolCall] = {}
         self._local = self.reducer
 
     @contextmanager
@@ -184,7 +139,8 @@ class Conversation:
     def add_own_results(self, results: Sequence[ToolMessage]) -> None:
         """Insert results of calls that were executed here, and that no run has received yet."""
         self.add_results(results)
-        self.unreported_call_ids.update((each.tool_call_id, None) for each in results)
+        for each in results:
+            self.ledger.answer(each.tool_call_id)
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
@@ -203,9 +159,10 @@ class Conversation:
         self.notify(Change.MESSAGES)
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Replace all messages."""
+        """Replace all messages; what was known of the calls that are not among them any more is forgotten."""
         self.reducer.set_messages(as_messages(messages))
         self.unreceived = None
+        self._forget_settled(is_cut=True)
         self.notify(Change.MESSAGES)
 
     def set_state(self, state: Any) -> None:
@@ -250,29 +207,46 @@ class Conversation:
     # --- pending work
 
     @property
+    def open_records(self) -> list[ToolCallRecord]:
+        """The records of the calls without a result."""
+        answered = self.reducer.answered_call_ids
+        return [
+            each
+            for each in self.ledger
+            if each.status is not CallStatus.ANSWERED
+            and each.tool_call_id not in answered
+            and self.reducer.tool_call(each.tool_call_id) is not None
+        ]
+
+    @property
     def unknown_tool_calls(self) -> list[ToolCall]:
         """The tool calls whose function was called and whose result is not known."""
-        return self._unanswered(self.executed_call_ids)
+        return self._calls_of(each for each in self.open_records if each.status is CallStatus.EXECUTING)
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        return self._unanswered(self.pending_tool_call_ids)
+        return self._calls_of(each for each in self.open_records if each.owner is not CallOwner.AGENT)
 
-    def _unanswered(self, tool_call_ids: Iterable[str]) -> list[ToolCall]:
-        """Return those of some calls that have no result."""
-        answered = self.reducer.answered_call_ids
-        calls = [self.reducer.tool_call(each) for each in tool_call_ids if each not in answered]
+    @property
+    def incomplete_call_ids(self) -> list[str]:
+        """The calls whose arguments never came to their end."""
+        return [each.tool_call_id for each in self.open_records if not each.is_whole]
+
+    @property
+    def waiting_calls(self) -> dict[str, ToolCall]:
+        """The calls that a run that finished left without a result, and whole, as they are now, by id."""
+        waiting = [each for each in self.open_records if each.shown is not None and each.status is not CallStatus.CUT]
+        return {call.id: call for call in self._calls_of(waiting)}
+
+    def _calls_of(self, records: Iterable[ToolCallRecord]) -> list[ToolCall]:
+        calls = [self.reducer.tool_call(each.tool_call_id) for each in records]
         return [call for call in calls if call is not None]
 
     @property
     def questions(self) -> list[ToolQuestion]:
         """The questions of tool calls that wait for an answer, to be made again with it."""
-        if not self._questions:
-            return []
-        answered = self.reducer.answered_call_ids
-        waiting = [key for key in self._questions if key not in answered and self.reducer.tool_call(key) is not None]
-        return [self._questions[key] for key in waiting]
+        return [each.question for each in self.open_records if each.question is not None]
 
     def note_execution(self, tool_call_id: str, question: ToolQuestion | None = None) -> None:
         """Note that the function of a call is called, or that the call waits for an answer to be made again.
@@ -282,11 +256,9 @@ class Conversation:
             question: The question that nobody answered; None if the function is called.
         """
         if question is None:
-            self._questions.pop(tool_call_id, None)
-            self.executed_call_ids[tool_call_id] = None
+            self.ledger.execute(tool_call_id)
         else:
-            self._questions[tool_call_id] = question
-            self.executed_call_ids.pop(tool_call_id, None)
+            self.ledger.ask(tool_call_id, question)
 
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
         """Return the resume entries of the next run.
@@ -324,20 +296,94 @@ class Conversation:
         kept = {entry.interrupt_id for entry in self._kept_answers}
         self._kept_answers = [*self._kept_answers, *(each for each in entries if each.interrupt_id not in kept)]
 
-    def settle(self, interrupts: Sequence[Interrupt], tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
-        """Replace what is pending by what a run left.
+    def settle(
+        self,
+        outcome: Outcome,
+        verifier: Verifier,
+        left: Mapping[str, CallOwner],
+        warnings: WarningLog,
+        run_id: str | None = None,
+    ) -> None:
+        """Replace what is pending by what a run that started left.
 
         Args:
-            interrupts: The interrupts that the next run must answer.
-            tool_call_ids: The calls without a result, apart from those that an interrupt is about.
+            outcome: The outcome of the run.
+            verifier: The verifier of its events, which knows what it left open.
+            left: The sides that answer the calls without a result, by the ids of the calls, apart from those that an
+                interrupt is about.
             warnings: The log of the run, which gets the waiting calls that it changed.
+            run_id: The id of the run.
         """
-        self.pending_interrupts = list(interrupts)
-        self.pending_tool_call_ids = dict.fromkeys(tool_call_ids)
-        self._kept_answers = []
-        self.is_abandoned = False
-        with_interrupt = [each.tool_call_id for each in interrupts if each.tool_call_id is not None]
-        self._note_shown([*self.pending_tool_call_ids, *with_interrupt], warnings)
+        self.pending_interrupts = list(outcome.interrupts)
+        self._kept_answers, self.is_abandoned = [], False
+        self.ledger.report()
+        self._forget_settled()
+        open_ids, closed_ids = verifier.left_open, outcome.completed_ids - set(verifier.left_open)
+        opened_before = [each for each in verifier.left_open_before if each not in closed_ids]
+        before = [each for each in self.incomplete_ids if each not in closed_ids]
+        cut_short = [each for each in (*before, *opened_before, *open_ids) if self.reducer.tool_call(each) is None]
+        self.incomplete_ids = dict.fromkeys(cut_short)
+        unfinished, asked_about = set(outcome.unfinished_call_ids), [each.tool_call_id for each in outcome.interrupts]
+        broken, shown = {*opened_before, *open_ids}, {*left, *asked_about}
+        left_ids = [each.tool_call_id for each in self.ledger] + [*left, *asked_about, *outcome.unfinished_call_ids]
+        answered = self.reducer.answered_call_ids
+        for call_id in dict.fromkeys(each for each in left_ids if each is not None and each not in answered):
+            call, place, known = (
+                self.reducer.tool_call(call_id),
+                self.reducer.place_of_call(call_id),
+                self.ledger.get(call_id),
+            )
+            if call is None or place is None:
+                continue
+            message, ordinal = place
+            is_whole = call_id not in broken and (known is None or known.is_whole or call_id in closed_ids)
+            if known is not None and is_whole and not is_same_call(call, known.latest or call):
+                what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
+                warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+            status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
+            is_shown = is_whole and (call_id in shown or (known is not None and known.shown is not None))
+            record = ToolCallRecord(
+                tool_call_id=call_id,
+                message_id=message.id,
+                ordinal=ordinal,
+                run_id=run_id if known is None else known.run_id,
+                subagent_run_id=message.subagent_run_id,
+                status=CallStatus.CUT if call_id in unfinished else status,
+                owner=left.get(call_id, CallOwner.AGENT),
+                is_whole=is_whole,
+                shown=((known and known.shown) or call) if is_shown else None,
+                latest=call if is_whole else None,
+            )
+            self.ledger.leave(record)
+
+    def _forget_settled(self, *, is_cut: bool = False) -> None:
+        """Forget the calls that are no longer among the messages, or that have got their results from elsewhere.
+
+        Args:
+            is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
+        """
+        for record in self.ledger:
+            call_id, is_answered = record.tool_call_id, record.status is CallStatus.ANSWERED
+            if not self._is_the_call_of(record, is_cut=is_cut):
+                # An agent may leave out of its snapshot what a function here has begun.
+                is_begun = record.status is CallStatus.EXECUTING and self.reducer.place_of_call(call_id) is None
+                if not is_begun or (is_cut and not self.is_running):
+                    self.ledger.drop(call_id)
+            elif call_id not in self.reducer.answered_call_ids:
+                if is_answered:
+                    self.ledger.lose(call_id)
+            elif not is_answered:
+                self.ledger.drop(call_id)
+
+    def _is_the_call_of(self, record: ToolCallRecord, *, is_cut: bool = False) -> bool:
+        """Return whether the latest call of an id is the one that a record is about."""
+        if (place := self.reducer.place_of_call(record.tool_call_id)) is None:
+            return False
+        message, ordinal = place
+        if message.id == record.message_id:
+            return True
+        # A snapshot may give the message another id; the same place among the calls of the id is all that is left.
+        return not is_cut and ordinal == record.ordinal and self.reducer.message(record.message_id) is None
 
     def note_replayed(self, interrupts: Sequence[Interrupt], warnings: WarningLog) -> None:
         """Warn of waiting interrupts that a replay changed: nobody was asked what they ask now."""
@@ -346,28 +392,6 @@ class Conversation:
             if interrupt != before.get(interrupt.id, interrupt):
                 what = "which waits for an answer, was changed; show it again before it is answered"
                 warnings.add("SEC-3", f"interrupt {quoted(interrupt.id)}, {what}")
-
-    def _note_shown(self, tool_call_ids: Iterable[str], warnings: WarningLog) -> None:
-        """Keep each waiting call as it was first shown whole, and warn of those that the run changed."""
-        answered, incomplete = self.reducer.answered_call_ids, self.incomplete_ids
-        waiting = [each for each in (*self._shown, *tool_call_ids) if each not in answered and each not in incomplete]
-        found = {each: call for each in waiting if (call := self.reducer.tool_call(each)) is not None}
-        for tool_call_id, call in found.items():
-            if not _is_same_call(call, self._latest.get(tool_call_id, call)):
-                what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
-                warnings.add("SEC-3", f"tool call {quoted(tool_call_id)}, {what}")
-        self._shown = {each: self._shown.get(each, call) for each, call in found.items()}
-        self._latest = found
-
-    def is_waiting(self, tool_call_id: str) -> bool:
-        """Whether a run left a call without a result, and whole."""
-        return tool_call_id in self._shown
-
-    @property
-    def waiting_calls(self) -> dict[str, ToolCall]:
-        """The calls that a run left without a result, and whole, as they are now, by id."""
-        found = {each: self.reducer.tool_call(each) for each in self._shown}
-        return {each: call for each, call in found.items() if call is not None}
 
     def check_approval(self, tool_call_id: str, approval: Approve) -> None:
         """Check that an approved call is still the one that was shown (SEC-3).
@@ -379,9 +403,9 @@ class Conversation:
         Raises:
             UsageError: The call was changed after it began to wait for an answer.
         """
-        now = self.reducer.tool_call(tool_call_id)
-        shown = self._shown.get(tool_call_id)
-        if now is None or shown is None or _is_same_call(now, shown):
+        now, record = self.reducer.tool_call(tool_call_id), self.ledger.get(tool_call_id)
+        shown = None if record is None else record.shown
+        if now is None or shown is None or is_same_call(now, shown):
             return
         if approval.arguments is None or now.function.name != shown.function.name:
             how = "give the arguments, as in Approve(arguments={...}), or Deny()"
@@ -402,36 +426,42 @@ class Conversation:
         Raises:
             UsageError: The call does not exist, or has a result.
         """
+        from agui_client._tools.approval import Approve
+
         messages = self.reducer.messages
         called = dict.fromkeys(
             call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls or ()
         )
         answered = self.reducer.answered_call_ids
-        for tool_call_id in results:
+        for tool_call_id, result in results.items():
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            if tool_call_id in answered and tool_call_id not in self.unreported_call_ids:
+            is_final = tool_call_id in answered and not self.is_unreported(tool_call_id)
+            if is_final and (isinstance(result, Approve) or not self._has_stand_in(tool_call_id)):
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
         return [each for each in called if each not in results and each not in answered]
 
+    def is_unreported(self, tool_call_id: str) -> bool:
+        """Return whether a call was executed here, and no run has received its result yet."""
+        record = self.ledger.get(tool_call_id)
+        return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
+
+    def _has_stand_in(self, tool_call_id: str) -> bool:
+        return self.reducer.thread.stand_in_of(tool_call_id) is not None
+
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""
-        return {
-            **dict.fromkeys(self.unfinished_call_ids, "the run that made it did not finish"),
-            **dict.fromkeys(self.incomplete_ids, "its arguments never ended"),
-            **dict.fromkeys(self.executed_call_ids, "its function was called before"),
-        }
-
-    def mark_run(self, outcome: Outcome, verifier: Verifier) -> None:
-        """Take over from a run that started which items it completed and which it left open."""
-        earlier = [*self.incomplete_ids, *verifier.left_open_before]
-        still_open = [each for each in earlier if each not in outcome.completed_ids]
-        self.incomplete_ids = dict.fromkeys([*still_open, *verifier.left_open])
-        unfinished = [each for each in self.unfinished_call_ids if each not in outcome.tool_call_ids]
-        self.unfinished_call_ids = dict.fromkeys([*unfinished, *outcome.unfinished_call_ids])
-        self.unreported_call_ids = {}
+        withheld: dict[str, str] = {}
+        for record in self.ledger:
+            if record.status is CallStatus.EXECUTING:
+                withheld[record.tool_call_id] = "its function was called before"
+            elif not record.is_whole:
+                withheld[record.tool_call_id] = "its arguments never ended"
+            elif record.status is CallStatus.CUT:
+                withheld[record.tool_call_id] = "the run that made it did not finish"
+        return withheld
 
     # --- replays
 
@@ -457,24 +487,22 @@ class Conversation:
 
     def members(self) -> dict[str, Any]:
         """Return the members of the conversation's document, which share messages and state with it."""
-        messages, unreported = self.reducer.messages, self.unreported_call_ids
-        results = [each for each in messages if isinstance(each, ToolMessage)] if unreported else []
         return {
             "thread_id": self.thread_id,
-            "messages": messages,
+            "messages": self.reducer.messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
             "abandoned": self.is_abandoned,
-            "pending_tool_call_ids": [call.id for call in self.pending_tool_calls],
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
-            "executed_call_ids": list(self.executed_call_ids),
-            "unfinished_call_ids": list(self.unfinished_call_ids),
-            "unheard_ids": [each.id for each in results if each.tool_call_id in unreported],
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
-            "tool_questions": self.questions,
-            "shown_tool_calls": list(self._shown.values()),
+            "tool_calls": self._unsettled(),
         }
+
+    def _unsettled(self) -> list[ToolCallRecord]:
+        """Return the records without those of calls that have got their results since."""
+        answered = self.reducer.answered_call_ids
+        return [each for each in self.ledger if each.status is CallStatus.ANSWERED or each.tool_call_id not in answered]
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document."""
@@ -493,34 +521,38 @@ class Conversation:
 
     def become(self, document: ConversationSnapshot) -> None:
         """Do the same in the middle of a run."""
+        is_same_thread = document.thread_id == self.thread_id
+        now = {each.tool_call_id: self._now(each) for each in document.tool_calls} if is_same_thread else {}
         # It may refuse the messages: then nothing is replaced.
         self.reducer.set_messages(document.messages)
-        # An older document of this thread does not know the calls that were executed since.
-        executed = self.executed_call_ids if document.thread_id == self.thread_id else {}
         self.thread_id = document.thread_id
         self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
-        self._questions = {each.interrupt.tool_call_id or "": each for each in document.tool_questions}
-        self.pending_tool_call_ids = dict.fromkeys(document.pending_tool_call_ids)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
-        self.executed_call_ids = dict.fromkeys([*document.executed_call_ids, *executed])
-        self.unfinished_call_ids = dict.fromkeys(document.unfinished_call_ids)
-        results = [each for each in document.messages if isinstance(each, ToolMessage)] if document.unheard_ids else []
-        unheard = {each.tool_call_id: None for each in results if each.id in document.unheard_ids}
-        self.unreported_call_ids = {each: None for each in unheard if each in document.executed_call_ids}
-        waiting = [call for call in self.pending_tool_calls if call.id not in self.incomplete_ids]
-        self._shown = {call.id: call for call in (*waiting, *document.shown_tool_calls)}
-        self._latest = {each: call for each in self._shown if (call := self.reducer.tool_call(each)) is not None}
+        records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
+        self.ledger = Ledger(
+            each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
+        )
+        self._forget_settled()
         self.notify(Change.MESSAGES | Change.STATE)
+
+    def _now(self, record: ToolCallRecord) -> ToolCallRecord | None:
+        """Return the record of a call that a document has; None if the conversation knows no more of it."""
+        place = self.reducer.place_of_call(record.tool_call_id)
+        if place is None or place[0].id != record.message_id:
+            return None
+        result = self.reducer.result_of_call(record.tool_call_id)
+        if result is None or result.content == NO_RESULT:
+            return self.ledger.get(record.tool_call_id)
+        return record.become(status=CallStatus.ANSWERED)
 
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
-        # Nothing is copied, as `mark_run` and `settle` replace what they change.
         twin = copy.copy(self)
-        twin.listeners = []
+        twin.listeners, twin.ledger = [], self.ledger.copy()
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:
@@ -530,25 +562,6 @@ class Conversation:
         if twin.thread_id != self.thread_id:
             twin.unreceived = None
         return twin
-
-
-def document_of(members: Mapping[str, Any]) -> ConversationSnapshot:
-    """Return a document with members that are validated apart from the messages, of which there may be thousands."""
-    checked: dict[str, Any] = {**members, "messages": []}
-    document = ConversationSnapshot(**checked)
-    document.messages = members["messages"]
-    return document
-
-
-def _is_same_call(one: ToolCall, other: ToolCall) -> bool:
-    """Compare the names and arguments of two calls, as JSON where they are JSON."""
-    if one.function == other.function:
-        return True
-    try:
-        arguments = [from_json(each.function.arguments or "{}") for each in (one, other)]
-    except ValueError:
-        return False
-    return one.function.name == other.function.name and is_same_json(*arguments)
 
 
 def _quoted_call(call: ToolCall) -> str:

@@ -158,7 +158,7 @@ def test_a_snapshot_never_changes_and_is_not_changed_through() -> None:
 
 def test_a_document_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="version"):
-        ConversationSnapshot.model_validate_json('{"version": 2, "thread_id": "t"}')
+        ConversationSnapshot.model_validate_json('{"version": 3, "thread_id": "t"}')
     with pytest.raises(ValueError, match="extra"):
         ConversationSnapshot.model_validate_json('{"thread_id": "t", "colour": "red"}')
 

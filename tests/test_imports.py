@@ -66,7 +66,7 @@ _ROOMS = (
     ("_tools",),
     ("_interrupts",),
     ("options",),
-    ("conversation",),
+    ("_conversation", "conversation"),
     ("asgi.in_process",),
     ("state.merging",),
     ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),

@@ -25,12 +25,12 @@ from agui_client._run.observers import RunObserver
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import AgentSettings
+    from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.result import RunResult
     from agui_client._run.scope import RunScope
     from agui_client._tools.context import ToolExecution
     from agui_client._tools.toolset import ToolSource
     from agui_client.agent import AbstractAgent
-    from agui_client.conversation import ConversationSnapshot
     from agui_client.messages import MediaPart, Prompt
 
     View = LiveRun | PlainRun

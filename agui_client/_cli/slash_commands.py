@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from agui_client._cli.exit_codes import ExitCode, complain
 from agui_client._cli.output import content_text, one_line
-from agui_client.conversation import ConversationSnapshot
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client.errors import UsageError
 from agui_client.messages import attach
 

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
-from agui_client._protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt
+from agui_client._protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt, is_same_call
 from agui_client._protocol.warnings import ProtocolWarning, WarningLog
 from agui_client.errors import UsageError
 
@@ -72,9 +72,12 @@ def text_end(thread: Thread, event: _TextEnd) -> Change:
 
 
 def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
-    """Open a call on its message; a stored call goes on, with its name and place (TOOL-4)."""
+    """Open a call on its message; a stored call without a result goes on, with its name and place (TOOL-4)."""
     stored = thread.calls.get(event.tool_call_id)
-    if stored is not None:
+    if stored is not None and event.tool_call_id in thread.results:
+        what = f"starts tool call {quoted(event.tool_call_id)}, which has its result, and is taken for another call"
+        thread.warn("TOOL-4", event, what)
+    elif stored is not None:
         stored.start_again()
         return thread.merge(stored, event)
     call = core.ToolCall(id=event.tool_call_id, function=core.FunctionCall(name=event.tool_call_name, arguments=""))
@@ -104,22 +107,55 @@ def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
 
 def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     """Put the result behind its call as a message of its own; a repeated one replaces the content in place (TOOL-5)."""
-    stored = thread.slots.get(event.message_id)
+    _withdraw_if_retold(thread, event)
+    call_id, message_id = event.tool_call_id, event.message_id
+    stored = thread.slots.get(message_id)
+    if stored is not None and thread.answers_earlier(stored, call_id):
+        # Servers that number the calls of each run anew may number the results anew, too.
+        message_id = _id_of_another(thread, message_id)
+        stored = thread.results.get(call_id)
     if stored is not None:
         twin = stored.model
-        if twin.role == "tool" and twin.tool_call_id == event.tool_call_id:
+        if twin.role == "tool" and twin.tool_call_id == call_id:
             thread.merge(stored, event)
             return thread.change(stored, {"content": event.content})
-        if event.message_id == event.tool_call_id and twin.role == "assistant" and twin.content is None:
+        if message_id == call_id and twin.role == "assistant" and twin.content is None:
             # The client chose the id (TOOL-3), and the producer gives it to the result: our message takes another.
-            thread.rename(stored, str(uuid5(NAMESPACE_OID, event.tool_call_id)))
+            thread.rename(stored, str(uuid5(NAMESPACE_OID, call_id)))
         else:
             thread.warn("TOOL-5", event, f"has the id of {twin.role} message {quoted(twin.id)}; both are kept")
-    elif (same := thread.result_of(event.tool_call_id, event.content)) is not None:
+    elif (same := thread.result_of(call_id, event.content)) is not None:
         return thread.merge(same, event)
-    message = core.ToolMessage(id=event.message_id, tool_call_id=event.tool_call_id, content=event.content)
-    thread.insert(thread.place_of_result(event.tool_call_id), adopt(message, event))
+    message = core.ToolMessage(id=message_id, tool_call_id=call_id, content=event.content)
+    adopt(message, event)
+    if thread.stand_in_of(call_id) is not None:
+        thread.insert_results([message])
+    else:
+        thread.insert(thread.place_of_result(call_id), message)
     return MESSAGES
+
+
+def _withdraw_if_retold(thread: Thread, event: core.ToolCallResultEvent) -> None:
+    """Take a call out again that its result shows to be the earlier one of its id, told again as a whole.
+
+    Some servers tell a call and its result again after they got the result. With another result, it is another call:
+    one that asks for the time has the same arguments each time.
+    """
+    call = thread.calls.get(event.tool_call_id)
+    if call is None or call.earlier is None or event.tool_call_id in thread.results:
+        return
+    earlier, result = call.earlier[0].build(), thread.message(call.earlier[1])
+    is_same_result = result.id == event.message_id or result.content == event.content
+    if is_same_result and is_same_call(earlier, call.build()):
+        thread.withdraw(call)
+
+
+def _id_of_another(thread: Thread, taken_id: str) -> str:
+    """Return an id for a message whose own is taken, the same one whenever the thread is told."""
+    found, number = taken_id, 2
+    while found in thread.slots:
+        found, number = str(uuid5(NAMESPACE_OID, f"{taken_id}/{number}")), number + 1
+    return found
 
 
 def encrypted_value(thread: Thread, event: core.ReasoningEncryptedValueEvent) -> Change:
@@ -155,12 +191,19 @@ def _owner(thread: Thread, event: core.ToolCallStartEvent) -> MessageSlot:
         if parent is None:
             return _new_owner(thread, event.parent_message_id, event)
         if isinstance(parent.model, core.AssistantMessage):
-            return parent
+            return _free_owner(thread, parent, event)
         thread.warn("TOOL-3", event, f"names a {parent.model.role} message as parent; the call gets one of its own")
     namesake = thread.slots.get(event.tool_call_id)
     if namesake is not None and isinstance(namesake.model, core.AssistantMessage):
-        return namesake
+        return _free_owner(thread, namesake, event)
     return _new_owner(thread, event.tool_call_id, event)
+
+
+def _free_owner(thread: Thread, slot: MessageSlot, event: core.ToolCallStartEvent) -> MessageSlot:
+    """Return the message for a call, or a new one if it has a call of that id already: no model takes two."""
+    if all(call.model.id != event.tool_call_id for call in slot.calls):
+        return slot
+    return _new_owner(thread, _id_of_another(thread, slot.model.id), event)
 
 
 def _new_owner(thread: Thread, message_id: str, event: core.ToolCallStartEvent) -> MessageSlot:
@@ -388,6 +431,16 @@ class Reducer:
         """Return one tool call with its arguments as far as they have come; None when there is none with this id."""
         call = self.thread.calls.get(tool_call_id)
         return None if call is None else call.build()
+
+    def place_of_call(self, tool_call_id: str) -> tuple[Message, int] | None:
+        """Return the message of the latest call of an id, and its number among those; None when there is none."""
+        call = self.thread.calls.get(tool_call_id)
+        return None if call is None else (self.thread.message(call.owner), call.ordinal)
+
+    def result_of_call(self, tool_call_id: str) -> Message | None:
+        """Return the first result of a tool call; None when there is none."""
+        slot = self.thread.results.get(tool_call_id)
+        return None if slot is None else self.thread.message(slot)
 
     @property
     def answered_call_ids(self) -> Collection[str]:

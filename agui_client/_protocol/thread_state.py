@@ -1,8 +1,11 @@
-"""A thread under construction: its messages, in order and found by id, and its state.
+"""A thread under construction: its messages, in order and found by id, and its state (TOOL-4, TOOL-5).
 
 Reductions write to it, callers read from it. A delta is an append to a list of strings; a look makes the models of
 messages that changed since the last one (STREAM-2), and copies a list of references; after a message was put between
 others, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
+
+An id does not name one tool call for ever, as servers number the calls of each run anew: a call that starts when the
+one of its id has a result is another call, and the latest one is found by the id.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic_core import from_json
 
-from agui_client._protocol.patch import Document
+from agui_client._protocol.patch import Document, is_same_json
 from agui_client._protocol.schema import is_object, successor
 from agui_client._protocol.warnings import WarningLog
 
@@ -49,10 +52,35 @@ def adopt(message: Message, event: Any) -> Message:
 
 _LONG = 10_000
 
+NO_RESULT = "no result: the conversation went on without one"
+"""The agent's message about a tool call that nobody answered."""
+UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
+"""The agent's message about a tool call that was stopped in the middle."""
+
+
+def stands_in(message: Message) -> bool:
+    """Return whether a message stands in for the result of a tool call, and gives way to one that comes late."""
+    return message.role == "tool" and message.content in (NO_RESULT, UNKNOWN_RESULT)
+
+
+def is_same_call(one: ToolCall, other: ToolCall) -> bool:
+    """Compare the names and arguments of two calls, as JSON where they are JSON."""
+    if one.function == other.function:
+        return True
+    try:
+        arguments = [from_json(each.function.arguments or "{}") for each in (one, other)]
+    except ValueError:
+        return False
+    return one.function.name == other.function.name and is_same_json(*arguments)
+
 
 class CallSlot:
     """One tool call, with the message that made it."""
 
+    earlier: tuple[CallSlot, MessageSlot] | None = None
+    """The call of the same id before this one, with its result; None for the first one."""
+    ordinal = 1
+    """The number of this call among those of the same id."""
     changes: dict[str, Any] | None = None
     """New values of other fields than the arguments; None if there are none since the last look."""
     begins_anew = False
@@ -252,7 +280,13 @@ class Thread:
         """Find the calls and results anew, after messages were replaced or removed."""
         self.calls.clear()
         self.results.clear()
-        self._index(chain(self.by_role["assistant"], self.by_role["tool"]))
+        callers = self.by_role["assistant"]
+        self._index(chain(callers, self.by_role["tool"]))
+        if len(self.calls) < sum(len(slot.calls) for slot in callers):
+            # Only their order tells calls of one id apart, and to walk the thread takes longer than all of the above.
+            self.calls.clear()
+            self.results.clear()
+            self._index([slot for slot in self._walk() if slot.calls or slot.model.role == "tool"])
 
     def forget_calls(self, slot: MessageSlot) -> None:
         """Make the calls of a message, and the call that a result answers, unknown."""
@@ -260,15 +294,43 @@ class Thread:
             del self.results[slot.model.tool_call_id]
         for call in slot.calls:
             if self.calls.get(call.model.id) is call:
-                del self.calls[call.model.id]
+                self._unfollow(call)
+
+    def withdraw(self, call: CallSlot) -> None:
+        """Take a call out again that turned out to be the one of its id before it, told again."""
+        self._unfollow(call)
+        slot = call.owner
+        slot.calls = [each for each in slot.calls if each is not call]
+        for position, each in enumerate(slot.calls):
+            each.position = position
+        if slot.calls or self.message(slot).content is not None:
+            self.change(slot, {} if slot.calls else {"tool_calls": None})
+        else:  # a message that was made for the call
+            self.remove(slot)
+
+    def _unfollow(self, call: CallSlot) -> None:
+        """Let the id of a call name the one before it again."""
+        del self.calls[call.model.id]
+        if call.earlier is not None:
+            self.calls[call.model.id], self.results[call.model.id] = call.earlier
 
     def _index(self, slots: Iterable[MessageSlot]) -> None:
-        """Make the calls of messages, and the calls that results answer, known by their ids."""
+        """Make the calls of messages, in order, and the calls that results answer, known by their ids."""
+        calls, results = self.calls, self.results
         for slot in slots:
             if slot.model.role == "tool":
-                self.results.setdefault(slot.model.tool_call_id, slot)
+                results.setdefault(slot.model.tool_call_id, slot)
             for call in slot.calls:
-                self.calls.setdefault(call.model.id, call)
+                # Of two calls of one id without a result between them, the first one is found.
+                if calls.setdefault(call.model.id, call) is not call and call.model.id in results:
+                    self._follow(call)
+
+    def _follow(self, call: CallSlot) -> None:
+        """Let the id of a call that has its result name another call from now on."""
+        call_id = call.model.id
+        call.earlier = earlier, _ = self.calls[call_id], self.results.pop(call_id)
+        call.ordinal = earlier.ordinal + 1
+        self.calls[call_id] = call
 
     def _walk(self) -> Iterator[MessageSlot]:
         slot = self._next(self._head)
@@ -295,7 +357,11 @@ class Thread:
     def add_call(self, slot: MessageSlot, call: ToolCall) -> None:
         """Give an assistant message one more tool call."""
         slot.calls = slot.calls or []
-        new = self.calls[call.id] = CallSlot(call, slot, len(slot.calls))
+        new = CallSlot(call, slot, len(slot.calls))
+        if call.id in self.calls:
+            self._follow(new)
+        else:
+            self.calls[call.id] = new
         slot.calls.append(new)
         self.dirty.add(slot)
 
@@ -316,9 +382,27 @@ class Thread:
         slot = self.results.get(tool_call_id)
         return slot if slot is not None and self.message(slot).content == content else None
 
+    def answers_earlier(self, slot: MessageSlot, tool_call_id: str) -> bool:
+        """Return whether a message is the result of an earlier call of an id than the one that the id names now."""
+        call = self.calls.get(tool_call_id)
+        while call is not None and call.earlier is not None:
+            call, result = call.earlier
+            if result is slot:
+                return True
+        return False
+
+    def stand_in_of(self, tool_call_id: str) -> MessageSlot | None:
+        """Return the message that stands in for the result of a call; None if there is none."""
+        slot = self.results.get(tool_call_id)
+        return slot if slot is not None and stands_in(self.message(slot)) else None
+
     def insert_results(self, results: Iterable[ToolMessage]) -> None:
-        """Put results of tool calls where they belong, in the order of the calls (TOOL-5)."""
+        """Put results of tool calls where they belong, in the order of the calls; a late one replaces its stand-in."""
         for result in results:
+            if (stand_in := self.stand_in_of(result.tool_call_id)) is not None and result.id not in self.slots:
+                self.rename(stand_in, result.id)
+                self.replace(stand_in, result)
+                continue
             call, place = self.calls.get(result.tool_call_id), self.place_of_result(result.tool_call_id)
             if call is not None and self._answers_later(place, call):
                 place = call.owner

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from agui_client._concurrency import call_aside
+from agui_client._conversation.ledger import CallOwner
+from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
-from agui_client.conversation import Conversation, ConversationSnapshot, document_of
+from agui_client.conversation import Conversation
 from agui_client.errors import (
     AGUIError,
     ConnectError,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import RunLoop
     from agui_client._run.engine import Engine
     from agui_client._run.hooks import HookContext
+    from agui_client._tools.toolset import OfferedTool
 
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
 """Called when a run is left before its end, for servers that have a way to stop one; a plain function in a thread."""
@@ -131,9 +134,15 @@ def take_over(engine: Engine, conversation: Conversation, warnings: WarningLog) 
         conversation: Its conversation, or a branch of that.
         warnings: The log that gets the waiting calls that the run changed.
     """
-    conversation.mark_run(engine.outcome, engine.pipeline.verifier)
-    postponed, pending = engine.request.postponed if engine.request else (), pending_calls(engine)
-    conversation.settle(engine.outcome.interrupts, [*postponed, *(call.id for call in pending)], warnings)
+    postponed, offered = engine.request.postponed if engine.request else (), engine.tools.offered
+    left = [each for each in map(conversation.reducer.tool_call, postponed) if each] + pending_calls(engine)
+    owners = {call.id: _owner(offered.get(call.function.name)) for call in left}
+    conversation.settle(engine.outcome, engine.pipeline.verifier, owners, warnings, run_id=engine.input.run_id)
+
+
+def _owner(tool: OfferedTool | None) -> CallOwner:
+    """Return the side that answers a call of a tool which a run left; None is a tool that was not offered."""
+    return CallOwner.CALLER if tool is None or tool.toolset is None else CallOwner.APPLICATION
 
 
 def _has_replayed(engine: Engine, failure: Exception | None) -> bool:

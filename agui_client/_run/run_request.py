@@ -11,8 +11,10 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
+from agui_client._conversation.ledger import CallOwner, CallStatus
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
+from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation
@@ -27,12 +29,6 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import CallTools, OfferedTool
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-
-
-NO_RESULT = "no result: the conversation went on without one"
-"""The agent's message about a tool call that nobody answered."""
-UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
-"""The agent's message about a tool call that was stopped in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,9 @@ class RunRequest:
         """The questions of calls that are made again, with all answers, by call id."""
         self.prompts = prompts
         """The messages that the prompt adds."""
-        unanswered, pending = conversation.check_results(results), conversation.pending_tool_call_ids
+        unanswered = conversation.check_results(results)
+        records = {each.tool_call_id: each for each in conversation.open_records}
+        pending = {key for key, each in records.items() if each.owner is not CallOwner.AGENT}
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
@@ -88,9 +86,9 @@ class RunRequest:
         # The other calls of a run that resumes may be those that it goes on with.
         self._given_up = [] if not is_going_on else waiting if entries else unanswered
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
-        self._answered_before = [each for each in unanswered if each not in pending and conversation.is_waiting(each)]
+        self._answered_before = [each for each in records if each in unanswered and each not in pending]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        executed = conversation.executed_call_ids
+        executed = {key for key, each in records.items() if each.status is CallStatus.EXECUTING}
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
         self.results = _result_messages({**answers, **given_up})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
@@ -124,7 +122,7 @@ class RunRequest:
             call = self._conversation.reducer.tool_call(tool_call_id)
             assert call is not None
             tool = tools.offered.get(call.function.name)
-            if tool_call_id in self._conversation.unreported_call_ids:
+            if self._conversation.is_unreported(tool_call_id):
                 # Executed for a run that then never started: the approval is repeated with the call.
                 if answer != Approve():
                     raise UsageError(
@@ -160,11 +158,15 @@ class RunRequest:
 
     def _check_approval(self, call: ToolCall, approval: Approve, tool: OfferedTool | None) -> None:
         refusal = f"tool_results approves {call.id!r}, "
-        if call.id in self._conversation.executed_call_ids:
+        record = self._conversation.ledger.get(call.id)
+        if record is None:
+            how = "no run of this conversation left it, so it cannot be carried out; give its result instead"
+            raise UsageError(f"{refusal}which was brought in a message: {how}")
+        if record.status is CallStatus.EXECUTING:
             raise UsageError(f"{refusal}whose function was called before; give its result instead")
-        if call.id in self._conversation.incomplete_ids and approval.arguments is None:
+        if not record.is_whole and approval.arguments is None:
             raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
-        if approval.arguments is None and not self._conversation.is_waiting(call.id):
+        if approval.arguments is None and record.shown is None:
             how = "give its arguments: Approve(arguments={...})"
             raise UsageError(f"{refusal}which does not wait for an answer; {how}")
         self._conversation.check_approval(call.id, approval)

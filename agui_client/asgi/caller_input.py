@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ag_ui.core import Interrupt, ToolMessage
 
+from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import NO_RESULT, RequestSource, RunRequest
@@ -17,10 +19,10 @@ from agui_client._run.subagents import JOURNAL
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Signing
-from agui_client.conversation import ConversationSnapshot, state_as_json
+from agui_client.conversation import state_as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ag_ui.core import Message, ResumeEntry, RunAgentInput
 
@@ -172,10 +174,10 @@ class StoredThreadRequest(RunRequest):
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
         self._caller, input = caller, caller.input
         self._state = None if input.state in (None, {}) else self._own_notes_in(state_as_json(input.state))
-        stored = {message.id for message in conversation.messages}
-        # A run that did not finish has asked its caller nothing.
-        unasked = conversation.unfinished_call_ids
-        waiting = {key: call for key, call in conversation.waiting_calls.items() if key not in unasked}
+        stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
+        open_ids = {each.tool_call_id for each in conversation.open_records if _takes_results(each)}
+        if caller.is_trusted:
+            open_ids = set(conversation.check_results({}))
         new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
         answers = CallerAnswers(caller.resume, waiting)
         decided = answers.options.get("tool_results", {})
@@ -183,7 +185,7 @@ class StoredThreadRequest(RunRequest):
         prompts: list[Message] = []
         self._dropped: list[Message] = []
         for message in reversed(new):
-            if message.role == "tool" and _is_open(conversation, message.tool_call_id, decided):
+            if message.role == "tool" and message.tool_call_id in open_ids and message.tool_call_id not in decided:
                 self._theirs.setdefault(message.tool_call_id, message)
             else:
                 (prompts if caller.is_trusted or message.role == "user" else self._dropped).append(message)
@@ -242,11 +244,9 @@ class StoredThreadRequest(RunRequest):
             warnings.add("SEC-3", f"{what}, {how}")
 
 
-def _is_open(conversation: Conversation, tool_call_id: str, decided: Container[str]) -> bool:
-    """Return whether a call of the conversation may get a result from outside: it has none, and was not executed."""
-    is_known = conversation.reducer.tool_call(tool_call_id) is not None
-    is_done = tool_call_id in conversation.reducer.answered_call_ids or tool_call_id in conversation.executed_call_ids
-    return is_known and not is_done and tool_call_id not in decided
+def _takes_results(record: ToolCallRecord) -> bool:
+    """Return whether a caller may answer a call; whose the tool is was not stored in documents of the first version."""
+    return record.owner in (CallOwner.CALLER, None) and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 
 def _without_result(message: ToolMessage) -> ToolMessage:
@@ -270,12 +270,30 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
             state={} if input.state is None else input.state,
             # Of the interrupts that the caller answers, the agent needs no more than their ids.
             pending_interrupts=[Interrupt(id=entry.interrupt_id, reason="") for entry in answers.entries],
-            tool_questions=answers.questions,
-            # The ids of their interrupts say that these calls are the ones that were shown.
-            shown_tool_calls=answers.calls,
+            # The signed ids of their interrupts say that these calls are the ones that were shown.
+            tool_calls=_records(input, answers),
         )
     )
     return agent
+
+
+def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecord]:
+    """Return the records of the calls that a caller decides about, or whose questions it answers."""
+    questions = {each.interrupt.tool_call_id: each for each in answers.questions}
+    messages = {
+        call.id: each.id for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()
+    }
+    return [
+        ToolCallRecord(
+            tool_call_id=call.id,
+            message_id=messages[call.id],
+            status=CallStatus.ASKED if call.id in questions else CallStatus.WAITING,
+            owner=CallOwner.APPLICATION,
+            shown=call,
+            question=questions.get(call.id),
+        )
+        for call in answers.calls
+    ]
 
 
 def _with_tools(own: Any, input: RunAgentInput) -> ToolSource:

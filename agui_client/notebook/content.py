@@ -21,6 +21,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
@@ -28,7 +29,6 @@ from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
 from agui_client._widgets.views import ShownCustom, find_view, shown_call
 from agui_client.agent import AbstractAgent
-from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
 

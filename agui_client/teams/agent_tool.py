@@ -14,13 +14,13 @@ from uuid import uuid4
 from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import BaseModel
 
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._run.async_run import AnswerText
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError
 from agui_client.asgi.caller_interrupts import APPROVAL, CallerAnswers
 from agui_client.asgi.caller_run import caller_end
-from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import AGUIError, ToolError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ag_ui.core import Message, TokenUsage
 from pydantic import BaseModel, Field, ValidationError
 
-from agui_client.conversation import ConversationSnapshot
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client.errors import UsageError
 from agui_client.threads.store import ThreadInfo
 

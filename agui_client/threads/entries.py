@@ -1,63 +1,26 @@
-"""Entries: one save writes what has changed since the one before, and reading a thread adds all of them up.
-
-Lists only ever get a new end: an entry has the number of members that stay, and those behind them. So a turn costs the
-turn, an edit in the middle costs what follows, and applying an entry twice changes nothing.
-"""
+"""What is saved of a checkpoint, the document of a stored thread, and a thread up to one of its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Required
 
-from ag_ui.core import Message, ToolMessage
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
-from typing_extensions import TypedDict
+from ag_ui.core import Message
 
-from agui_client._protocol.patch import is_same_json
-from agui_client._run.ending import Checkpoint
-from agui_client._tools.questions import ToolQuestion
-from agui_client.conversation import ConversationSnapshot
-from agui_client.errors import ThreadStoreError, UsageError
-
-_NEW = ConversationSnapshot(thread_id="")
-_IDS = ("executed_call_ids", "incomplete_ids", "unfinished_call_ids")
-"""Lists of ids that grow with the thread."""
-_VALUES = (
-    "state",
-    "pending_interrupts",
-    "abandoned",
-    "pending_tool_call_ids",
-    "kept_answers",
-    "tool_questions",
-    "unheard_ids",
-    "unreceived_ids",
-    "shown_tool_calls",
-    "results",
-    "run",
+from agui_client._conversation.ledger import CallStatus, ToolCallRecord
+from agui_client._conversation.log import (
+    Entry,
+    FirstEntry,
+    Log,
+    Members,
+    empty_members,
+    members_of_document,
+    read_entries,
+    sizes_of,
 )
-"""Members that are written whole when they change; the last two are a checkpoint's own."""
-Members = dict[str, Any]
-"""The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
-
-
-class _Entry(TypedDict, total=False):
-    # A dictionary, because a thread has thousands of them.
-    version: Required[Literal[1]]
-    keep: int
-    """The number of messages that stay; absent if they did not change."""
-    messages: list[Message]
-    """The messages behind them."""
-    ids: dict[str, tuple[int, list[str]]]
-    """For lists of ids the number of those that stay, and those behind them."""
-    values: dict[str, Any]
-    """Other members that changed, as JSON."""
-
-
-_ENTRIES = TypeAdapter(list[_Entry])
-_RESULTS = TypeAdapter(list[ToolMessage])
-_QUESTIONS = TypeAdapter(list[ToolQuestion])
+from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._run.ending import Checkpoint
+from agui_client.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,53 +41,6 @@ def members_of(checkpoint: Checkpoint) -> Members:
     return {**checkpoint.members, "results": list(checkpoint.results), "run": run or None}
 
 
-def members_of_document(document: ConversationSnapshot) -> Members:
-    """Return the members to save of a conversation outside runs."""
-    members = {name: getattr(document, name) for name in ConversationSnapshot.model_fields}
-    return {**members, "results": [], "run": None}
-
-
-def empty_members() -> Members:
-    """Return the members of a conversation that nobody has begun."""
-    return {**members_of_document(_NEW), "state": {}, "messages": [], **{name: [] for name in _IDS}}
-
-
-def difference(old: Members, new: Members) -> str | None:
-    """Return the entry that leads from one conversation to another; None if they are equal."""
-    entry: dict[str, Any] = {}
-    if (tail := _tail(old["messages"], new["messages"])) is not None:
-        entry["keep"], entry["messages"] = tail
-    if ids := {name: tail for name in _IDS if (tail := _tail(old[name], new[name])) is not None}:
-        entry["ids"] = ids
-    if values := {name: new[name] for name in _VALUES if _has_changed(old[name], new[name])}:
-        entry["values"] = values
-    return as_text(entry) if entry else None
-
-
-def as_text(entry: Mapping[str, Any]) -> str:
-    """Return an entry as JSON.
-
-    Raises:
-        UsageError: JSON cannot hold it.
-    """
-    try:
-        return to_json({"version": 1, **entry}, by_alias=True, inf_nan_mode="constants").decode()
-    except PydanticSerializationError as error:
-        raise UsageError(f"the conversation cannot be saved as JSON: {error}") from None
-
-
-def add_up(entries: Sequence[str]) -> Members:
-    """Return the conversation that entries lead to.
-
-    Raises:
-        ThreadStoreError: They are damaged, or of a newer version.
-    """
-    members = empty_members()
-    for entry in _read(entries):
-        _apply(members, entry)
-    return members
-
-
 def opened(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
     """Return a stored conversation as a document with all results in it, and as members made of the same objects.
 
@@ -132,10 +48,9 @@ def opened(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Memb
     from the messages: compared with the document, in which they are among the messages, a save would drop them.
     """
     inner = {key: value for key, value in members.items() if key not in ("results", "run")}
-    results = _RESULTS.validate_python(members["results"])
-    checkpoint = Checkpoint({**inner, "thread_id": thread_id}, results)
+    checkpoint = Checkpoint({**inner, "thread_id": thread_id}, members["results"])
     stored = members_of_document(replace(checkpoint, results=()).snapshot())
-    return checkpoint.snapshot(), {**stored, "results": results, "run": members["run"]}
+    return checkpoint.snapshot(), {**stored, "results": members["results"], "run": members["run"]}
 
 
 def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
@@ -155,36 +70,74 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     Raises:
         UsageError: There is no such message.
     """
-    read = _read(entries)
-    whole, origins, executed = empty_members(), list[int](), dict[str, None]()
+    read = read_entries(entries)
+    whole, origins = Log(), list[int]()
     for number, entry in enumerate(read, 1):
-        _apply(whole, entry)
+        whole.add(entry)
+        _note_origins(origins, number, entry)
+    if at is None:
+        members = whole.members
+        return Cut(len(read), members, {**members, "run": None, "unreceived_ids": None})
+    kept = _up_to(whole.members["messages"], at)
+    log, size, shared = Log(), 0, 0
+    for number, entry in enumerate(read, 1):
+        after, changed = sizes_of(entry, size)
+        if number > origins[kept - 1] and ((changed and after > kept) or size > kept):
+            break
+        log.add(entry)
+        size, shared = after, number
+    before = log.members
+    members = {**before, "messages": before["messages"][:kept], "run": None, "unreceived_ids": None}
+    if size > kept:
+        pending = ("pending_interrupts", "kept_answers", "abandoned")
+        members |= {name: empty_members()[name] for name in pending}
+        members |= {"results": [], "tool_calls": []}
+    members["tool_calls"] = _as_they_went_on(members, read)
+    return Cut(shared, before, members)
+
+
+def _note_origins(origins: list[int], number: int, entry: Entry | FirstEntry) -> None:
+    """Note for each message the number of the entry that brought or changed it last."""
+    if entry["version"] == 1:
         if "keep" in entry:
             origins[entry["keep"] :] = [number] * len(entry.get("messages", ()))
-        executed.update(dict.fromkeys(entry.get("ids", {}).get("executed_call_ids", (0, []))[1]))
-    if at is None:
-        return Cut(len(read), whole, {**whole, "run": None, "unreceived_ids": None})
-    kept = _up_to(whole["messages"], at)
-    before, shared = empty_members(), 0
-    for number, entry in enumerate(read, 1):
-        goes_on = "keep" in entry and entry["keep"] + len(entry.get("messages", ())) > kept
-        if number > origins[kept - 1] and (goes_on or len(before["messages"]) > kept):
-            break
-        _apply(before, entry)
-        shared = number
-    members: Members = {**before, "messages": before["messages"][:kept], "run": None, "unreceived_ids": None}
-    if len(before["messages"]) > kept:
-        pending = ("pending_interrupts", "pending_tool_call_ids", "kept_answers", "abandoned", "shown_tool_calls")
-        members |= {name: getattr(_NEW, name) for name in (*pending, "tool_questions")}
-        members |= {"unheard_ids": [], "results": []}
-    kept_messages: Sequence[Message] = members["messages"]
-    calls = {call.id for each in kept_messages if each.role == "assistant" for call in each.tool_calls or ()}
-    # A call that waits for the answer to its question is called again.
-    calls -= {each.interrupt.tool_call_id for each in _QUESTIONS.validate_python(members["tool_questions"])}
-    # A function that was called after this moment is not called again either.
-    known = dict.fromkeys([*members["executed_call_ids"], *(each for each in executed if each in calls)])
-    members["executed_call_ids"] = list(known)
-    return Cut(shared, before, members)
+        return
+    for change in (*entry.get("text", ()), *entry.get("arguments", ())):
+        origins[change[0]] = number
+    if "messages" in entry:
+        at, removed, added = entry["messages"]
+        origins[at : at + removed] = [number] * len(added)
+
+
+def _as_they_went_on(members: Members, read: Sequence[Entry | FirstEntry]) -> list[ToolCallRecord]:
+    """Return the records of the calls of the messages; a function that was called since is not called again."""
+    messages: Sequence[Message] = members["messages"]
+    called = {call.id: each for each in messages if each.role == "assistant" for call in each.tool_calls or ()}
+    answered = {each.tool_call_id for each in messages if each.role == "tool"}
+    records: dict[str, ToolCallRecord] = {each.tool_call_id: each for each in members["tool_calls"]}
+    for call_id, message_id in _executed(read):
+        message, record = called.get(call_id), records.get(call_id)
+        if message is None or call_id in answered or message_id not in (None, message.id):
+            continue
+        if record is None:
+            found = {"tool_call_id": call_id, "message_id": message.id, "status": CallStatus.EXECUTING}
+            records[call_id] = ToolCallRecord.model_validate(found)
+        elif record.status is not CallStatus.ASKED:  # a call whose question waits is made again
+            records[call_id] = record.become(status=CallStatus.EXECUTING)
+    return list(records.values())
+
+
+def _executed(read: Sequence[Entry | FirstEntry]) -> list[tuple[str, str | None]]:
+    """Return the calls whose functions were called, with their messages, which the first version did not know."""
+    found: list[tuple[str, str | None]] = []
+    for entry in read:
+        if entry["version"] == 1:
+            found += [(each, None) for each in entry.get("ids", {}).get("executed_call_ids", (0, []))[1]]
+        else:
+            begun = (CallStatus.EXECUTING, CallStatus.ANSWERED)
+            records = [each for each in entry.get("calls", {}).values() if each is not None and each.status in begun]
+            found += [(each.tool_call_id, each.message_id) for each in records]
+    return found
 
 
 def _up_to(messages: Sequence[Message], at: str) -> int:
@@ -196,33 +149,3 @@ def _up_to(messages: Sequence[Message], at: str) -> int:
     while count < len(messages) and messages[count].role == "tool":
         count += 1
     return count
-
-
-def _read(entries: Iterable[str]) -> list[_Entry]:
-    try:
-        return _ENTRIES.validate_json(f"[{','.join(entries)}]")
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = "/".join(map(str, first["loc"]))
-        raise ThreadStoreError(f"the thread cannot be read: {first['msg']} at {where}") from None
-
-
-def _apply(members: Members, entry: _Entry) -> None:
-    if "keep" in entry:
-        members["messages"][entry["keep"] :] = entry.get("messages", ())
-    for name, (keep, added) in entry.get("ids", {}).items():
-        members[name][keep:] = added
-    members.update(entry.get("values", {}))
-
-
-def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] | None:
-    """Return the number of members that two lists begin with alike, and the rest of the new one; None if equal."""
-    count = min(len(old), len(new))
-    # Lists compare their members by identity first, so this takes no time on a thread that only grew.
-    if old[:count] != new[:count]:
-        count = next(index for index in range(count) if old[index] is not new[index] and old[index] != new[index])
-    return None if count == len(old) == len(new) else (count, new[count:])
-
-
-def _has_changed(old: Any, new: Any) -> bool:
-    return old is not new and not (old == new and is_same_json(old, new))

@@ -14,31 +14,23 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
-from pydantic import TypeAdapter
 
+from agui_client._conversation.log import Members, add_up, empty_members, entry_of, members_of_document
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.threads.entries import (
-    Members,
-    add_up,
-    difference,
-    empty_members,
-    members_of,
-    members_of_document,
-    opened,
-)
+from agui_client.threads.entries import members_of, opened
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
-    from agui_client.conversation import ConversationSnapshot
     from agui_client.threads.worker import StoreLoop
 
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
@@ -46,7 +38,6 @@ Titler = Callable[[Sequence[Message]], str]
 """Makes the title of a thread of its messages."""
 
 _logger = logging.getLogger("agui_client.threads")
-_RESUME = TypeAdapter(list[ResumeEntry])
 _LONGEST_TITLE = 80
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 """Seconds between two attempts to get a lease."""
@@ -99,6 +90,7 @@ class OpenThread(Generic[AgentT]):
         self._title = service.title
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
+        self._entries = 0
         self._new_members: Members | None = None
         self._usage: list[TokenUsage] = []
         self._number: int | None = None
@@ -207,9 +199,9 @@ class OpenThread(Generic[AgentT]):
             if found is None:
                 return None
             self.info, entries = found
-            self._members = add_up(entries)
+            self._members, self._entries = add_up(entries), len(entries)
             if (run := self._members["run"]) is not None:
-                self.cut_off = CutOffRun(run["run_id"], _RESUME.validate_python(run["resume"]))
+                self.cut_off = CutOffRun(run["run_id"], run["resume"])
             document, self._members = opened(self.thread_id, self._members)
             return document
 
@@ -226,7 +218,7 @@ class OpenThread(Generic[AgentT]):
     async def _write(self, members: Members) -> None:
         """Append what has changed since the last save."""
         async with self._lock:
-            entry = difference(self._members, members)
+            entry = entry_of(self._members, members, self._entries + 1)
             if entry is None:
                 return
             now, usage = datetime.now(UTC), list(self._usage)
@@ -243,7 +235,7 @@ class OpenThread(Generic[AgentT]):
                 self._is_lost = True
                 what = f"thread {self.thread_id!r} was taken over by somebody else, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
-            self.info, self._members = info, members
+            self.info, self._members, self._entries = info, members, self._entries + 1
             del self._usage[: len(usage)]
 
     async def _leave(self, document: ConversationSnapshot | None) -> Exception | None:
@@ -253,7 +245,7 @@ class OpenThread(Generic[AgentT]):
             if document is not None:
                 members = members_of_document(document)
                 # A block in which nothing happened makes no thread: a server refuses requests in such blocks.
-                if self.info is not None or self._new_members is None or difference(self._new_members, members):
+                if self.info is not None or self._new_members is None or entry_of(self._new_members, members, 1):
                     await self._write(members)
         except Exception as error:
             failure = error

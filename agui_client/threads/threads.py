@@ -11,21 +11,14 @@ from uuid import uuid4
 
 import anyio.to_thread
 
+from agui_client._conversation.log import add_up, as_text, empty_members, entry_of, members_of_document
+from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_text
-from agui_client.conversation import ConversationSnapshot
 from agui_client.errors import ThreadBusyError, UsageError
 from agui_client.threads.documents import Format, exported, imported
-from agui_client.threads.entries import (
-    add_up,
-    as_text,
-    cut,
-    difference,
-    document_of,
-    empty_members,
-    members_of_document,
-)
+from agui_client.threads.entries import cut, document_of
 from agui_client.threads.memory import MemoryStore
 from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
 from agui_client.threads.store import ThreadInfo, ThreadStore
@@ -242,7 +235,8 @@ class Threads:
     async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
         info, entries = await self._read(owner, thread_id)
         here = cut(entries, at)
-        entry = difference(here.before, here.members) or as_text({})
+        number = here.shared + 1
+        entry = entry_of(here.before, here.members, number) or as_text({}, number)
         new = replace(info, thread_id=new_id, usage=(), message_count=len(here.members["messages"]))
         await self._make(owner, new, entry, (thread_id, here.shared))
         return new_id
@@ -266,7 +260,7 @@ class Threads:
         try:
             info, entries = await self._read(owner, thread_id)
             members = cut(entries, at).members
-            entry = difference(add_up(entries), members)
+            entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             if entry is not None and not await self._store.append(owner, changed, entry, number):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
@@ -285,7 +279,7 @@ class Threads:
         document = imported(text)
         new_id, now = thread_id or document.conversation.thread_id, datetime.now(UTC)
         members = members_of_document(document.conversation) | {"unreceived_ids": None}
-        entry = difference(empty_members(), members) or as_text({})
+        entry = entry_of(empty_members(), members, 1) or as_text({}, 1)
         count = len(document.conversation.messages)
         await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
         return new_id

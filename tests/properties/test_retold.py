@@ -158,7 +158,8 @@ class Server(AbstractAgent):
     def held(self) -> tuple[object, ...]:
         """All there is to lose."""
         waiting = [each.id for each in self.pending_interrupts], [each.id for each in self.pending_tool_calls]
-        return self.messages, self.state, *waiting, sorted(self.incomplete_ids), self.snapshot().unfinished_call_ids
+        cut = [each.tool_call_id for each in self.snapshot().tool_calls if each.status == "cut"]
+        return self.messages, self.state, *waiting, sorted(self.incomplete_ids), cut
 
 
 @dataclass

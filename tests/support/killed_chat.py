@@ -50,7 +50,7 @@ def options(agent: HttpAgent, turn: int) -> dict[str, Any]:
     """The keywords of the next run: answers to the calls that wait, or a prompt."""
     unknown = {call.id for call in agent.unknown_tool_calls}
     waiting = {call.id: "nobody knows" if call.id in unknown else Approve() for call in agent.pending_tool_calls}
-    incomplete = {*agent.incomplete_ids, *agent.snapshot().unfinished_call_ids}
+    incomplete = {each.tool_call_id for each in agent.snapshot().tool_calls if each.status == "cut"}
     waiting = {key: "never mind" if key in incomplete and key not in unknown else each for key, each in waiting.items()}
     return {"tool_results": waiting} if waiting else {"prompt": f"turn {turn}"}
 

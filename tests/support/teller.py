@@ -79,7 +79,7 @@ class Teller(AbstractAgent):
             "interrupts": [each.id for each in self.pending_interrupts],
             "calls": [each.id for each in self.pending_tool_calls],
             "incomplete": self.incomplete_ids,
-            "unfinished": document.unfinished_call_ids,
+            "unfinished": [each.tool_call_id for each in document.tool_calls if each.status == "cut"],
         }
 
 

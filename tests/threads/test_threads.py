@@ -137,7 +137,8 @@ async def test_it_is_saved_before_a_run_is_sent_before_a_tool_is_called_and_afte
     async def look(where: str) -> None:
         found = (await saved(other)).conversation
         results = [str(each.content) for each in found.messages if each.role == "tool"]
-        seen.append((where, roles(found.messages)[-1:], sorted(found.executed_call_ids), results))
+        begun = sorted(each.tool_call_id for each in found.tool_calls if each.status in ("executing", "answered"))
+        seen.append((where, roles(found.messages)[-1:], begun, results))
 
     @tool
     async def fast() -> str:

@@ -483,7 +483,7 @@ agent = HttpAgent(sys.argv[1], tools=[pay])
 agent.restore(ConversationSnapshot.model_validate_json(sys.stdin.read()))
 result = agent.run_agent_sync(tool_results={call.id: eval(sys.argv[2]) for call in agent.pending_tool_calls})
 assert result.warnings == [], result.warnings
-print(json.dumps([result.text, agent.snapshot().model_dump(mode="json")["pending_tool_call_ids"]]))
+print(json.dumps([result.text, agent.snapshot().pending_tool_call_ids]))
 """
 
 

@@ -1,0 +1,173 @@
+"""The ledger: a record for each tool call that a run of this side left (TOOL-4, TOOL-9, TOOL-10, SEC-3).
+
+A record is made when a run leaves a call without a result; it is the proof that the agent made the call. Calls in
+messages that a caller brought have none, and are never executed. A record goes with its call: when the call is no
+longer among the messages, and when a server uses the id again, which then means another call.
+
+     a run that finished                 approved, or
+        left the call ─▶ WAITING ─── it needs no approval ──▶ EXECUTING ── the tool answered ──▶ ANSWERED
+                            ▲   │                              ▲  │  ▲                               │
+            restarted, and  │   │ restarted, and     made again│  │  └── the agent's snapshot ◀──────┘
+     left by a run that     │   │ left by a run      with the  │  │      lacks the result
+                finished    │   ▼ that failed          answer  │  ▼ the tool asked a question
+      a run that failed ─▶ CUT ─────── approved ───▶           ASKED
+        left the call
+
+A call that got its result from elsewhere (its caller, the agent, a stand-in that says there is none) has no record.
+
+An invariant: a function is called only after its record was saved as EXECUTING. Whoever reads such a record without a
+result does not know whether the function had its effect, and nothing here calls it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Any
+
+from ag_ui.core import ToolCall
+from pydantic import BaseModel, ConfigDict, Field
+
+from agui_client._tools.questions import ToolQuestion
+
+
+class CallStatus(StrEnum):
+    """The status of a tool call without a result, or that was executed here; in the order in which it goes on."""
+
+    CUT = "cut"
+    """Its run did not finish: it is executed only on an approval."""
+    WAITING = "waiting"
+    """Its run finished, and left it without a result."""
+    ASKED = "asked"
+    """Its tool asked a question that nobody has answered; the call is made again with the answer."""
+    EXECUTING = "executing"
+    """Its function was called. If the program ended since, its effect is unknown, and it is never called again."""
+    ANSWERED = "answered"
+    """It was executed here, and its result is among the messages."""
+
+
+class CallOwner(StrEnum):
+    """The side that answers a tool call."""
+
+    APPLICATION = "application"
+    """This application: its functions alone answer the call."""
+    CALLER = "caller"
+    """The one who runs the agent: a program, or the caller of a served agent."""
+    AGENT = "agent"
+    """The agent itself, which asks about the call in an interrupt, or did not name it among those that it left."""
+
+
+class ToolCallRecord(BaseModel):
+    """What is known of one tool call besides the messages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
+
+    tool_call_id: str
+    """The id of the call."""
+    message_id: str
+    """The id of the message that makes it."""
+    ordinal: int = 1
+    """Its number among the calls of the same id, which some servers use again in each run."""
+    run_id: str | None = None
+    """The run that left it; None where that is not known."""
+    subagent_run_id: str | None = None
+    """The subagent that made it; None for the agent itself."""
+    status: CallStatus
+    """Its status."""
+    owner: CallOwner | None = None
+    """The side that answers it; None in documents of the first version."""
+    is_whole: bool = True
+    """Whether its arguments came to their end."""
+    is_reported: bool = False
+    """Whether a run has received the result."""
+    shown: ToolCall | None = None
+    """The call as it was when it began to wait: an approval is bound to that. None if it was never shown whole."""
+    question: ToolQuestion | None = None
+    """The question that it waits for."""
+    latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
+    """The call as the latest run left it, so that a change is reported once."""
+
+    def become(self, **changes: Any) -> ToolCallRecord:
+        """Return the record with changes."""
+        return self.model_copy(update=changes)
+
+
+class Ledger:
+    """The records of a conversation's calls, in the order in which they were left; of each id the latest call.
+
+    Args:
+        records: The records.
+    """
+
+    def __init__(self, records: Iterable[ToolCallRecord] = ()) -> None:
+        self._records = {each.tool_call_id: each for each in records}
+
+    def __iter__(self) -> Iterator[ToolCallRecord]:
+        return iter(list(self._records.values()))
+
+    def copy(self) -> Ledger:
+        """Return a ledger of its own with the same records, which never change."""
+        return Ledger(self)
+
+    def get(self, tool_call_id: str) -> ToolCallRecord | None:
+        """Return the record of a call; None if there is none."""
+        return self._records.get(tool_call_id)
+
+    def has(self, tool_call_id: str, *statuses: CallStatus) -> bool:
+        """Return whether a call has one of some statuses."""
+        record = self._records.get(tool_call_id)
+        return record is not None and record.status in statuses
+
+    # --- transitions
+
+    def leave(self, record: ToolCallRecord) -> None:
+        """Store the record of a call that a run left; one whose function was called stays so."""
+        before = self._records.get(record.tool_call_id)
+        if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):
+            record = record.become(status=before.status, question=before.question)
+        self._records[record.tool_call_id] = record
+
+    def drop(self, tool_call_id: str) -> None:
+        """Forget a call."""
+        self._records.pop(tool_call_id, None)
+
+    def execute(self, tool_call_id: str) -> None:
+        """Note that the function of a call is called now."""
+        self._change(tool_call_id, status=CallStatus.EXECUTING, question=None)
+
+    def ask(self, tool_call_id: str, question: ToolQuestion) -> None:
+        """Note that the function of a call has asked a question, and waits to be called again with its answer."""
+        self._change(tool_call_id, status=CallStatus.ASKED, question=question)
+
+    def answer(self, tool_call_id: str) -> None:
+        """Note that a call was answered here."""
+        self._change(tool_call_id, status=CallStatus.ANSWERED, question=None, shown=None)
+
+    def report(self) -> None:
+        """Note that a run has received all results."""
+        for record in self:
+            if record.status is CallStatus.ANSWERED and not record.is_reported:
+                self._records[record.tool_call_id] = record.become(is_reported=True)
+
+    def lose(self, tool_call_id: str) -> None:
+        """Note that the result of a call which was executed here is not among the messages any more."""
+        self._change(tool_call_id, status=CallStatus.EXECUTING)
+
+    def _change(self, tool_call_id: str, **changes: Any) -> None:
+        # A call that was executed without a record, such as one that a middleware made up, needs none.
+        if (record := self._records.get(tool_call_id)) is not None:
+            self._records[tool_call_id] = record.become(**changes)
+
+
+def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:
+    """Return the record of a call in a document, or as it is now, whichever has come further.
+
+    Args:
+        one: The record in the document.
+        other: The record of the same call now; None if there is none.
+    """
+    order = list(CallStatus)
+    if other is None or order.index(other.status) <= order.index(one.status):
+        return one
+    # The result may not be in the document: then nobody knows it any more.
+    return one.become(status=CallStatus.EXECUTING) if other.status is CallStatus.ANSWERED else other

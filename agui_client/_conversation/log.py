@@ -1,0 +1,361 @@
+"""The log: a conversation as entries, each of which has what one save changed, and what is new is all that it costs.
+
+An entry is a JSON object with its `number` in the log, from 1, and any of these, applied in this order:
+
+- `text`: [position of a message, offset, text], for each message whose text went on; offsets are in characters;
+- `arguments`: [position of a message, number of its call, offset, text], for each call whose arguments went on;
+- `messages`: [position, number of messages that go, messages that come], one splice;
+- `state`, the whole state, or `patch`, the operations (RFC 6902) that lead to it from the state before;
+- `calls`: the records of calls that changed, by id; null for those that are settled;
+- `results`: [number that stay, results behind them], of tools whose results are not among the messages yet;
+- `values`: other members, whole.
+
+An entry is never changed. Entries of version 1, which wrote changed messages and states whole, are read; those of a
+version or with a member that is not known here are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Required, cast
+
+from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+from typing_extensions import TypedDict
+
+from agui_client._conversation.ledger import ToolCallRecord
+from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.patch import Document, PatchFailed, is_same_json
+from agui_client._protocol.schema import successor
+from agui_client.errors import ThreadStoreError, UsageError
+
+Members = dict[str, Any]
+"""The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
+
+_NEW = ConversationSnapshot(thread_id="")
+
+
+class OpenRun(TypedDict):
+    """The run that was going on at a save."""
+
+    run_id: str
+    """Its id."""
+    resume: list[ResumeEntry]
+    """The answers to interrupts that it carried, as long as it was unknown whether the agent got them."""
+
+
+class _Values(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    pending_interrupts: list[Interrupt]
+    abandoned: bool
+    kept_answers: list[ResumeEntry]
+    incomplete_ids: list[str]
+    unreceived_ids: list[str] | None
+    run: OpenRun | None
+
+
+class Entry(TypedDict, total=False):
+    """An entry; a dictionary, because a thread has thousands of them."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    version: Required[Literal[2]]
+    number: Required[int]
+    text: list[tuple[int, int, str]]
+    arguments: list[tuple[int, int, int, str]]
+    messages: tuple[int, int, list[Message]]
+    state: Any
+    patch: list[dict[str, Any]]
+    calls: dict[str, ToolCallRecord | None]
+    results: tuple[int, list[ToolMessage]]
+    values: _Values
+
+
+class FirstEntry(TypedDict, total=False):
+    """An entry of the first version."""
+
+    version: Required[Literal[1]]
+    keep: int
+    """The number of messages that stay; absent if they did not change."""
+    messages: list[Message]
+    """The messages behind them."""
+    ids: dict[str, tuple[int, list[str]]]
+    """For lists of ids the number of those that stay, and those behind them."""
+    values: dict[str, Any]
+    """Other members that changed, as JSON."""
+
+
+_ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
+_RESULTS = TypeAdapter(list[ToolMessage])
+_RUN = TypeAdapter(OpenRun)
+_PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_fields["delta"].annotation))
+
+
+def empty_members() -> Members:
+    """Return the members of a conversation that nobody has begun."""
+    return {**members_of_document(_NEW), "state": {}, "messages": []}
+
+
+def members_of_document(document: ConversationSnapshot) -> Members:
+    """Return the members to save of a conversation outside runs."""
+    members = {name: getattr(document, name) for name in ConversationSnapshot.model_fields}
+    return {**members, "results": [], "run": None}
+
+
+def entry_of(old: Members, new: Members, number: int) -> str | None:
+    """Return the entry that leads from one conversation to another; None if they are equal.
+
+    Args:
+        old: The conversation as the log has it.
+        new: The conversation to come to.
+        number: The number of the entry in its log.
+
+    Raises:
+        UsageError: JSON cannot hold the conversation.
+    """
+    entry: dict[str, Any] = _message_changes(old["messages"], new["messages"])
+    if _has_changed(old["state"], new["state"]):
+        entry |= _state_change(old["state"], new["state"])
+    before, after = ({each.tool_call_id: each for each in members["tool_calls"]} for members in (old, new))
+    calls: dict[str, ToolCallRecord | None] = dict.fromkeys(each for each in before if each not in after)
+    calls |= {key: each for key, each in after.items() if before.get(key) != each}
+    if calls:
+        entry["calls"] = calls
+    if (results := _tail(old["results"], new["results"])) is not None:
+        entry["results"] = results
+    if values := {name: new[name] for name in _Values.__annotations__ if _has_changed(old[name], new[name])}:
+        entry["values"] = values
+    return as_text(entry, number) if entry else None
+
+
+def as_text(entry: Mapping[str, Any], number: int) -> str:
+    """Return an entry as JSON.
+
+    Raises:
+        UsageError: JSON cannot hold it.
+    """
+    try:
+        return to_json({"version": 2, "number": number, **entry}, by_alias=True, inf_nan_mode="constants").decode()
+    except PydanticSerializationError as error:
+        raise UsageError(f"the conversation cannot be saved as JSON: {error}") from None
+
+
+def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
+    """Read entries.
+
+    Raises:
+        ThreadStoreError: One of them is damaged, lost, or of a newer version.
+    """
+    try:
+        read = _ENTRIES.validate_json(f"[{','.join(entries)}]")
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = "/".join(map(str, first["loc"]))
+        raise ThreadStoreError(f"the thread cannot be read: {first['msg']} at {where}") from None
+    for position, entry in enumerate(read, 1):
+        if entry["version"] == 2 and entry["number"] != position:
+            what = f"entry {entry['number']} is in place {position}"
+            raise ThreadStoreError(f"the thread cannot be read: {what}, so others are lost")
+    return read
+
+
+def add_up(entries: Sequence[str]) -> Members:
+    """Return the conversation that entries lead to.
+
+    Raises:
+        ThreadStoreError: They are damaged, or of a newer version.
+    """
+    log = Log()
+    for entry in read_entries(entries):
+        log.add(entry)
+    return log.members
+
+
+class Log:
+    """A conversation that is made of entries, one after the other."""
+
+    def __init__(self) -> None:
+        self._members: Members = empty_members()
+        self._is_first_version = False
+
+    @property
+    def members(self) -> Members:
+        """The conversation so far, as members of their own."""
+        return _upgraded(self._members) if self._is_first_version else dict(self._members)
+
+    def add(self, entry: Entry | FirstEntry) -> None:
+        """Apply the next entry.
+
+        Raises:
+            ThreadStoreError: It does not fit the conversation.
+        """
+        if entry["version"] == 1:
+            self._is_first_version = True
+            _apply_first(self._members, entry)
+            return
+        if self._is_first_version:
+            self._members, self._is_first_version = _upgraded(self._members), False
+        try:
+            _apply(self._members, entry)
+        except (IndexError, PatchFailed, ValueError) as error:
+            what = f"entry {entry['number']} does not fit the ones before it: {error}"
+            raise ThreadStoreError(f"the thread cannot be read: {what}") from None
+
+
+def sizes_of(entry: Entry | FirstEntry, size: int) -> tuple[int, list[int]]:
+    """Return the number of messages after an entry, and the positions of those that it brought or changed.
+
+    Args:
+        entry: The entry.
+        size: The number of messages before it.
+    """
+    if entry["version"] == 1:
+        if "keep" not in entry:
+            return size, []
+        end = entry["keep"] + len(entry.get("messages", ()))
+        return end, list(range(entry["keep"], end))
+    changed = [each[0] for each in (*entry.get("text", ()), *entry.get("arguments", ()))]
+    if "messages" not in entry:
+        return size, changed
+    at, removed, added = entry["messages"]
+    return size - removed + len(added), [*changed, *range(at, at + len(added))]
+
+
+# --- differences
+
+
+def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str, Any]:
+    count, at = min(len(old), len(new)), 0
+    text: list[tuple[int, int, str]] = []
+    arguments: list[tuple[int, int, int, str]] = []
+    # Lists compare their members by identity first, so this takes no time on a thread that only grew.
+    if old[:count] == new[:count]:
+        at = count
+    while at < count:
+        before, after = old[at], new[at]
+        if before is not after and before != after:
+            growth = _growth(at, before, after)
+            if growth is None:
+                break
+            text += growth[0]
+            arguments += growth[1]
+        at += 1
+    end = 0
+    while end < count - at and (old[-1 - end] is new[-1 - end] or old[-1 - end] == new[-1 - end]):
+        end += 1
+    splice = at, len(old) - at - end, new[at : len(new) - end]
+    parts = {"text": text, "arguments": arguments, "messages": splice if splice[1] or splice[2] else None}
+    return {name: value for name, value in parts.items() if value}
+
+
+def _growth(
+    at: int, before: Message, after: Message
+) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, int, str]]] | None:
+    """Return the text and the arguments that a message got; None if it changed in another way."""
+    if type(before) is not type(after):
+        return None
+    one, other = dict(before), dict(after)
+    old_text, new_text = one.pop("content", None), other.pop("content", None)
+    old_calls, new_calls = one.pop("tool_calls", None) or (), other.pop("tool_calls", None) or ()
+    if one != other or len(old_calls) != len(new_calls):
+        return None
+    text: list[tuple[int, int, str]] = []
+    if old_text != new_text:
+        if not (isinstance(old_text, str) and isinstance(new_text, str) and new_text.startswith(old_text)):
+            return None
+        text.append((at, len(old_text), new_text[len(old_text) :]))
+    arguments: list[tuple[int, int, int, str]] = []
+    for number, (old_call, new_call) in enumerate(zip(old_calls, new_calls, strict=True)):
+        given, now = old_call.function.arguments, new_call.function.arguments
+        if given != now:
+            if not now.startswith(given) or _with_arguments(old_call, now) != new_call:
+                return None
+            arguments.append((at, number, len(given), now[len(given) :]))
+        elif old_call != new_call:
+            return None
+    return text, arguments
+
+
+def _state_change(old: Any, new: Any) -> dict[str, Any]:
+    return {"state": new}
+
+
+def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] | None:
+    """Return the number of members that two lists begin with alike, and the rest of the new one; None if equal."""
+    count = min(len(old), len(new))
+    if old[:count] != new[:count]:
+        count = next(index for index in range(count) if old[index] is not new[index] and old[index] != new[index])
+    return None if count == len(old) == len(new) else (count, new[count:])
+
+
+def _has_changed(old: Any, new: Any) -> bool:
+    return old is not new and not (old == new and is_same_json(old, new))
+
+
+# --- application
+
+
+def _apply(members: Members, entry: Entry) -> None:
+    if not {"text", "arguments", "messages"}.isdisjoint(entry):
+        members["messages"] = _changed_messages(members["messages"], entry)
+    if "state" in entry:
+        members["state"] = entry["state"]
+    elif "patch" in entry:
+        document = Document(members["state"])
+        document.patch(_PATCH.validate_python(entry["patch"]))
+        members["state"] = document.look()
+    if "calls" in entry:
+        records = {each.tool_call_id: each for each in members["tool_calls"]} | entry["calls"]
+        members["tool_calls"] = [each for each in records.values() if each is not None]
+    if "results" in entry:
+        keep, added = entry["results"]
+        members["results"] = [*members["results"][:keep], *added]
+    members.update(entry.get("values", {}))
+
+
+def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:
+    messages = list(before)
+    for at, offset, text in entry.get("text", ()):
+        content = messages[at].content
+        if not isinstance(content, str) or len(content) != offset:
+            raise ValueError(f"the text of message {at} is not {offset} characters long")
+        messages[at] = successor(messages[at], {"content": content + text})
+    for at, number, offset, text in entry.get("arguments", ()):
+        messages[at] = _with_more_arguments(messages[at], number, offset, text)
+    if "messages" in entry:
+        start, removed, added = entry["messages"]
+        if start + removed > len(messages):
+            raise ValueError(f"there are no messages {start} to {start + removed}")
+        messages[start : start + removed] = added
+    return messages
+
+
+def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
+    return successor(call, {"function": successor(call.function, {"arguments": arguments})})
+
+
+def _with_more_arguments(message: Message, number: int, offset: int, text: str) -> Message:
+    calls = list(message.tool_calls or ()) if isinstance(message, AssistantMessage) else []
+    before = calls[number].function.arguments
+    if len(before) != offset:
+        raise ValueError(f"the arguments of a call are not {offset} characters long")
+    calls[number] = _with_arguments(calls[number], before + text)
+    return successor(message, {"tool_calls": calls})
+
+
+def _upgraded(members: Members) -> Members:
+    """Return members of the first version, whose calls are lists of ids, as those of the second."""
+    inner = {name: value for name, value in members.items() if name not in ("tool_calls", "results", "run")}
+    document = ConversationSnapshot.model_validate({**inner, "version": 1, "thread_id": ""})
+    run = None if members["run"] is None else _RUN.validate_python(members["run"])
+    return {**members_of_document(document), "results": _RESULTS.validate_python(members["results"]), "run": run}
+
+
+def _apply_first(members: Members, entry: FirstEntry) -> None:
+    if "keep" in entry:
+        members["messages"][entry["keep"] :] = entry.get("messages", ())
+    for name, (keep, added) in entry.get("ids", {}).items():
+        members.setdefault(name, [])[keep:] = added
+    members.update(entry.get("values", {}))
