@@ -40,7 +40,9 @@ from needed import LIMIT
 def test_total(pair):
     assert total(*pair) == pair[0] + pair[1] < LIMIT
 """,
-    "tests/test_seals.py": """
+    "tests/conftest.py": "",
+    "tests/more/conftest.py": "",
+    "tests/more/test_seals.py": """
 from pathlib import Path
 from agui_client.seals import seal
 
@@ -159,7 +161,7 @@ def test_what_ends_pytest_otherwise_is_told_and_is_no_kill(run: Run) -> None:
 
 def test_tests_that_fail_on_unmutated_code_judge_no_module(run: Run) -> None:
     assert [line for line in run.printed if line.startswith("- agui_client/seals.py")] == [
-        "- agui_client/seals.py: 1 of 1 tests do not pass on unmutated code: tests/test_seals.py::test_seal",
+        "- agui_client/seals.py: 1 of 1 tests do not pass on unmutated code: tests/more/test_seals.py::test_seal",
         "- agui_client/seals.py:2: not judged, as none of its tests passes on unmutated code",
     ]
 

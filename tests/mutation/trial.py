@@ -56,7 +56,7 @@ class Outcome(Enum):
     UNJUDGED = "not judged"
 
 
-@dataclass
+@dataclass(eq=False)  # as pytest hashes its plugins
 class Reports:
     """A plugin that collects what pytest reports, in the forked process; the other process reads it from a file."""
 
