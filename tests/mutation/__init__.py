@@ -21,8 +21,8 @@ hung
     The tests used three times the CPU time, or six times the time, that they took when they were recorded. Before
     that, pytest has 10 and 60 seconds to start.
 survived
-    All tests passed. Not every survivor is a gap: a changed default that no caller relies on, or a cache that is filled
-    twice, is harmless.
+    All tests passed that were chosen; a higher `--seconds` chooses more. Not every survivor is a gap: a changed default
+    that no caller relies on, or a cache that is filled twice, is harmless.
 not judged
     Anything else, such as a test that does not exist any more, an interrupt, or an error of pytest: no kill. Each is
     printed with its reason, as are tests that do not pass on unmutated code, and modules that no recorded test runs.
