@@ -10,8 +10,23 @@ once, under coverage; a mutant then costs about two seconds, one that survives u
     python -m tests.mutation --module agui_client/_protocol --module agui_client/conversation.py --report mutants.md
 
 The copy is made by `--learn`, which also takes the tests that were added since; when the package itself has changed,
-the tests must be recorded anew. A mutant that was killed is not run again unless `--fresh` is given, so a second run
-over the same sample tells what new tests achieve. A mutant that makes tests hang counts as killed, in a column of its
-own; `results.json` in the folder of the copy names the test that failed on each of the others. Not everything that
-survives is a gap: a changed default that no caller relies on, or a cache that is filled twice, is harmless.
+the tests must be recorded anew. Each test runs on unmutated code before it runs on a mutant, and judges nothing if it
+does not pass there. What then becomes of a mutant has a column of its own in the table:
+
+failed
+    pytest ended with code 1 and reported a test that failed.
+not collected
+    The module could not be imported, or a file of tests could not be collected, which it could on unmutated code.
+hung
+    The tests used three times the CPU time, or six times the time, that they took when they were recorded. Before
+    that, pytest has 10 and 60 seconds to start.
+survived
+    All tests passed that were chosen; a higher `--seconds` chooses more. Not every survivor is a gap: a changed default
+    that no caller relies on, or a cache that is filled twice, is harmless.
+not judged
+    Anything else, such as a test that does not exist any more, an interrupt, or an error of pytest: no kill. Each is
+    printed with its reason, as are tests that do not pass on unmutated code, and modules that no recorded test runs.
+
+The first three are kills. A mutant that was killed is not run again unless `--fresh` is given, so a second run over the
+same sample tells what new tests achieve; `outcomes.json` in the folder of the copy has the reason of each kill.
 """

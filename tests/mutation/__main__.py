@@ -7,21 +7,25 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from . import __doc__ as about
 from . import trial
 from .choosing import Recorded
+from .judging import Judge
 from .mutants import Mutant, draw
-from .trial import Outcome
+from .report import Report
+from .trial import Outcome, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+_KILLS = (Outcome.FAILED, Outcome.UNCOLLECTED, Outcome.HUNG)
+
+
 def main() -> int:
-    """Record tests, or run mutants; 1 if one of them survived."""
+    """Record tests, or run mutants; 1 if one of them survived, or if something could not be judged."""
     options = _options()
     work: Path = options.work.resolve()
     if options.learn:
@@ -36,49 +40,28 @@ def main() -> int:
 
 def _mutate(options: argparse.Namespace, work: Path) -> int:
     trial.preload()
-    tree, results = work / "tree", work / "results.json"
+    tree, outcomes = work / "tree", work / "outcomes.json"
+    known: dict[str, list[str]] = {} if options.fresh or not outcomes.exists() else json.loads(outcomes.read_text())
+    report = Report(options.report)
     recorded = Recorded(work / "data")
-    known: dict[str, list[str]] = {} if options.fresh or not results.exists() else json.loads(results.read_text())
-    rows: list[str] = []
-    survivors: list[Mutant] = []
+    judge = Judge(tree, recorded, options.seconds, report.note)
     for module in _modules(tree, options.module):
+        if not recorded.runs(module):
+            report.note(f"{module}: no recorded test runs or imports it")
+            continue
         mutants, existing = draw(tree, module, options.sample, options.seed)
-        if not rows:
-            _check_unmutated(tree, mutants[:1], recorded, options)
-        outcomes: Counter[Outcome] = Counter()
+        judge.check(module, [mutant for mutant in mutants if _key(mutant) not in known])
+        verdicts: list[tuple[Mutant, Verdict]] = []
         for mutant in mutants:
             key = _key(mutant)
-            if key not in known or known[key][0] == Outcome.PASSED.value:
-                known[key] = [*_judged(tree, mutant, recorded, options), f"{module}:{mutant.line}"]
-                results.write_text(json.dumps(known, indent=1))
-            outcome = Outcome(known[key][0])
-            outcomes[outcome] += 1
-            survivors += [mutant] if outcome is Outcome.PASSED else []
-        counts = (outcomes[outcome] for outcome in (Outcome.FAILED, Outcome.HUNG, Outcome.PASSED))
-        rows.append(f"| {module} | {existing} | {len(mutants)} | {' | '.join(map(str, counts))} |")
-        print(rows[-1], flush=True)
-        _report(options.report, rows, survivors)
-    print(f"{len(survivors)} survived; see {options.report}")
-    return int(bool(survivors))
-
-
-def _check_unmutated(tree: Path, mutants: list[Mutant], recorded: Recorded, options: argparse.Namespace) -> None:
-    """Raise if the tests fail without any change, since each mutant would then look killed."""
-    for mutant in mutants:
-        tests, seconds = recorded.tests(mutant, options.seconds)
-        if trial.run(tree, tests, seconds) is not Outcome.PASSED:
-            raise SystemExit(f"The tests of {mutant.module} fail unmutated: see {tree.parent / 'last.log'}")
-
-
-def _judged(tree: Path, mutant: Mutant, recorded: Recorded, options: argparse.Namespace) -> tuple[str, str]:
-    """Return a mutant's outcome, and the test that failed; few tests are run first, and then more."""
-    outcome, survived = Outcome.PASSED, list[str]()
-    for limit in (options.seconds, 4 * options.seconds):
-        tests, seconds = recorded.tests(mutant, limit, apart_from=survived)
-        if tests and (outcome := trial.judge(tree, mutant, tests, seconds)) is not Outcome.PASSED:
-            break
-        survived += tests
-    return outcome.value, trial.last_failure(tree) if outcome is Outcome.FAILED else ""
+            verdict = Verdict(Outcome(known[key][0]), known[key][1]) if key in known else judge.judge(mutant)
+            if verdict.outcome in _KILLS:
+                known[key] = [verdict.outcome.value, verdict.reason, f"{module}:{mutant.line}"]
+                outcomes.write_text(json.dumps(known, indent=1))
+            verdicts.append((mutant, verdict))
+        report.add(module, existing, verdicts)
+    print(report.summary)
+    return int(not report.is_clean)
 
 
 def _modules(tree: Path, paths: list[str]) -> Iterator[str]:
@@ -89,12 +72,6 @@ def _modules(tree: Path, paths: list[str]) -> Iterator[str]:
 
 def _key(mutant: Mutant) -> str:
     return hashlib.sha256(f"{mutant.module}\0{mutant.mutated}".encode()).hexdigest()[:16]
-
-
-def _report(path: Path, rows: list[str], survivors: list[Mutant]) -> None:
-    table = ["| module | mutants | drawn | failed | hung | survived |", "| --- |" + " --- |" * 5, *rows]
-    diffs = [f"```diff\n{mutant.diff}\n```" for mutant in survivors]
-    path.write_text("\n".join(table) + "\n\n" + "\n\n".join(diffs) + "\n", encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import coverage
@@ -21,7 +21,8 @@ _ROOMS = {"_protocol": "pipeline", "_transport": "transport", "_tools": "tools",
 def _distance(module: str, file: str) -> tuple[bool, bool]:
     """Compare a test file with a module: first the module's own file, then those of its room."""
     path = Path(module)
-    return f"test_{path.stem.strip('_')}" not in file, _ROOMS.get(path.parent.name, "tests/test_") not in file
+    room = "tests/test_" if path.parent.name == "agui_client" else _ROOMS.get(path.parent.name, f"/{path.parent.name}/")
+    return f"test_{path.stem.strip('_')}" not in file, room not in file
 
 
 class Recorded:
@@ -32,10 +33,23 @@ class Recorded:
         self._seconds: dict[str, float] = {}
         for path in self._files:
             self._seconds |= json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+        self._left_out: set[str] = set()
         self._lines: dict[str, defaultdict[int, set[str]]] = {}
 
-    def tests(self, mutant: Mutant, seconds: float, *, apart_from: Collection[str] = ()) -> tuple[list[str], float]:
-        """Return tests that run the line of a mutant, as many as fit into the time, and the time that they took.
+    def runs(self, module: str) -> bool:
+        """Return whether the tests run a line of a module, if only by importing it."""
+        return bool(self._tests_by_line(module))
+
+    def leave_out(self, tests: Iterable[str]) -> None:
+        """Do not choose these tests any more."""
+        self._left_out.update(tests)
+
+    def seconds(self, tests: Iterable[str]) -> float:
+        """Return the time that tests took when they were recorded."""
+        return sum(self._seconds[test] for test in tests)
+
+    def tests(self, mutant: Mutant, seconds: float, *, apart_from: Collection[str] = ()) -> list[str]:
+        """Return tests that run the line of a mutant, as many as fit into the time.
 
         Args:
             mutant: The mutant. If its line runs when its module is imported, all tests of the module are meant.
@@ -45,13 +59,13 @@ class Recorded:
         module, lines = mutant.module, self._tests_by_line(mutant.module)
         # Of a statement of several lines, the first one is recorded.
         nearest = next((lines[at] for at in range(mutant.line, mutant.function, -1) if lines.get(at)), None)
+        candidates = nearest or set[str]().union(*lines.values()) or set(self._seconds)
         files: defaultdict[str, list[str]] = defaultdict(list)
-        for test in (nearest or set[str]().union(*lines.values()) or set(self._seconds)).difference(apart_from):
+        for test in candidates.difference(apart_from, self._left_out):
             files[test.partition("::")[0]].append(test)
         closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))
         closest, most = (closest, _MORE_TESTS) if apart_from else (closest[:_FILES], _TESTS)
-        tests = self._fitting([test for file in closest for test in self._fastest(files[file])[:most]], seconds)
-        return tests, sum(self._seconds[test] for test in tests)
+        return self._fitting([test for file in closest for test in self._fastest(files[file])[:most]], seconds)
 
     def _fastest(self, tests: list[str]) -> list[str]:
         """Return the fastest case of every test function, then the second case of each, and so on."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import itertools
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,13 +54,8 @@ class Mutant:
 
 
 def draw(tree: Path, module: str, sample: int, seed: int) -> tuple[list[Mutant], int]:
-    """Draw mutants of a module; also return how many it has."""
-    mutants = _mutants(module, (tree / module).read_text(encoding="utf-8"))
-    chosen = random.Random(f"{seed} {module}").sample(mutants, min(sample, len(mutants)))
-    return sorted(chosen, key=lambda mutant: mutant.line), len(mutants)
-
-
-def _mutants(module: str, source: str) -> list[Mutant]:
+    """Draw mutants of a module; also return how many it has, with those that no test can notice."""
+    source = (tree / module).read_text(encoding="utf-8")
     cst: Any = _import("libcst")
     visitor: Any = _import("mutmut.mutation.file_mutation").MutationVisitor(
         _import("mutmut.mutation.mutators").mutation_operators,
@@ -66,17 +63,21 @@ def _mutants(module: str, source: str) -> list[Mutant]:
     )
     wrapper = importlib.import_module("libcst.metadata").MetadataWrapper(cst.parse_module(source))
     wrapper.visit(visitor)
-    lines = source.splitlines()
-    mutants = [
-        Mutant(module, source, wrapper.module.deep_replace(mutation.original_node, mutation.mutated_node).code)
-        for mutation in visitor.mutations
-    ]
-    untested = _untested(source)
-    return [
-        mutant
-        for mutant in mutants
-        if mutant.line not in untested and not re.search(r"\bcast\(", lines[mutant.line - 1])
-    ]
+    changes: list[Any] = list(visitor.mutations)
+    random.Random(f"{seed} {module}").shuffle(changes)
+    # The code of a mutant takes a tenth of a second to make, so that of the others is not made.
+    mutants = (
+        Mutant(module, source, wrapper.module.deep_replace(change.original_node, change.mutated_node).code)
+        for change in changes
+    )
+    chosen = list(itertools.islice(filter(_noticing(source), mutants), sample))
+    return sorted(chosen, key=lambda mutant: mutant.line), len(changes)
+
+
+def _noticing(source: str) -> Callable[[Mutant], bool]:
+    """Return a function that says whether a test can notice a mutant of a module."""
+    lines, untested = source.splitlines(), _untested(source)
+    return lambda mutant: mutant.line not in untested and not re.search(r"\bcast\(", lines[mutant.line - 1])
 
 
 def _untested(source: str) -> set[int]:

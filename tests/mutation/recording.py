@@ -19,12 +19,8 @@ DATA_FILE = "MUTATION_DATA_FILE"
 _recorder = coverage.Coverage(
     data_file=os.environ[DATA_FILE], source_pkgs=["agui_client"], branch=False, config_file=False, messages=False
 )
+_recorder.start()  # before pytest imports the package for its plugin
 _durations: dict[str, float] = {}
-
-
-def pytest_sessionstart() -> None:
-    """Begin to record."""
-    _recorder.start()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

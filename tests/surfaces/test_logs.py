@@ -25,7 +25,7 @@ from agui_client.testing import (
     tool_result,
     turn,
 )
-from support.faults_matrix import FaultCase, every_fault_by_verb
+from support.faults_matrix import FaultCase, every_fault_by_turns
 from support.verbs import RESULT_VERBS, Verb, by_verb, every_kind_of_verb
 from support.waiting import LIMIT
 
@@ -65,7 +65,7 @@ FIELDS = {
 }
 
 
-@every_fault_by_verb(thorough=["stream-asyncio"])
+@every_fault_by_turns()
 def test_every_run_is_one_record_and_no_alarm_however_it_ends(
     case: FaultCase, verb: Verb, caplog: pytest.LogCaptureFixture
 ) -> None:

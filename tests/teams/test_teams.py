@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    FunctionCall,
     MessagesSnapshotEvent,
+    ReasoningEncryptedValueEvent,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
@@ -18,6 +21,11 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageStartEvent,
     TokenUsage,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
     ToolMessage,
 )
 
@@ -179,6 +187,31 @@ async def test_a_snapshot_of_a_member_becomes_the_events_that_lead_to_it_or_one_
     assert told(team.messages) == [("user", "Hi"), ("assistant", "F"), ("assistant", "Rewritten."), ("assistant", "L")]
     await team.run_agent("Again")
     assert ("assistant", "Rewritten.") in shown(member)
+
+
+async def test_calls_and_encrypted_values_in_the_snapshot_of_a_member_are_events_of_the_member() -> None:
+    call = ToolCall(id="c1", function=FunctionCall(name="look", arguments="{}"), encrypted_value="of the call")
+    looked = AssistantMessage(id="m1", tool_calls=[call], encrypted_value="of the message")
+
+    async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
+        result = ToolMessage(id="m2", tool_call_id="c1", content="sun")
+        yield turn(MessagesSnapshotEvent(messages=[*input.messages, looked, result]))
+
+    team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
+    _, started, *events = await events_of(team)
+    assert isinstance(started, SubagentStartedEvent)
+    owner: dict[str, Any] = {"subagent_run_id": started.subagent_run_id}
+    assert events[:7] == [
+        ToolCallStartEvent(tool_call_id="one/c1", tool_call_name="look", parent_message_id="one/m1", **owner),
+        ToolCallArgsEvent(tool_call_id="one/c1", delta="{}", **owner),
+        ToolCallEndEvent(tool_call_id="one/c1", **owner),
+        ReasoningEncryptedValueEvent(subtype="tool-call", entity_id="one/c1", encrypted_value="of the call", **owner),
+        ReasoningEncryptedValueEvent(subtype="message", entity_id="one/m1", encrypted_value="of the message", **owner),
+        ToolCallResultEvent(message_id="one/m2", tool_call_id="one/c1", content="sun", **owner),
+        SubagentFinishedEvent(**owner),
+    ]
+    call = call.model_copy(update={"id": "one/c1"})
+    assert team.messages[1] == looked.model_copy(update={"id": "one/m1", "tool_calls": [call], **owner})
 
 
 async def test_an_agent_of_ones_own_tells_its_subagents_upward() -> None:

@@ -20,11 +20,10 @@ from support.faults_matrix import (
     MIDDLE,
     NOTHING,
     FaultCase,
-    every_fault,
-    every_fault_by_verb,
+    every_fault_by_turns,
 )
 from support.leaks import nothing_left_behind, nothing_left_behind_sync
-from support.verbs import EVENT_VERBS, VERBS, Ending, Verb, by_verb, shown
+from support.verbs import EVENT_VERBS, VERBS, Ending, Verb, shown
 from support.waiting import LIMIT, SOON, until_sync
 
 PROMPT = UserMessage(id="user-1", content="Hi")
@@ -93,7 +92,7 @@ def begun(case: FaultCase) -> list[str]:
     return ["message-1"] if case.has_place else []
 
 
-@every_fault_by_verb()
+@every_fault_by_turns()
 @pytest.mark.requirement("TRUNC-1", "SSE-8", "SSE-9", "SSE-11", "LIFE-4", "LIFE-8")
 def test_every_verb_names_the_fault(case: FaultCase, verb: Verb) -> None:
     meeting = met(verb, case)
@@ -103,7 +102,7 @@ def test_every_verb_names_the_fault(case: FaultCase, verb: Verb) -> None:
         assert (meeting.error.thread_id, meeting.error.run_id) == ("thread-1", "run-1")
 
 
-@every_fault_by_verb()
+@every_fault_by_turns()
 @pytest.mark.requirement("TRUNC-1", "LIFE-8")
 def test_what_was_said_before_the_fault_is_kept(case: FaultCase, verb: Verb) -> None:
     meeting = met(verb, case)
@@ -116,7 +115,7 @@ def test_what_was_said_before_the_fault_is_kept(case: FaultCase, verb: Verb) -> 
         assert (reached.thread_id, reached.run_id) == ("thread-1", "run-1")
 
 
-@every_fault_by_verb()
+@every_fault_by_turns()
 @pytest.mark.requirement("TRUNC-1", "LIFE-4", "LIFE-9")
 def test_only_a_terminal_event_gives_a_run_an_outcome(case: FaultCase, verb: Verb) -> None:
     meeting = met(verb, case)
@@ -127,7 +126,7 @@ def test_only_a_terminal_event_gives_a_run_an_outcome(case: FaultCase, verb: Ver
         assert meeting.error.partial.outcome is None
 
 
-@every_fault_by_verb()
+@every_fault_by_turns()
 @pytest.mark.requirement("SSE-10")
 def test_what_was_tried_is_told_and_nothing_is_posted_twice(case: FaultCase, verb: Verb) -> None:
     meeting = met(verb, case)
@@ -140,7 +139,7 @@ def test_what_was_tried_is_told_and_nothing_is_posted_twice(case: FaultCase, ver
         assert (reached.response and reached.response.status_code) == case.status
 
 
-@every_fault_by_verb(EVENT_VERBS)
+@every_fault_by_turns(ways=EVENT_VERBS)
 def test_what_came_before_the_fault_is_given_out(case: FaultCase, verb: Verb) -> None:
     types = met(verb, case).first.types
     if not case.is_accepted:
@@ -152,7 +151,7 @@ def test_what_came_before_the_fault_is_given_out(case: FaultCase, verb: Verb) ->
         assert [each for each in types if each != "RAW"] == TYPES + late
 
 
-@every_fault_by_verb()
+@every_fault_by_turns()
 def test_the_next_run_sends_what_is_held_and_goes_on_from_there(case: FaultCase, verb: Verb) -> None:
     meeting = met(verb, case)
     asked = [*said(case), {"id": "user-2", "role": "user", "content": "Again"}]
@@ -162,7 +161,7 @@ def test_the_next_run_sends_what_is_held_and_goes_on_from_there(case: FaultCase,
     assert not meeting.agent.is_running
 
 
-@by_verb("case", {case.name: case for case in FAULT_CASES if case.is_silent}, ["silence"])
+@every_fault_by_turns(cases=[case for case in FAULT_CASES if case.is_silent])
 def test_a_server_that_says_no_more_sees_the_client_go(case: FaultCase, verb: Verb) -> None:
     assert met(verb, case).has_seen_it_go
 
@@ -170,13 +169,7 @@ def test_a_server_that_says_no_more_sees_the_client_go(case: FaultCase, verb: Ve
 # --- what is left
 
 
-@by_verb(
-    "case",
-    {case.name: case for case in FAULT_CASES},
-    CHOSEN,
-    {name: VERBS[name] for name in ("stream_sync", "observe-thread")},
-    thorough=["stream_sync"],
-)
+@every_fault_by_turns(ways={name: VERBS[name] for name in ("stream_sync", "observe-thread")})
 def test_a_fault_leaves_no_thread_and_no_socket_behind(case: FaultCase, verb: Verb) -> None:
     with serve_bytes(case.reply()) as server:
         agent = HttpAgent(server.url, **case.options)
@@ -205,7 +198,7 @@ async def leave_nothing_behind(case: FaultCase, way: Callable[[HttpAgent], Await
                 await way(agent)
 
 
-@every_fault
+@every_fault_by_turns("anyio_backend", {"asyncio": "asyncio", "trio": "trio"})
 @pytest.mark.anyio
 async def test_a_fault_leaves_no_task_no_generator_and_no_socket_behind(case: FaultCase) -> None:
     await leave_nothing_behind(case, iterated)
