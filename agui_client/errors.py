@@ -230,10 +230,11 @@ class InvalidEventError(ProtocolError):
     """An event of a known type holds a value the protocol's schema rejects (PROC-6, PROC-17).
 
     Args:
-        message: The event's type, its index, and every value that was refused.
+        message: The event's type, its index, and the first values that were refused.
         rule: The rule that was broken.
         path: JSON pointer of the first refused value, such as "/timestamp".
-        errors: One sentence per refused value, path included.
+        errors: One sentence per refused value, path included; if the lists of the event have more than a thousand
+            elements, only the first one of each list.
     """
 
     def __init__(self, message: str, *, rule: str, path: str, errors: Sequence[str]) -> None:

@@ -49,6 +49,8 @@ _NOT_PASSED_ON = frozenset(
 """The headers of a caller that are about its connection, or that the client sets."""
 _PATIENT = Timeouts(first_event=None, idle=None)
 """The time limits of requests that are passed on: how long to wait for events is the caller's decision."""
+_MOST_BODY_BYTES = 64 * 1024 * 1024
+"""The largest input that is passed on, in bytes: more than most agents take, for the limit is the agent's to set."""
 _LOOK_SECONDS, _SILENT_LOOKS = 0.1, 150
 _MOST_ROWS = 1000
 """The number of rows that a page gets at once."""
@@ -147,7 +149,7 @@ class _Proxy(AgentApp):
     """Passes runs on to a remote agent, and its events back as they came; both are recorded."""
 
     def __init__(self, url: str, recorder: Recorder) -> None:
-        super().__init__(lambda request, _: self._remote(request))
+        super().__init__(lambda request, _: self._remote(request), max_body_bytes=_MOST_BODY_BYTES)
         self._url, self._recorder = url, recorder
 
     @asynccontextmanager

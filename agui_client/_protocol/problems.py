@@ -15,6 +15,8 @@ from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextO
 
 LONGEST_PATH = 200
 """The characters of a path that are shown; the names in it are the sender's."""
+MOST_REFUSALS = 1000
+"""The malformed values of an object after which no more are looked for in its lists."""
 _LONGEST_VALUE = 60
 _MOST_SHOWN = 5
 _KINDS: dict[type, str] = {dict: "an object", list: "an array", type(None): "null", bool: "a boolean"}
@@ -57,7 +59,10 @@ def sentences(refusals: Sequence[Refusal]) -> list[str]:
 def summary(refusals: Sequence[Refusal]) -> str:
     """Join the first few sentences, and add the number of further ones."""
     shown = "; ".join(sentences(refusals[:_MOST_SHOWN]))
-    return shown if len(refusals) <= _MOST_SHOWN else f"{shown}; and {len(refusals) - _MOST_SHOWN} more"
+    if len(refusals) <= _MOST_SHOWN:
+        return shown
+    least = "at least " if len(refusals) >= MOST_REFUSALS else ""
+    return f"{shown}; and {least}{len(refusals) - _MOST_SHOWN} more"
 
 
 def refusals_of(shape: Record, error: ValidationError) -> Iterable[Refusal]:

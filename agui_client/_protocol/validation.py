@@ -9,24 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import is_
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from ag_ui import core
 from ag_ui.core import BaseEvent, Event
 from ag_ui.core.types import ConfiguredBaseModel
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import SchemaValidator
 
 from agui_client._protocol import schema
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.plain_json import members_as_json, write
-from agui_client._protocol.problems import LONGEST_PATH, Refusal, pointer, refusals_of, sentences, shortened, summary
+from agui_client._protocol.problems import (
+    LONGEST_PATH,
+    MOST_REFUSALS,
+    Refusal,
+    pointer,
+    refusals_of,
+    sentences,
+    shortened,
+    summary,
+)
 from agui_client._protocol.schema import EVENT_MODELS, is_array, is_object, is_text
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
 NullFields: TypeAlias = Literal["reject", "drop"]
 """The treatment of a null that stands for a whole optional field: fail as the protocol says, or drop it and warn."""
+
+_MANY_ELEMENTS = 1000
+"""The elements of lists in a value from which on only the first wrong one of each list is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,7 @@ class Stripper:
         """The malformed values found so far."""
         self._warnings, self._subject, self._event_type = warnings, subject, event_type or None
         self._rule, self._nulls = rule, nulls
+        self._elements = 0
 
     def strip(self, shape: schema.Shape, value: Any, path: str = "") -> Any:
         """Return what is left of a value: the value itself if all of it is known, `Unknown` if nothing is."""
@@ -97,9 +113,10 @@ class Stripper:
 
     def validated(self, shape: schema.Record, value: Any) -> Any:
         """Return the official model of a stripped object; None if something was refused (see `refusals`)."""
-        validate = shape.model.__pydantic_validator__.validate_python
+        is_long = self._elements > _MANY_ELEMENTS
+        validator = _failing_fast(shape.model) if is_long else shape.model.__pydantic_validator__
         try:
-            model = validate(value, strict=True, by_alias=True, by_name=False)
+            model = validator.validate_python(value, strict=True, by_alias=True, by_name=False)
         except ValidationError as error:
             self.refusals.extend(refusals_of(shape, error))
             return None
@@ -123,7 +140,11 @@ class Stripper:
     def _items(self, shape: schema.Items, value: list[Any], path: str) -> Any:
         """Strip the elements of a list; unknown ones are dropped, the list stays."""
         kept: list[Any] = []
+        self._elements += len(value)
         for index, item in enumerate(value):
+            # Whatever could still drop these refusals drops the whole list with them.
+            if len(self.refusals) >= MOST_REFUSALS:
+                break
             left = self.strip(shape.item, item, f"{path}/{index}")
             if isinstance(left, Unknown):
                 self.report(left, f"{path}/{index}")
@@ -155,6 +176,11 @@ class Stripper:
 
     def _warn(self, rule: str, message: str, path: str | None) -> None:
         self._warnings.add(self._rule or rule, message, path=path, event_type=self._event_type)
+
+
+@cache
+def _failing_fast(model: type[BaseModel]) -> SchemaValidator:
+    return failing_fast(model.__pydantic_core_schema__)
 
 
 _REMOVED: Any = object()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -16,14 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from ag_ui.core import RunAgentInput
-from pydantic import ValidationError
-from pydantic_core import from_json, to_json
 
+from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run
 from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
+from agui_client.asgi.refusals import RequestRefusedError
+from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
 from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
@@ -33,17 +33,14 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
 
-DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024
+DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
+DEFAULT_BODY_TIMEOUT = 20.0
 _HEADERS = {
     "content-type": "text/event-stream",
     "cache-control": "no-cache",
     # nginx would collect the events otherwise.
     "x-accel-buffering": "no",
 }
-_MOST_DETAILS = 100
-"""The number of faults of an input that are named to its caller."""
-_UNUSUAL = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{309}")
-"""The parts of numbers that may be none, or too large for a float; texts may have them, too."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
@@ -61,25 +58,8 @@ class ServedRequest:
     """The ASGI scope, for everything else."""
     is_connect: bool = False
     """Whether the caller wants a thread again, rather than a run."""
-
-
-class RequestRefusedError(Exception):
-    """Raised by a function that chooses agents, to refuse a request.
-
-    Args:
-        status: The HTTP status, such as 401.
-        reason: The reason, which the caller gets.
-        headers: Further headers of the response.
-    """
-
-    def __init__(self, status: int, reason: object, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        """The HTTP status."""
-        self.reason = reason
-        """The reason: text, or any JSON value."""
-        self.headers = headers or {}
-        """Further headers of the response."""
+    caller: Any = field(default=None, repr=False)
+    """The value that the function `authorize=` of the app returned; None without one."""
 
 
 Chosen: TypeAlias = AbstractAgent | AbstractAsyncContextManager[AbstractAgent]
@@ -87,39 +67,48 @@ Chosen: TypeAlias = AbstractAgent | AbstractAsyncContextManager[AbstractAgent]
 Chooser: TypeAlias = Callable[[ServedRequest, RunAgentInput], Chosen | Awaitable[Chosen]]
 """A function, sync or async, that returns the agent for a request; the block of an agent lasts as long as its run."""
 
+Authorizer: TypeAlias = Callable[[str, str, Mapping[str, str]], object]
+"""A function, sync or async, of the method, the path and the headers of a request; only what it returns a true value
+for is answered."""
+
 
 class AgentApp:
     """The app that `agent_app` makes.
 
     Args:
         agent: The agent, or a function that chooses one for each request.
+        authorize: The function that lets requests in; None lets all in.
         keep_alive: Seconds of silence after which a comment is sent.
         max_body_bytes: The largest request body that is accepted, in bytes.
+        body_timeout: Seconds that a request body may take to arrive; None for no limit.
         expose_errors: Whether callers get the text of exceptions.
         secret: The key that signs interrupts; None for one of the process, where no thread is stored.
         trust_caller: Whether all that callers send is taken for true.
 
     Raises:
-        UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
+        UsageError: An argument has a wrong value.
     """
 
     def __init__(
         self,
         agent: AbstractAgent | Chooser,
         *,
+        authorize: Authorizer | None = None,
         keep_alive: float = 15.0,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+        body_timeout: float | None = DEFAULT_BODY_TIMEOUT,
         expose_errors: bool = False,
         secret: str | bytes | None = None,
         trust_caller: bool = False,
     ) -> None:
-        _check(agent, max_body_bytes)
+        _check(agent, authorize, max_body_bytes, body_timeout)
         check_keep_alive(keep_alive)
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
-        self._keep_alive, self._max_body_bytes, self._expose_errors = keep_alive, max_body_bytes, expose_errors
+        self._keep_alive, self._expose_errors = keep_alive, expose_errors
+        self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
@@ -128,48 +117,47 @@ class AgentApp:
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
-            try:
-                request, input = await self._read(scope, receive)
-                await self._respond(request, input, receive, send)
-            except RequestRefusedError as refused:
-                await _refuse(send, refused)
+            await self._answer(scope, receive, send)
 
-    async def _read(self, scope: Mapping[str, Any], receive: Receive) -> tuple[ServedRequest, RunAgentInput]:
-        """Read the input of a request.
+    async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        is_read = False
+        try:
+            request = await self._admit(scope)
+            body = await read_body(receive, max_bytes=self._max_body_bytes, seconds=self._body_timeout)
+            is_read = True
+            await self._respond(request, await input_of(body), receive, send)
+        except RequestRefusedError as refused:
+            # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
+            is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
+            await _refuse(send, refused, {"connection": "close"} if is_last else {})
+
+    async def _admit(self, scope: Mapping[str, Any]) -> ServedRequest:
+        """Judge a request by its headers, before its body is read.
 
         Raises:
-            RequestRefusedError: There is none.
+            RequestRefusedError: It is refused.
         """
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        caller: object = None
+        if self._authorize is not None:
+            caller = self._authorize(scope["method"], path, headers)
+            if inspect.isawaitable(caller):
+                caller = await caller
+            if not caller:
+                raise RequestRefusedError(401, "the request is not authorized", {"www-authenticate": "Bearer"})
         if scope["method"] != "POST":
             reason = f"{scope['method']} is not allowed; POST a RunAgentInput"
             raise RequestRefusedError(405, reason, {"allow": "POST"})
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         # A browser sends bytes without a type for a page of any site, unasked; other callers need not name one.
         usual = "" if "origin" in headers else "application/json"
         kind = headers.get("content-type", usual).partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestRefusedError(415, "the content type must be application/json")
-        body = bytearray()
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._max_body_bytes:
-                raise RequestRefusedError(413, f"the body has more than {self._max_body_bytes} bytes")
-        try:
-            _check_numbers(body)
-            input = RunAgentInput.model_validate_json(bytes(body), by_alias=True, by_name=False)
-        except ValidationError as invalid:
-            if invalid.error_count() > _MOST_DETAILS:  # a small body can have a million faults
-                raise RequestRefusedError(422, f"the input has {invalid.error_count()} faults") from None
-            details = invalid.errors(include_url=False, include_input=False, include_context=False)
-            raise RequestRefusedError(400 if details[0]["type"] == "json_invalid" else 422, details) from None
-        except ValueError as invalid:
-            raise RequestRefusedError(400, f"Invalid JSON: {invalid}") from None
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        check_length(headers, self._max_body_bytes)
         asked_for = path.removesuffix(_CONNECT)
-        return ServedRequest(asked_for or "/", headers, scope, is_connect=asked_for != path), input
+        return ServedRequest(asked_for or "/", headers, scope, is_connect=asked_for != path, caller=caller)
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
@@ -239,8 +227,10 @@ class AgentApp:
 def agent_app(
     agent: AbstractAgent | Chooser,
     *,
+    authorize: Authorizer | None = None,
     keep_alive: float = 15.0,
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    body_timeout: float | None = DEFAULT_BODY_TIMEOUT,
     expose_errors: bool = False,
     secret: str | bytes | None = None,
     trust_caller: bool = False,
@@ -252,8 +242,13 @@ def agent_app(
             for agents per user or per thread. The function may return an async context manager that gives the agent: it
             is left when the run is over, before the caller reads the run's last event, so that it can save the thread.
             See `served_run` for which conversation an agent goes on with.
+        authorize: A function, sync or async, of the method, the path below the mount and the headers (names in lower
+            case) of every request, called before anything of its body is read. A true value that it returns lets the
+            request in, and a function that chooses the agent gets it as `request.caller`. Any other value, such as
+            None, False or "", is answered with 401; raise `RequestRefusedError` for another status.
         keep_alive: Seconds of silence after which a comment is sent, so that no proxy closes the connection.
-        max_body_bytes: The largest request body that is accepted, in bytes.
+        max_body_bytes: The largest request body that is accepted, in bytes; by default 4 MiB.
+        body_timeout: Seconds that a request body may take to arrive; None for no limit.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
             log has the rest.
         secret: A key of at least 16 bytes, with which the ids of interrupts are signed, so that callers can
@@ -268,32 +263,18 @@ def agent_app(
         The app.
 
     Raises:
-        UsageError: `agent`, `secret`, `keep_alive` or `max_body_bytes` has a wrong value.
+        UsageError: An argument has a wrong value.
     """
     return AgentApp(
         agent,
+        authorize=authorize,
         keep_alive=keep_alive,
         max_body_bytes=max_body_bytes,
+        body_timeout=body_timeout,
         expose_errors=expose_errors,
         secret=secret,
         trust_caller=trust_caller,
     )
-
-
-def _check_numbers(body: bytearray) -> None:
-    """Refuse numbers that pydantic would accept and that no agent can be sent: NaN, infinity, and what becomes it.
-
-    Raises:
-        RequestRefusedError: A number is too large.
-        ValueError: The body is no JSON.
-    """
-    if _UNUSUAL.search(body) is None:
-        return
-    values = to_json(from_json(body, allow_inf_nan=False), inf_nan_mode="constants")
-    try:
-        from_json(values, allow_inf_nan=False)
-    except ValueError:
-        raise RequestRefusedError(422, "a number of the input is out of range") from None
 
 
 def _check_chosen(chosen: object, *kinds: type[Any]) -> None:
@@ -301,13 +282,17 @@ def _check_chosen(chosen: object, *kinds: type[Any]) -> None:
         raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
 
 
-def _check(agent: Any, max_body_bytes: object) -> None:
+def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: object) -> None:
     is_chooser = callable(agent) and not (inspect.isclass(agent) or inspect.isasyncgenfunction(agent))
     if not isinstance(agent, AbstractAgent) and not is_chooser:
         takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
         raise UsageError(f"agent_app takes {takes}, not {agent!r}")
     if not isinstance(max_body_bytes, int) or isinstance(max_body_bytes, bool) or max_body_bytes < 1:
         raise UsageError(f"max_body_bytes= is a whole number above zero, not {max_body_bytes!r}")
+    if body_timeout is not None and not is_duration(body_timeout):
+        raise UsageError(f"body_timeout= is a number of seconds above zero or None, not {body_timeout!r}")
+    if authorize is not None and not callable(authorize):
+        raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
 
 
 class _Body:
@@ -358,8 +343,8 @@ async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
     scope.cancel()
 
 
-async def _refuse(send: Send, refused: RequestRefusedError) -> None:
-    fields = {"content-type": "application/json", **refused.headers}
+async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:
+    fields = {"content-type": "application/json", **headers, **refused.headers}
     await send({"type": "http.response.start", "status": refused.status, "headers": _raw(fields)})
     await send({"type": "http.response.body", "body": json.dumps({"detail": refused.reason}).encode()})
 

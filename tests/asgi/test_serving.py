@@ -487,6 +487,7 @@ async def test_the_text_of_an_exception_stays_in_the_log(caplog: pytest.LogCaptu
         ({"method": "POST", "content": json.dumps({**INPUT, "forwardedProps": [float("-inf")]})}, 400),
         ({"method": "POST", "content": json.dumps({**INPUT, "state": 7}).replace("7", "-1E+999")}, 422),
         ({"method": "POST", "content": json.dumps({**INPUT, "state": [7]}).replace("7", f"{10**400}.0")}, 422),
+        ({"method": "POST", "content": json.dumps({**INPUT, "state": 7}).replace("7", f"{10**250}e99")}, 422),
         ({"method": "POST", "json": {"threadId": 1}}, 422),
         ({"method": "POST", "json": {**INPUT, "state": "x" * 2000}}, 413),
         (
@@ -500,12 +501,6 @@ def test_bad_requests_are_refused_with_a_reason(request_: Any, status: int) -> N
     with serve(app) as server:
         response = httpx.request(url=server.url, **request_, verify=False)
     assert (response.status_code, bool(response.json()["detail"])) == (status, True)
-
-
-async def test_an_input_with_thousands_of_faults_is_refused_in_few_words() -> None:
-    async with httpx.AsyncClient(transport=ASGITransport(agent_app(ScriptedAgent(turn())))) as client:
-        response = await client.post("http://app/", json={**INPUT, "messages": [1] * 10_000})
-    assert (response.status_code, response.json()) == (422, {"detail": "the input has 10000 faults"})
 
 
 @pytest.mark.parametrize("given", ["NaN, -Infinity, 1e999", 10**400, 1e300])
@@ -532,6 +527,9 @@ async def _generator(input: RunAgentInput) -> AsyncIterator[Event]:
         (ScriptedAgent(turn()), {"keep_alive": float("nan")}),
         (ScriptedAgent(turn()), {"max_body_bytes": 0}),
         (ScriptedAgent(turn()), {"max_body_bytes": None}),
+        (ScriptedAgent(turn()), {"body_timeout": 0}),
+        (ScriptedAgent(turn()), {"body_timeout": "soon"}),
+        (ScriptedAgent(turn()), {"authorize": "ann"}),
     ],
 )
 def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -26,9 +27,9 @@ from ag_ui.core import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent
 from agui_client._protocol.plain_json import members_as_json
 from agui_client._protocol.schema import (
     EVENT_MODELS,
@@ -53,6 +54,7 @@ Wire = dict[str, Any]
 CONTENT: Wire = {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m1", "delta": "x"}
 FINISHED: Wire = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
 TEXT: Wire = {"type": "text", "text": "hi"}
+EMPTY: Wire = {}
 IMAGE: Wire = {"type": "image", "source": {"type": "url", "value": "https://example.test/a.png"}}
 
 
@@ -326,6 +328,48 @@ def test_every_malformed_value_is_told() -> None:
     many = refused(snapshot(*([5] * 8)))
     assert len(many.errors) == 8
     assert str(many).endswith("/messages/4 should be an object, got 5; and 3 more")
+
+
+@pytest.mark.requirement("PROC-6")
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (snapshot(*([{}] * 2000)), "/messages/0 should have a string as its role"),
+        (snapshot(*[user(TEXT)] * 1500, *([5] * 1500)), "/messages/1500 should be an object, got 5"),
+        (snapshot(user(*([{}] * 2000))), "/messages/0/content/0 should have a string as its type"),
+        (
+            snapshot({"id": "a", "role": "assistant", "toolCalls": [5] * 2000}),
+            "/messages/0/toolCalls/0 should be an object, got 5",
+        ),
+        ({"type": "STATE_DELTA", "delta": [EMPTY] * 2000}, "/delta/0 should have a string as its op"),
+        (
+            {**FINISHED, "outcome": {"type": "interrupt", "interrupts": [{"id": "i"}] * 2000}},
+            "/outcome/interrupts/0/reason is missing",
+        ),
+    ],
+    ids=["messages", "later messages", "parts", "calls", "operations", "interrupts"],
+)
+def test_of_thousands_of_malformed_values_the_first_of_each_list_is_told(data: Wire, error: str) -> None:
+    caught = refused(data)
+    assert caught.errors == [error]
+    assert (caught.path, str(caught)) == (error.partition(" ")[0], f"{data['type']} (event 7) is malformed: {error}")
+    # The decoder comes first, and validates what may be typed.
+    with pytest.raises(ValidationError) as found:
+        VALIDATOR.validate_json(json.dumps(data), strict=True, by_alias=True, by_name=False)
+    assert found.value.error_count() <= 2
+
+
+def test_the_official_classes_go_on_to_find_every_fault() -> None:
+    with pytest.raises(ValidationError) as found:
+        MessagesSnapshotEvent.model_validate(snapshot(*([user(5)] * 8)))
+    assert (found.value.error_count(), UserMessage.__pydantic_complete__) == (16, True)
+
+
+@pytest.mark.requirement("PROC-17")
+def test_of_thousands_of_nulls_a_thousand_are_told() -> None:
+    nulls = refused(snapshot(*([{"id": "u", "role": "user", "content": "hi", "name": None}] * 3000)))
+    assert len(nulls.errors) == 1000
+    assert "/messages/4/name is null where an optional field should be absent; and at least 995 more; " in str(nulls)
 
 
 @pytest.mark.requirement("PROC-18", "REASON-4")

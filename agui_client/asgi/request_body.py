@@ -1,0 +1,162 @@
+"""The body of a request to a served agent: read within bounds, and made an input, without holding up other runs.
+
+The compiled parser and the compiled validators let no other Python code run until they return, in threads, too. So they
+stop at the first faults, and a large input is validated in slices, in a thread, between which the event loop goes on.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Mapping
+from typing import Any, NoReturn
+
+import anyio
+import anyio.to_thread
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from agui_client._protocol.fail_fast import failing_fast
+from agui_client._protocol.schema import Items, is_array, is_object, record
+from agui_client.asgi.in_process import Receive
+from agui_client.asgi.refusals import RequestRefusedError
+
+_MOST_AT_ONCE = 64 * 1024
+"""The bytes of a body that is parsed in the event loop, which takes less time there than a thread."""
+_SLICE = 1000
+"""The elements of a list that are validated in one go."""
+_SLOTS = record(RunAgentInput).slots
+_LISTS = {slot.name: key for key, slot in _SLOTS.items() if isinstance(slot.shape, Items)}
+"""The lists of an input: their names in JSON by those in Python."""
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE_NUMBERS = (b"0e000", b"0e+000", b"0" * 200)
+"""The parts of numbers that may be too large for a float, with all digits zero; texts may have them, too."""
+_validate = failing_fast(RunAgentInput.__pydantic_core_schema__).validate_python
+
+
+def check_length(headers: Mapping[str, str], max_bytes: int) -> None:
+    """Refuse a request that announces too long a body.
+
+    Raises:
+        RequestRefusedError: It does.
+    """
+    announced = headers.get("content-length", "")
+    # Others than decimal numbers are the server's to refuse; too many digits would not become a number.
+    if announced.isdecimal() and (len(announced) > 18 or int(announced) > max_bytes):
+        _refuse_length(max_bytes)
+
+
+async def read_body(receive: Receive, *, max_bytes: int, seconds: float | None) -> bytes:
+    """Read the body of a request.
+
+    Args:
+        receive: The ASGI callable.
+        max_bytes: The size of the largest body that is accepted.
+        seconds: The time that the whole body may take; None for any.
+
+    Raises:
+        RequestRefusedError: It is too long, took too long, or was cut.
+    """
+    body = bytearray()
+    is_whole = False
+    with anyio.move_on_after(seconds):
+        while not is_whole:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestRefusedError(400, "the caller left before the end of its request")
+            body += message.get("body", b"")
+            if len(body) > max_bytes:
+                _refuse_length(max_bytes)
+            is_whole = not message.get("more_body", False)
+    if not is_whole:
+        raise RequestRefusedError(408, f"the body took more than {seconds:g} seconds")
+    return bytes(body)
+
+
+async def input_of(body: bytes) -> RunAgentInput:
+    """Parse a body.
+
+    Raises:
+        RequestRefusedError: It is no JSON, or no `RunAgentInput`.
+    """
+    return _parsed(body) if len(body) <= _MOST_AT_ONCE else await anyio.to_thread.run_sync(_parsed_aside, body)
+
+
+def _parsed_aside(body: bytes) -> RunAgentInput:
+    # There is no garbage to find among what is being made, but Python 3.11 would look through it again and again, and
+    # let nothing else run: for a second, if 4 MB are small lists.
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _parsed(body)
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
+def _parsed(body: bytes) -> RunAgentInput:
+    try:
+        data: Any = from_json(body, allow_inf_nan=False)
+        _check_numbers(body, data)
+    except ValueError as invalid:
+        fault: dict[str, Any] = {"type": "json_invalid", "loc": [], "msg": f"Invalid JSON: {invalid}"}
+        raise RequestRefusedError(400, [fault]) from None
+    return _validated(data)
+
+
+def _check_numbers(body: bytes, data: Any) -> None:
+    """Refuse numbers that pydantic would accept and that no agent can be sent: those that become infinity.
+
+    Raises:
+        RequestRefusedError: A number is too large.
+    """
+    # A regular expression takes ten times as long to look for these.
+    digits = body.translate(_DIGITS)
+    if not any(part in digits for part in _LARGE_NUMBERS):
+        return
+    written = to_json(data, inf_nan_mode="constants")
+    try:
+        from_json(written, allow_inf_nan=False)
+    except ValueError:
+        raise RequestRefusedError(422, "a number of the input is out of range") from None
+
+
+def _validated(data: Any) -> RunAgentInput:
+    """Return the input that JSON is.
+
+    Raises:
+        RequestRefusedError: It is none.
+    """
+    lists = {name: key for name, key in _LISTS.items() if is_object(data) and is_array(data.get(key))}
+    input = _with_slices(data, lists.values(), 0)
+    if longest := max((len(data[key]) for key in lists.values()), default=0):
+        known = {key: data[key] for key in _SLOTS if key in data}
+        for at in range(_SLICE, longest, _SLICE):
+            more = _with_slices(known, lists.values(), at)
+            for name in lists:
+                getattr(input, name).extend(getattr(more, name))
+    return input
+
+
+def _with_slices(data: Any, keys: Collection[str], at: int) -> RunAgentInput:
+    """Return an input with the elements of its lists from a position on, as many as are validated in one go.
+
+    Raises:
+        RequestRefusedError: It is none.
+    """
+    if keys:
+        data = {**data, **{key: data[key][at : at + _SLICE] for key in keys}}
+    try:
+        input: RunAgentInput = _validate(data, by_alias=True, by_name=False)
+    except ValidationError as invalid:
+        details = invalid.errors(include_url=False, include_input=False, include_context=False)
+        for fault in details:
+            if len(fault["loc"]) > 1 and fault["loc"][0] in keys:
+                key, index, *rest = fault["loc"]
+                fault["loc"] = (key, at + int(index), *rest)
+        raise RequestRefusedError(422, details) from None
+    return input
+
+
+def _refuse_length(max_bytes: int) -> NoReturn:
+    raise RequestRefusedError(413, f"the body has more than {max_bytes} bytes")
