@@ -37,6 +37,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import StaticPool
 
 from agui_client.errors import ThreadStoreError, UsageError
 from agui_client.threads.store import ThreadInfo, ThreadStore
@@ -85,6 +86,8 @@ _USAGE = TypeAdapter(list[TokenUsage])
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTEMPTS = 5
 """Attempts to make the tables while another process makes them."""
+_inherited: list[object] = []
+"""Parts of the parent that a forked child keeps as they are."""
 
 
 class SQLStore(ThreadStore):
@@ -109,7 +112,14 @@ class SQLStore(ThreadStore):
             raise UsageError(f"this database cannot be used: {error}") from None
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine.sync_engine, "connect", _set_up_sqlite)
+        self._be_new()
+
+    def _be_new(self) -> None:
         self._is_ready, self._lock = False, asyncio.Lock()
+        self._transactions = 0
+        self._is_idle, self._may_begin = asyncio.Event(), asyncio.Event()
+        self._is_idle.set()
+        self._may_begin.set()
 
     async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
         """Take, renew or give back a lease."""
@@ -203,9 +213,28 @@ class SQLStore(ThreadStore):
         """Close all connections."""
         await self._engine.dispose()
 
+    async def before_fork(self) -> None:
+        """Close all connections, when no transaction is going on."""
+        self._may_begin.clear()
+        await self._is_idle.wait()
+        if not isinstance(self._engine.pool, StaticPool):  # with its connection, SQLite's memory would be gone
+            await self._engine.dispose()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Open connections again, in a child those of its own."""
+        self._may_begin.set()
+        if is_child:
+            # Collecting a connection would close it, and the parent uses those that were open all the same.
+            _inherited.append((self._engine.pool, self._lock, self._is_idle, self._may_begin))
+            self._engine.sync_engine.dispose(close=False)
+            self._be_new()
+
     @asynccontextmanager
     async def _begin(self) -> AsyncGenerator[AsyncConnection]:
         """Open a transaction; failures of the database become a `ThreadStoreError`."""
+        await self._may_begin.wait()
+        self._transactions += 1
+        self._is_idle.clear()
         try:
             async with self._lock:
                 if not self._is_ready:
@@ -216,6 +245,10 @@ class SQLStore(ThreadStore):
         except (SQLAlchemyError, OSError) as error:
             reason = getattr(error, "orig", None) or error
             raise ThreadStoreError(f"the database of the threads failed: {type(reason).__name__}: {reason}") from error
+        finally:
+            self._transactions -= 1
+            if not self._transactions:
+                self._is_idle.set()
 
     async def _make_tables(self) -> None:
         for attempt in range(_ATTEMPTS):

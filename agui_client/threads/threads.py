@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
+import anyio
 import anyio.to_thread
 
 from agui_client._field_docs import Record
@@ -74,8 +75,9 @@ class Threads:
         if isinstance(store, str):
             store = _sql_store(store)
         self._store = MemoryStore() if store is None else store
-        self._loop = StoreLoop(self._store.aclose)
-        self._lease, self._title = lease, title
+        self._loop = StoreLoop(self._store)
+        self._lease = lease
+        self._service = Service(self._store, self._loop, lease, title)
 
     def open(self, thread_id: str | None, agent: AgentT, *, owner: str = "", wait: float = 5.0) -> OpenThread[AgentT]:
         """Open a thread for a block: `async with threads.open(...) as agent`, or `with` in a program without `await`.
@@ -97,8 +99,7 @@ class Threads:
         new_id = str(uuid4()) if thread_id is None else _checked("thread_id", thread_id)
         if not new_id:
             raise UsageError("thread_id= is empty; None makes a new id")
-        service = Service(self._store, self._loop, self._lease, self._title)
-        return OpenThread(service, new_id, agent, _checked("owner", owner), wait)
+        return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
 
     def list(
         self, *, owner: str = "", limit: int = 50, after: ThreadInfo | None = None
@@ -204,12 +205,26 @@ class Threads:
         return self._call(self._import, owner, document, thread_id)
 
     def close(self) -> None:
-        """Close the connections, when everything that has begun is done. Idempotent."""
+        """Close the open blocks, then the connections, when everything that has begun is done. Idempotent.
+
+        What the agents of open blocks have is saved, and others can have the threads at once. A run that goes on in
+        such a block fails with a `UsageError` before it sends or executes anything more.
+
+        Raises:
+            ThreadStoreError: A thread could not be saved.
+            ThreadBusyError: Somebody else had taken a thread over, so it was not saved.
+        """
+        closing = self._loop.refuse_calls(self._close_blocks)
         self._loop.close()
+        _raise_first(closing)
 
     async def aclose(self) -> None:
-        """Close the connections, when everything that has begun is done. Idempotent."""
-        await anyio.to_thread.run_sync(self._loop.close)
+        """Close the open blocks, then the connections, when everything that has begun is done: see `close`."""
+        # Here, as a run of this event loop changes nothing meanwhile.
+        closing = self._loop.refuse_calls(self._close_blocks)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._loop.close)
+        _raise_first(closing)
 
     def __enter__(self) -> Self:
         return self
@@ -222,6 +237,9 @@ class Threads:
 
     async def __aexit__(self, *about: object) -> None:
         await self.aclose()
+
+    def _close_blocks(self) -> list[StoreCall[Exception | None]]:
+        return [call for block in list(self._service.blocks) if (call := block.close()) is not None]
 
     # --- in the loop of the store
 
@@ -289,6 +307,12 @@ class Threads:
         count = len(document.conversation.messages)
         await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
         return new_id
+
+
+def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
+    """Raise the first failure of blocks that were closed, if there is one; all of them are in the log."""
+    if failures := [failure for call in closing if (failure := call.result()) is not None]:
+        raise failures[0]
 
 
 def _checked(name: str, value: object) -> str:
