@@ -6,7 +6,8 @@ turn, an edit in the middle costs what follows, and applying an entry twice chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Required
 
@@ -58,6 +59,26 @@ class _Entry(TypedDict, total=False):
 _ENTRIES = TypeAdapter(list[_Entry])
 _RESULTS = TypeAdapter(list[ToolMessage])
 _QUESTIONS = TypeAdapter(list[ToolQuestion])
+
+
+@contextmanager
+def reading(thread_id: str) -> Generator[None]:
+    """Name the thread in the exceptions of reading it; what a damaged database has may be of any shape.
+
+    Args:
+        thread_id: The thread.
+
+    Raises:
+        ThreadStoreError: It cannot be read.
+    """
+    try:
+        yield
+    except ThreadStoreError as error:
+        raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {error}") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # Its text may have what the entries have, secrets among it.
+        what = f"its entries are damaged ({type(error).__name__})"
+        raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {what}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +214,7 @@ def _read(entries: Iterable[str]) -> list[_Entry]:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = "/".join(map(str, first["loc"]))
-        raise ThreadStoreError(f"the thread cannot be read: {first['msg']} at {where}") from None
+        raise ThreadStoreError(f"{first['msg']} at {where} of its entries") from None
 
 
 def _apply(members: Members, entry: _Entry) -> None:

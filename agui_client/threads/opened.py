@@ -30,6 +30,7 @@ from agui_client.threads.entries import (
     empty_members,
     members_of,
     members_of_document,
+    reading,
 )
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
@@ -177,13 +178,13 @@ class OpenThread(Generic[AgentT]):
 
     def _left(self) -> StoreCall[Exception | None] | None:
         """Begin to leave the block; return None if closed threads have left it, or the parent process will."""
-        if self._is_in_child or self._is_closed:
+        if self._is_in_child:
             return None
         leaving = self._leaving()
         try:
             return self._loop.call(leaving)
         except UsageError:
-            if self._is_closed:  # just now, by another thread
+            if self._is_closed:
                 return None
             raise
 
@@ -253,14 +254,15 @@ class OpenThread(Generic[AgentT]):
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
             self._renewal = asyncio.create_task(self._renew(self._number))
-            found = await self._store.read(self.owner, self.thread_id)
-            if found is None:
-                return None
-            self.info, entries = found
-            self._members = add_up(entries)
-            if (run := self._members["run"]) is not None:
-                self.cut_off = CutOffRun(run["run_id"], _RESUME.validate_python(run["resume"]))
-            document = document_of(self.thread_id, self._members)
+            with reading(self.thread_id):
+                found = await self._store.read(self.owner, self.thread_id)
+                if found is None:
+                    return None
+                self.info, entries = found
+                self._members = add_up(entries)
+                if (run := self._members["run"]) is not None:
+                    self.cut_off = CutOffRun(run["run_id"], _RESUME.validate_python(run["resume"]))
+                document = document_of(self.thread_id, self._members)
             # Those objects that the agent gets are what the first save is compared with.
             kept = {name: self._members[name] for name in ("results", "run")}
             self._members = members_of_document(document) | kept

@@ -26,6 +26,7 @@ from agui_client.threads.entries import (
     document_of,
     empty_members,
     members_of_document,
+    reading,
 )
 from agui_client.threads.memory import MemoryStore
 from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
@@ -238,8 +239,8 @@ class Threads:
     async def __aexit__(self, *about: object) -> None:
         await self.aclose()
 
-    def _close_blocks(self) -> list[StoreCall[Exception | None]]:
-        return [call for block in list(self._service.blocks) if (call := block.close()) is not None]
+    def _close_blocks(self) -> Sequence[StoreCall[Exception | None]]:
+        return [call for block in self._service.blocks.copy() if (call := block.close()) is not None]
 
     # --- in the loop of the store
 
@@ -247,19 +248,24 @@ class Threads:
         return self._loop.call(partial(function, _checked("owner", owner), *args))
 
     async def _read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]]:
-        if (found := await self._store.read(owner, thread_id)) is None:
+        with reading(thread_id):
+            found = await self._store.read(owner, thread_id)
+        if found is None:
             raise UsageError(f"there is no thread {thread_id!r}")
         return found
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
-        if (found := await self._store.read(owner, thread_id)) is None:
-            return None
-        info, entries = found
-        return SavedThread(info, document_of(thread_id, add_up(entries)))
+        with reading(thread_id):
+            if (found := await self._store.read(owner, thread_id)) is None:
+                return None
+            info, entries = found
+            return SavedThread(info, document_of(thread_id, add_up(entries)))
 
     async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
         info, entries = await self._read(owner, thread_id)
-        here = cut(entries, at)
+        with reading(thread_id):
+            here = cut(entries, at)
+            document_of(new_id, here.members)  # or the fork would be as damaged as its thread
         entry = difference(here.before, here.members) or as_text({})
         new = replace(info, thread_id=new_id, usage=(), message_count=len(here.members["messages"]))
         await self._make(owner, new, entry, (thread_id, here.shared))
@@ -283,8 +289,9 @@ class Threads:
         number = await take_lease(self._store, owner, thread_id, self._lease, wait)
         try:
             info, entries = await self._read(owner, thread_id)
-            members = cut(entries, at).members
-            entry = difference(add_up(entries), members)
+            with reading(thread_id):
+                members = cut(entries, at).members
+                entry = difference(add_up(entries), members)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             if entry is not None and not await self._store.append(owner, changed, entry, number):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
@@ -297,7 +304,9 @@ class Threads:
 
     async def _export(self, owner: str, thread_id: str, form: Format) -> str:
         info, entries = await self._read(owner, thread_id)
-        return exported(info, document_of(thread_id, add_up(entries)), form)
+        with reading(thread_id):
+            document = document_of(thread_id, add_up(entries))
+        return exported(info, document, form)
 
     async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
         document = imported(text)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context
@@ -99,17 +99,17 @@ class StoreLoop:
         """
         return StoreCall(self._begin(self._started(), function))
 
-    def refuse_calls(self, begin_last: Callable[[], list[T]]) -> list[T]:
+    def refuse_calls(self, begin_last: Callable[[], Sequence[T]]) -> Sequence[T]:
         """Begin the last calls, and refuse all that come later. Idempotent.
 
         Args:
             begin_last: Begins the last calls; called in this thread, while no other thread begins one.
 
         Returns:
-            What that function returned; an empty list if calls were refused already.
+            What that function returned; an empty sequence if calls were refused already.
         """
         with self._lock:
-            begun = [] if self._is_closed else begin_last()
+            begun = () if self._is_closed else begin_last()
             self._is_closed = True
         return begun
 
