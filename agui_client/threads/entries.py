@@ -213,8 +213,8 @@ def _read(entries: Iterable[str]) -> list[_Entry]:
         return _ENTRIES.validate_json(f"[{','.join(entries)}]")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = "/".join(map(str, first["loc"]))
-        raise ThreadStoreError(f"{first['msg']} at {where} of its entries") from None
+        where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
+        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
 
 
 def _apply(members: Members, entry: _Entry) -> None:
