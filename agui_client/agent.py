@@ -10,6 +10,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, cast, overload
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
-    from agui_client._run.ending import Save
+    from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
     from agui_client._run.middleware import Middleware
     from agui_client._run.result import RunResult
@@ -414,6 +415,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         self._save = save
         return self
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
+        from agui_client._run.ending import Checkpoint
+
+        make = self._conversation.run_checkpoint
+        now = Checkpoint(self._conversation.members()) if make is None else make()
+        return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
 
     def abandon_interrupts(self) -> None:
         """Let the next run go on without answers: it cancels every pending interrupt."""

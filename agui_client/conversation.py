@@ -81,11 +81,12 @@ class Conversation:
         self._local = self.reducer
 
     @contextmanager
-    def running(self, interrupt: Callable[[], None]) -> Generator[None]:
+    def running(self, interrupt: Callable[[], None], checkpoint: Callable[[], Any] | None = None) -> Generator[None]:
         """Reserve the conversation for one run.
 
         Args:
             interrupt: Stops the run, from any thread.
+            checkpoint: Returns the `Checkpoint` of the run.
 
         Raises:
             RunInProgressError: Another run is going on.
@@ -95,11 +96,11 @@ class Conversation:
                 f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
                 "or clone() the agent for parallel work"
             )
-        self._interrupt = interrupt
+        self._interrupt, self.run_checkpoint = interrupt, checkpoint
         try:
             yield
         finally:
-            self._interrupt = None
+            self._interrupt = self.run_checkpoint = None
 
     @property
     def is_running(self) -> bool:

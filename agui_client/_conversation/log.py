@@ -152,12 +152,12 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
         read = _ENTRIES.validate_json(f"[{','.join(entries)}]")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = "/".join(map(str, first["loc"]))
-        raise ThreadStoreError(f"the thread cannot be read: {first['msg']} at {where}") from None
+        where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
+        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
     for position, entry in enumerate(read, 1):
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
-            raise ThreadStoreError(f"the thread cannot be read: {what}, so others are lost")
+            raise ThreadStoreError(f"{what}, so others are lost")
     return read
 
 
@@ -200,8 +200,7 @@ class Log:
         try:
             _apply(self._members, entry)
         except (IndexError, PatchFailed, ValueError) as error:
-            what = f"entry {entry['number']} does not fit the ones before it: {error}"
-            raise ThreadStoreError(f"the thread cannot be read: {what}") from None
+            raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
 
 
 def sizes_of(entry: Entry | FirstEntry, size: int) -> tuple[int, list[int]]:

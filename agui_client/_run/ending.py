@@ -256,7 +256,13 @@ class Saving:
 
 def checkpoint_of(engine: Engine) -> Checkpoint:
     """Return the conversation as it would be if the program ended now: a run that is going on is cut off."""
-    conversation, outcome = engine.conversation.branch(), engine.outcome
+    conversation = engine.conversation.branch()
+    if not engine.scopes:  # the block of the call is being entered
+        return Checkpoint(conversation.members())
+    if engine.setup.is_replay and engine.is_run_open:
+        conversation.end_replay(has_ended=False)
+        return Checkpoint(conversation.members())
+    outcome = engine.outcome
     has_started = outcome.started is not None
     if engine.is_run_open and has_started:
         take_over(engine, conversation, WarningLog())

@@ -138,7 +138,7 @@ class Engine:
         """
         conversation, options = self.conversation, self._options
         async with AsyncExitStack() as stack:
-            stack.enter_context(conversation.running(self.interrupt))
+            stack.enter_context(conversation.running(self.interrupt, partial(ending.checkpoint_of, self)))
             if self.setup.is_replay:
                 first = composed_input(conversation, options, conversation.messages)
             else:

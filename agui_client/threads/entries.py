@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ag_ui.core import Message
@@ -20,7 +21,27 @@ from agui_client._conversation.log import (
 )
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._run.ending import Checkpoint
-from agui_client.errors import UsageError
+from agui_client.errors import ThreadStoreError, UsageError
+
+
+@contextmanager
+def reading(thread_id: str) -> Generator[None]:
+    """Name the thread in the exceptions of reading it; what a damaged database has may be of any shape.
+
+    Args:
+        thread_id: The thread.
+
+    Raises:
+        ThreadStoreError: It cannot be read.
+    """
+    try:
+        yield
+    except ThreadStoreError as error:
+        raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {error}") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # Its text may have what the entries have, secrets among it.
+        what = f"its entries are damaged ({type(error).__name__})"
+        raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {what}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
 
-from agui_client._conversation.log import Members, add_up, empty_members, entry_of, members_of_document
+from agui_client._conversation.log import Members, add_up, empty_members, entry_of
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.threads.entries import members_of, opened
+from agui_client.threads.entries import members_of, opened, reading
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from agui_client._run.ending import Checkpoint
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
-    from agui_client.threads.worker import StoreLoop
+    from agui_client.threads.worker import StoreCall, StoreLoop
 
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
@@ -68,6 +69,8 @@ class Service:
     """The seconds that a lease lasts."""
     title: Titler
     """Makes the titles of new threads."""
+    blocks: set[OpenThread[Any]] = field(default_factory=set["OpenThread[Any]"])
+    """The open blocks."""
 
 
 class OpenThread(Generic[AgentT]):
@@ -87,14 +90,15 @@ class OpenThread(Generic[AgentT]):
         """The run that was going on when the program that had the thread before ended; None if there was none."""
         self._given, self._wait = agent, wait
         self._store, self._loop, self._seconds = service.store, service.loop, service.lease
-        self._title = service.title
+        self._title, self._blocks = service.title, service.blocks
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
         self._entries = 0
         self._new_members: Members | None = None
         self._usage: list[TokenUsage] = []
         self._number: int | None = None
-        self._is_lost = self._is_left = False
+        self._is_lost = self._is_left = self._is_closed = False
+        self._process = os.getpid()
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
 
@@ -117,7 +121,8 @@ class OpenThread(Generic[AgentT]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        left = self._loop.call(self._leaving())
+        if (left := self._left()) is None:
+            return
         with anyio.CancelScope(shield=True):
             await left
         self._report(left.result(), error)
@@ -125,22 +130,65 @@ class OpenThread(Generic[AgentT]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._report(self._loop.call(self._leaving()).result(), error)
+        if (left := self._left()) is not None:
+            self._report(left.result(), error)
+
+    def close(self) -> StoreCall[Exception | None] | None:
+        """Leave the block because its `Threads` is closed.
+
+        Returns:
+            The call that saves the thread and gives its lease back, with the failure to do so; None in a forked child,
+            as the parent goes on with the block.
+        """
+        if self._is_in_child:
+            return None
+        self._is_closed = True
+        return self._loop.call(self._leaving())
 
     # --- in the program's threads
 
     def _check_new(self) -> None:
         if self._is_left or self._agent is not None:
             raise UsageError("a thread's block can be entered once; call open() again")
+        self._process = os.getpid()
+        self._blocks.add(self)
+
+    @property
+    def _is_in_child(self) -> bool:
+        """Whether this is a copy of the block, in a process that was forked from its own."""
+        return self._process != os.getpid()
+
+    def _check_open(self) -> None:
+        thread = f"thread {self.thread_id!r}"
+        if self._is_in_child:
+            what = f"{thread} is open in the process that this one was forked from"
+            raise UsageError(f"{what}, which goes on with it; open it in this one when it is free")
+        if self._is_closed:
+            raise UsageError(f"these threads were closed, so nothing more of {thread} is saved; make another Threads()")
+        if self._is_left:
+            raise UsageError(f"the block of {thread} was left, so nothing is saved; open it again")
+
+    def _left(self) -> StoreCall[Exception | None] | None:
+        """Begin to leave the block; return None if closed threads have left it, or the parent process will."""
+        if self._is_in_child:
+            return None
+        leaving = self._leaving()
+        try:
+            return self._loop.call(leaving)
+        except UsageError:
+            if self._is_closed:
+                return None
+            raise
 
     def _begin(self, document: ConversationSnapshot | None) -> AgentT:
         """Give a clone of the agent the conversation, and have it saved from now on."""
+        self._check_open()
         agent = self._given.clone(thread_id=self.thread_id)
         if document is not None:
             agent.restore(document)
             self._warn(agent)
         else:
-            self._new_members = members_of_document(agent.snapshot())
+            self._new_members = members_of(agent.checkpoint())
         agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save)
         self._agent = agent
         return agent
@@ -156,8 +204,7 @@ class OpenThread(Generic[AgentT]):
 
     async def _save(self, checkpoint: Checkpoint) -> None:
         """Save the conversation of the agent."""
-        if self._is_left:
-            raise UsageError(f"the block of thread {self.thread_id!r} was left, so nothing is saved; open it again")
+        self._check_open()
         self._check_id(checkpoint.members["thread_id"])
         call = self._loop.call(partial(self._write, members_of(checkpoint)))
         with anyio.CancelScope(shield=True):
@@ -172,8 +219,14 @@ class OpenThread(Generic[AgentT]):
         self._is_left = True
         if self._agent is None:
             return partial(self._leave, None)
-        document = self._agent.snapshot()
-        return partial(self._leave, document if document.thread_id == self.thread_id else None)
+        try:
+            checkpoint = self._agent.checkpoint()
+        except RuntimeError as error:
+            # A run in another thread changed a list or dictionary meanwhile; what was saved last is a second old.
+            _logger.warning("thread %s stays as it was saved last: %s", quoted(self.thread_id), error)
+            return partial(self._leave, None)
+        is_ours = checkpoint.members["thread_id"] == self.thread_id
+        return partial(self._leave, members_of(checkpoint) if is_ours else None)
 
     def _give_up(self) -> None:
         self._is_left = True
@@ -192,17 +245,18 @@ class OpenThread(Generic[AgentT]):
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
             self._number = await take_lease(
-                self._store, self.owner, self.thread_id, self._seconds, self._wait, is_left=lambda: self._is_left
+                self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
             self._renewal = asyncio.create_task(self._renew(self._number))
-            found = await self._store.read(self.owner, self.thread_id)
-            if found is None:
-                return None
-            self.info, entries = found
-            self._members, self._entries = add_up(entries), len(entries)
-            if (run := self._members["run"]) is not None:
-                self.cut_off = CutOffRun(run["run_id"], run["resume"])
-            document, self._members = opened(self.thread_id, self._members)
+            with reading(self.thread_id):
+                found = await self._store.read(self.owner, self.thread_id)
+                if found is None:
+                    return None
+                self.info, entries = found
+                self._members, self._entries = add_up(entries), len(entries)
+                if (run := self._members["run"]) is not None:
+                    self.cut_off = CutOffRun(run["run_id"], run["resume"])
+                document, self._members = opened(self.thread_id, self._members)
             return document
 
     async def _renew(self, number: int) -> None:
@@ -238,17 +292,19 @@ class OpenThread(Generic[AgentT]):
             self.info, self._members, self._entries = info, members, self._entries + 1
             del self._usage[: len(usage)]
 
-    async def _leave(self, document: ConversationSnapshot | None) -> Exception | None:
+    async def _leave(self, members: Members | None) -> Exception | None:
         """Save what the agent's conversation has become, and give the lease back."""
         failure: Exception | None = None
         try:
-            if document is not None:
-                members = members_of_document(document)
-                # A block in which nothing happened makes no thread: a server refuses requests in such blocks.
-                if self.info is not None or self._new_members is None or entry_of(self._new_members, members, 1):
-                    await self._write(members)
+            # A block in which nothing happened makes no thread: a server refuses requests in such blocks.
+            begun = None if self.info is not None else self._new_members
+            is_worth = begun is None or members is None or entry_of(begun, members, 1) is not None
+            if members is not None and self._number is not None and is_worth:
+                await self._write(members)
         except Exception as error:
             failure = error
+            if self._is_closed:
+                _logger.error("thread %s was not saved when its threads were closed: %s", quoted(self.thread_id), error)
         async with self._lock:
             if self._renewal is not None:
                 self._renewal.cancel()
@@ -256,6 +312,7 @@ class OpenThread(Generic[AgentT]):
             if number is not None:
                 with suppress(ThreadStoreError):
                     await self._store.lease(self.owner, self.thread_id, 0, number)
+        self._blocks.discard(self)
         return failure
 
     def _made_title(self, messages: Sequence[Message]) -> str:
@@ -285,7 +342,7 @@ async def take_lease(
     seconds: float,
     wait: float,
     *,
-    is_left: Callable[[], bool] = lambda: False,
+    check: Callable[[], None] = lambda: None,
 ) -> int:
     """Take the lease of a thread, as soon as nobody else has it.
 
@@ -295,7 +352,7 @@ async def take_lease(
         thread_id: The thread.
         seconds: The seconds that the lease lasts.
         wait: The most seconds to wait for it.
-        is_left: Whether nobody waits any more.
+        check: Called between two attempts; raises an exception if nobody waits any more.
 
     Returns:
         The number of the lease.
@@ -305,7 +362,8 @@ async def take_lease(
     """
     give_up, pause = monotonic() + wait, _FIRST_WAIT
     while (number := await store.lease(owner, thread_id, seconds)) is None:
-        if (left := give_up - monotonic()) <= 0 or is_left():
+        check()
+        if (left := give_up - monotonic()) <= 0:
             what = f"somebody else has thread {thread_id!r}, and did not leave it within {wait:g} seconds"
             raise ThreadBusyError(f"{what}; wait= sets how long to wait")
         await asyncio.sleep(min(pause, left))

@@ -7,11 +7,14 @@ owner is part of every key. SQLite allows one writer, so that a transaction that
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from ag_ui.core import TokenUsage
@@ -31,18 +34,26 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
     tuple_,
     update,
 )
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import StaticPool
 
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_text
 from agui_client.errors import ThreadStoreError, UsageError
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Row
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("agui_client.threads")
 
 VERSION = 1
 """The version of the tables."""
@@ -83,8 +94,12 @@ _ENTRIES = Table(
 )
 _USAGE = TypeAdapter(list[TokenUsage])
 _START = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _START) // timedelta(microseconds=1)
+"""The last time that a column can have; SQLite takes texts for greater than all numbers."""
 _ATTEMPTS = 5
 """Attempts to make the tables while another process makes them."""
+_inherited: list[object] = []
+"""Parts of the parent that a forked child keeps as they are."""
 
 
 class SQLStore(ThreadStore):
@@ -109,7 +124,14 @@ class SQLStore(ThreadStore):
             raise UsageError(f"this database cannot be used: {error}") from None
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine.sync_engine, "connect", _set_up_sqlite)
+        self._be_new()
+
+    def _be_new(self) -> None:
         self._is_ready, self._lock = False, asyncio.Lock()
+        self._transactions = 0
+        self._is_idle, self._may_begin = asyncio.Event(), asyncio.Event()
+        self._is_idle.set()
+        self._may_begin.set()
 
     async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
         """Take, renew or give back a lease."""
@@ -122,7 +144,8 @@ class SQLStore(ThreadStore):
                     await db.execute(delete(_THREADS).where(ours, _THREADS.c.entries == 0))
                 renewed = await db.execute(update(_THREADS).where(ours).values(leased_until=until))
                 return number if renewed.rowcount else None
-            free = update(_THREADS).where(this, _THREADS.c.leased_until <= now)
+            is_over = or_(_THREADS.c.leased_until <= now, _THREADS.c.leased_until > _LATEST)
+            free = update(_THREADS).where(this, is_over)
             taken = free.values(lease=_THREADS.c.lease + 1, leased_until=until).returning(_THREADS.c.lease)
             held: int | None = (await db.execute(taken)).scalar_one_or_none()
             if held is not None:
@@ -150,11 +173,14 @@ class SQLStore(ThreadStore):
                 found = select(_ENTRIES.c.body).where(_ENTRIES.c.owner == owner, _ENTRIES.c.line == line)
                 bodies += (await db.execute(found.where(number > first, number <= last).order_by(number))).scalars()
             if len(bodies) == row.entries:
-                return _info(row), bodies
+                info, damaged = _described(row)
+                if damaged:
+                    raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
+                return info, bodies
             if (await db.execute(of_thread.where(_THREADS.c.line == row.line))).one_or_none() is None:
                 return None  # it was deleted just now
             lost = row.entries - len(bodies)
-            raise ThreadStoreError(f"the thread cannot be read: {lost} of its {row.entries} entries are missing")
+            raise ThreadStoreError(f"{lost} of its {row.entries} entries are missing")
 
     async def append(
         self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
@@ -180,13 +206,20 @@ class SQLStore(ThreadStore):
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
-        age = tuple_(_THREADS.c.updated_at, _THREADS.c.thread_id)
-        page = select(_THREADS).where(_THREADS.c.owner == owner, _THREADS.c.entries > 0)
+        date, thread_id = _THREADS.c.updated_at, _THREADS.c.thread_id
+        of_owner = select(_THREADS).where(_THREADS.c.owner == owner, _THREADS.c.entries > 0)
+        dated = of_owner.where(date.between(1, _LATEST)).order_by(date.desc(), thread_id.desc())
+        # Threads whose date is damaged come last; their descriptions have the date `_START`.
+        undated = of_owner.where(or_(date < 1, date > _LATEST)).order_by(thread_id.desc())
         if after is not None:
-            page = page.where(age < tuple_(literal(_microseconds(after.updated_at)), literal(after.thread_id)))
-        page = page.order_by(_THREADS.c.updated_at.desc(), _THREADS.c.thread_id.desc()).limit(limit)
+            last = tuple_(literal(_microseconds(after.updated_at)), literal(after.thread_id))
+            dated = dated.where(tuple_(date, thread_id) < last)
+            if after.updated_at <= _START:
+                undated = undated.where(thread_id < after.thread_id)
         async with self._begin() as db:
-            return [_info(row) for row in await db.execute(page)]
+            rows = (await db.execute(dated.limit(limit))).all()
+            rest = (await db.execute(undated.limit(limit - len(rows)))).all() if len(rows) < limit else ()
+        return [_shown(row) for row in (*rows, *rest)]
 
     async def delete(self, owner: str, thread_id: str, number: int) -> bool:
         """Delete a thread, and the entries that no other thread shares."""
@@ -194,18 +227,37 @@ class SQLStore(ThreadStore):
         async with self._begin() as db:
             deleted = delete(_THREADS).where(ours).returning(_THREADS.c.line, _THREADS.c.entries)
             row = (await db.execute(deleted)).one_or_none()
-            line: str | None = None if row is None else row.line
+            line: str | None = None if row is None else await _without_thread(db, owner, row.line)
             while line is not None:
                 line = await _delete_line(db, owner, line)
-            return row is not None and row.entries > 0
+            return row is not None and row.entries != 0
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
 
+    async def before_fork(self) -> None:
+        """Close all connections, when no transaction is going on."""
+        self._may_begin.clear()
+        await self._is_idle.wait()
+        if not isinstance(self._engine.pool, StaticPool):  # with its connection, SQLite's memory would be gone
+            await self._engine.dispose()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Open connections again, in a child those of its own."""
+        self._may_begin.set()
+        if is_child:
+            # Collecting a connection would close it, and the parent uses those that were open all the same.
+            _inherited.append((self._engine.pool, self._lock, self._is_idle, self._may_begin))
+            self._engine.sync_engine.dispose(close=False)
+            self._be_new()
+
     @asynccontextmanager
     async def _begin(self) -> AsyncGenerator[AsyncConnection]:
         """Open a transaction; failures of the database become a `ThreadStoreError`."""
+        await self._may_begin.wait()
+        self._transactions += 1
+        self._is_idle.clear()
         try:
             async with self._lock:
                 if not self._is_ready:
@@ -216,6 +268,10 @@ class SQLStore(ThreadStore):
         except (SQLAlchemyError, OSError) as error:
             reason = getattr(error, "orig", None) or error
             raise ThreadStoreError(f"the database of the threads failed: {type(reason).__name__}: {reason}") from error
+        finally:
+            self._transactions -= 1
+            if not self._transactions:
+                self._is_idle.set()
 
     async def _make_tables(self) -> None:
         for attempt in range(_ATTEMPTS):
@@ -238,6 +294,8 @@ class SQLStore(ThreadStore):
 
 def _set_up_sqlite(connection: Any, record: object) -> None:
     """Let readers and the one writer not wait for each other, and writers wait for each other."""
+    # So damaged characters harm their own row; as surrogates they are no text for those who read it.
+    connection.driver_connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
     cursor = connection.cursor()
     cursor.execute("PRAGMA busy_timeout = 30000")
     cursor.execute("PRAGMA journal_mode = WAL")
@@ -262,15 +320,54 @@ def _columns(info: ThreadInfo) -> dict[str, Any]:
     }
 
 
-def _info(row: Row[Any]) -> ThreadInfo:
-    return ThreadInfo(
-        thread_id=row.thread_id,
-        title=row.title,
-        created_at=_START + timedelta(microseconds=row.created_at),
-        updated_at=_START + timedelta(microseconds=row.updated_at),
-        message_count=row.messages,
-        usage=_USAGE.validate_json(row.usage),
+def _shown(row: Row[Any]) -> ThreadInfo:
+    """Return the description of a thread for a list; of one that is damaged, as much as can be read."""
+    info, damaged = _described(row)
+    if damaged:
+        columns = ", ".join(damaged)
+        _logger.warning("thread %s is damaged in %s, and listed without", quoted(info.thread_id), columns)
+    return info
+
+
+def _described(row: Row[Any]) -> tuple[ThreadInfo, list[str]]:
+    """Return the description of a thread, and the columns that are damaged, instead of which it has nothing."""
+    damaged: list[str] = []
+
+    def read(column: str, convert: Callable[[Any], T], nothing: T) -> T:
+        """Return the value of a column."""
+        try:
+            return convert(getattr(row, column))
+        except (ArithmeticError, TypeError, ValueError):
+            damaged.append(column)
+            return nothing
+
+    info = ThreadInfo(
+        thread_id=read("thread_id", _text, ""),
+        title=read("title", _text, ""),
+        created_at=read("created_at", _moment, _START),
+        updated_at=read("updated_at", _moment, _START),
+        message_count=read("messages", _count, 0),
+        usage=read("usage", _USAGE.validate_json, []),
     )
+    return info, damaged
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not is_text(value):
+        raise ValueError
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    if not 1 <= value <= _LATEST:
+        raise ValueError
+    return _START + timedelta(microseconds=math.floor(value))
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError
+    return value
 
 
 async def _segments(db: AsyncConnection, owner: str, line: str, last: int) -> list[tuple[str, int, int]]:
@@ -280,7 +377,11 @@ async def _segments(db: AsyncConnection, owner: str, line: str, last: int) -> li
     """
     segments: list[tuple[str, int, int]] = []
     above: str | None = line
+    seen = set[str]()
     while above is not None:
+        if above in seen:
+            raise ThreadStoreError("its lines are damaged: their parents lead in a circle")
+        seen.add(above)
         found = select(_LINES.c.parent, _LINES.c.shared).where(_LINES.c.owner == owner, _LINES.c.line == above)
         if (row := (await db.execute(found)).one_or_none()) is None:
             break
@@ -307,12 +408,18 @@ async def _shared_line(db: AsyncConnection, owner: str, thread_id: str, count: i
 async def _delete_line(db: AsyncConnection, owner: str, line: str) -> str | None:
     """Delete what no thread needs of a line that has no thread; return its parent if that has none either."""
     this = and_(_LINES.c.owner == owner, _LINES.c.line == line)
-    children = select(func.max(_LINES.c.shared)).where(_LINES.c.owner == owner, _LINES.c.parent == line)
+    is_child = and_(_LINES.c.owner == owner, _LINES.c.parent == line, _LINES.c.line != line)
+    children = select(func.max(_LINES.c.shared)).where(is_child)
     needed = (await db.execute(children)).scalar_one()
     entries = and_(_ENTRIES.c.owner == owner, _ENTRIES.c.line == line)
     await db.execute(delete(_ENTRIES).where(entries, _ENTRIES.c.number > (needed or 0)))
     if needed is not None:
         return None
     parent = (await db.execute(delete(_LINES).where(this).returning(_LINES.c.parent))).scalar_one_or_none()
-    of_thread = select(_THREADS.c.line).where(_THREADS.c.owner == owner, _THREADS.c.line == parent)
-    return None if parent is None or (await db.execute(of_thread)).first() else parent
+    return None if parent is None else await _without_thread(db, owner, parent)
+
+
+async def _without_thread(db: AsyncConnection, owner: str, line: str) -> str | None:
+    """Return a line if it has no thread, and else None."""
+    of_thread = select(_THREADS.c.line).where(_THREADS.c.owner == owner, _THREADS.c.line == line)
+    return None if (await db.execute(of_thread)).first() else line

@@ -106,3 +106,20 @@ class ThreadStore(ABC):
     async def aclose(self) -> None:
         """Close connections; does nothing unless a store has some."""
         return
+
+    async def before_fork(self) -> None:
+        """Close connections, as soon as nothing uses them, and open none before `after_fork`.
+
+        Awaited before the process forks, which waits for it a few seconds: processes that share a connection garble it.
+        Does nothing unless a store has connections.
+        """
+        return
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Go on after a fork; does nothing unless a store has connections.
+
+        Args:
+            is_child: Whether this is the child, which calls the store in another event loop: it drops what belongs to
+                the parent's, and closes no connection that is open all the same.
+        """
+        return

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
+import anyio
 import anyio.to_thread
 
 from agui_client._conversation.log import add_up, as_text, empty_members, entry_of, members_of_document
@@ -18,7 +19,7 @@ from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_text
 from agui_client.errors import ThreadBusyError, UsageError
 from agui_client.threads.documents import Format, exported, imported
-from agui_client.threads.entries import cut, document_of
+from agui_client.threads.entries import cut, document_of, reading
 from agui_client.threads.memory import MemoryStore
 from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
 from agui_client.threads.store import ThreadInfo, ThreadStore
@@ -67,8 +68,9 @@ class Threads:
         if isinstance(store, str):
             store = _sql_store(store)
         self._store = MemoryStore() if store is None else store
-        self._loop = StoreLoop(self._store.aclose)
-        self._lease, self._title = lease, title
+        self._loop = StoreLoop(self._store)
+        self._lease = lease
+        self._service = Service(self._store, self._loop, lease, title)
 
     def open(self, thread_id: str | None, agent: AgentT, *, owner: str = "", wait: float = 5.0) -> OpenThread[AgentT]:
         """Open a thread for a block: `async with threads.open(...) as agent`, or `with` in a program without `await`.
@@ -90,8 +92,7 @@ class Threads:
         new_id = str(uuid4()) if thread_id is None else _checked("thread_id", thread_id)
         if not new_id:
             raise UsageError("thread_id= is empty; None makes a new id")
-        service = Service(self._store, self._loop, self._lease, self._title)
-        return OpenThread(service, new_id, agent, _checked("owner", owner), wait)
+        return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
 
     def list(
         self, *, owner: str = "", limit: int = 50, after: ThreadInfo | None = None
@@ -197,12 +198,26 @@ class Threads:
         return self._call(self._import, owner, document, thread_id)
 
     def close(self) -> None:
-        """Close the connections, when everything that has begun is done. Idempotent."""
+        """Close the open blocks, then the connections, when everything that has begun is done. Idempotent.
+
+        What the agents of open blocks have is saved, and others can have the threads at once. A run that goes on in
+        such a block fails with a `UsageError` before it sends or executes anything more.
+
+        Raises:
+            ThreadStoreError: A thread could not be saved.
+            ThreadBusyError: Somebody else had taken a thread over, so it was not saved.
+        """
+        closing = self._loop.refuse_calls(self._close_blocks)
         self._loop.close()
+        _raise_first(closing)
 
     async def aclose(self) -> None:
-        """Close the connections, when everything that has begun is done. Idempotent."""
-        await anyio.to_thread.run_sync(self._loop.close)
+        """Close the open blocks, then the connections, when everything that has begun is done: see `close`."""
+        # Here, as a run of this event loop changes nothing meanwhile.
+        closing = self._loop.refuse_calls(self._close_blocks)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._loop.close)
+        _raise_first(closing)
 
     def __enter__(self) -> Self:
         return self
@@ -216,25 +231,33 @@ class Threads:
     async def __aexit__(self, *about: object) -> None:
         await self.aclose()
 
+    def _close_blocks(self) -> Sequence[StoreCall[Exception | None]]:
+        return [call for block in self._service.blocks.copy() if (call := block.close()) is not None]
+
     # --- in the loop of the store
 
     def _call(self, function: Callable[..., Coroutine[Any, Any, T]], owner: str, *args: object) -> StoreCall[T]:
         return self._loop.call(partial(function, _checked("owner", owner), *args))
 
     async def _read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]]:
-        if (found := await self._store.read(owner, thread_id)) is None:
+        with reading(thread_id):
+            found = await self._store.read(owner, thread_id)
+        if found is None:
             raise UsageError(f"there is no thread {thread_id!r}")
         return found
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
-        if (found := await self._store.read(owner, thread_id)) is None:
-            return None
-        info, entries = found
-        return SavedThread(info, document_of(thread_id, add_up(entries)))
+        with reading(thread_id):
+            if (found := await self._store.read(owner, thread_id)) is None:
+                return None
+            info, entries = found
+            return SavedThread(info, document_of(thread_id, add_up(entries)))
 
     async def _fork(self, owner: str, thread_id: str, at: str | None, new_id: str) -> str:
         info, entries = await self._read(owner, thread_id)
-        here = cut(entries, at)
+        with reading(thread_id):
+            here = cut(entries, at)
+            document_of(new_id, here.members)  # or the fork would be as damaged as its thread
         number = here.shared + 1
         entry = entry_of(here.before, here.members, number) or as_text({}, number)
         new = replace(info, thread_id=new_id, usage=(), message_count=len(here.members["messages"]))
@@ -259,8 +282,9 @@ class Threads:
         number = await take_lease(self._store, owner, thread_id, self._lease, wait)
         try:
             info, entries = await self._read(owner, thread_id)
-            members = cut(entries, at).members
-            entry = entry_of(add_up(entries), members, len(entries) + 1)
+            with reading(thread_id):
+                members = cut(entries, at).members
+                entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             if entry is not None and not await self._store.append(owner, changed, entry, number):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
@@ -273,7 +297,9 @@ class Threads:
 
     async def _export(self, owner: str, thread_id: str, form: Format) -> str:
         info, entries = await self._read(owner, thread_id)
-        return exported(info, document_of(thread_id, add_up(entries)), form)
+        with reading(thread_id):
+            document = document_of(thread_id, add_up(entries))
+        return exported(info, document, form)
 
     async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
         document = imported(text)
@@ -283,6 +309,12 @@ class Threads:
         count = len(document.conversation.messages)
         await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
         return new_id
+
+
+def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
+    """Raise the first failure of blocks that were closed, if there is one; all of them are in the log."""
+    if failures := [failure for call in closing if (failure := call.result()) is not None]:
+        raise failures[0]
 
 
 def _checked(name: str, value: object) -> str:
