@@ -110,8 +110,13 @@ def _messages(widgets: Sequence[Any]) -> Generator[MemoryObjectReceiveStream[tup
     # A message may come in a thread of the kernel's.
     loop = LoopThread()
     incoming, received = anyio.create_memory_object_stream[tuple[Any, Mapping[str, Any]]](math.inf)
+
+    def receive(receiver: Any, message: Mapping[str, Any]) -> None:
+        """Pass a message on to the block."""
+        loop.call(partial(incoming.send_nowait, (receiver, message)))
+
     for each in widgets:
-        each.comm.on_msg(lambda message, each=each: loop.call(partial(incoming.send_nowait, (each, message))))
+        each.comm.on_msg(partial(receive, each))
     with incoming, received:
         try:
             yield received
@@ -130,10 +135,9 @@ def field_input(field: FormField) -> Any:
     label = labelled(f"{field.label}: {field.description}" if field.description else field.label)
     default = field.default
     if field.choices:
-        names = [name_of(choice) for choice in field.choices]
-        return _select([(exact(name), name) for name in names], default, label)
+        return _select([name_of(choice) for choice in field.choices], default, label)
     if field.kind == "boolean":
-        return _select([("yes", "yes"), ("no", "no")], default, label)
+        return _select(["yes", "no"], default, label)
     # A default that a field cannot show as it is would be sent unseen.
     text = default if exact(default) == default else ""
     if field.kind == "json" or "\n" in text:
@@ -141,12 +145,11 @@ def field_input(field: FormField) -> Any:
     return widget("Text", value=text, **label)
 
 
-def _select(options: Sequence[tuple[str, str]], default: str, label: dict[str, Any]) -> Any:
-    """Make a list of choices, whose first one is no choice."""
-    rows = len(options) + 1
-    chosen = next((value for _, value in options if value == default), "")
-    select = widget("Select", options=[("", ""), *options], value=chosen, rows=rows, **label)
-    select.layout.height = f"{40 + 17 * rows}px"  # below its label, a list would be as high as it is wide elsewhere
+def _select(names: Sequence[str], default: str, label: dict[str, Any]) -> Any:
+    """Make a list of choices, the first of which is no choice."""
+    options = [("", ""), *((exact(name), name) for name in names)]
+    select = widget("Select", options=options, value=default if default in names else "", rows=len(options), **label)
+    select.layout.height = f"{40 + 17 * len(options)}px"  # a list below its label ignores its number of rows
     return select
 
 
