@@ -153,7 +153,14 @@ def made(environment: Path) -> Path:
 
 def notebook() -> str:
     """Write a notebook with the cell."""
-    cell = {"cell_type": "code", "id": "one", "metadata": {}, "execution_count": None, "outputs": [], "source": CELL}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "one",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+        "source": CELL,
+    }
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return json.dumps({"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
 
