@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .support.browser import chromium
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from support.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

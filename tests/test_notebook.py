@@ -390,6 +390,8 @@ def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel
         kernel.shell_channel.send(message)
         return str(message["header"]["msg_id"])
 
+    page = NotebookPage(send)
+
     def answer_wrongly() -> None:
         page.fill("mail", "ann@example.com")
         page.fill("mail", "ann@example.org")
@@ -404,7 +406,7 @@ def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel
         page.fill("Arguments (JSON)", '{"seats": 2}')
         page.click("Approve")
 
-    page, written = NotebookPage(send), ""
+    written = ""
     steps = [
         ("Answer", "Who?", answer_wrongly),
         ("seats (whole number)", "seats: maximum is 9", answer_rightly),

@@ -66,7 +66,7 @@ class Panel:
                 button, click = await clicks.receive()
         _disable(self._inputs)
         await _read(self._inputs, click["header"]["session"])
-        return button.description
+        return str(button.description)
 
     def say(self, problem: str) -> None:
         """Show the reason why the answer was rejected."""
