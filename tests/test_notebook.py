@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
+import itertools
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from queue import Empty
@@ -11,11 +14,13 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import Interrupt, Tool
+from comm import DummyComm, get_comm_manager
 from IPython.core.error import StdinNotImplementedError
 
 from agui_client import ApprovalRequest, Approve, Cancel, CannotWaitError, Deny, Resolve, tool
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
 from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
+from support.notebook_page import NotebookPage
 
 REQUEST = ApprovalRequest(
     tool_call_id="c1",
@@ -47,6 +52,22 @@ class Page:
 
     def __init__(self) -> None:
         self.boxes: list[Any] = []
+        self.open_pages: list[NotebookPage] = []
+        """The pages on which the notebook is open; the person is at the last one."""
+        self.open()
+
+    def open(self) -> None:
+        """Open the notebook once more."""
+        session, number = f"page {len(self.open_pages)}", itertools.count()
+
+        def send(comm_id: str, data: dict[str, Any]) -> str:
+            """Send a message to a widget in this process."""
+            comm: Any = get_comm_manager().get_comm(comm_id)
+            if comm is not None:  # that it has been closed, this page hears later
+                comm.handle_msg({"header": {"session": session}, "content": {"data": data}, "buffers": []})
+            return f"{session}, message {next(number)}"
+
+        self.open_pages.append(NotebookPage(send))
 
     @property
     def fields(self) -> list[Any]:
@@ -69,14 +90,21 @@ class Page:
         """Fill in the fields from the first on, and press a button."""
         await anyio.wait_all_tasks_blocked()
         for field, value in zip(self.fields, values, strict=False):
-            field.value = value
-        self.buttons[choice].click()
+            self.open_pages[-1].fill(field.model_id, value)
+        self.open_pages[-1].click(choice)
 
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     displayed = Page()
     monkeypatch.setattr("IPython.display.display", displayed.boxes.append)
+
+    def publish(comm: DummyComm, message_type: str, data: Any = None, *rest: Any, **keys: Any) -> None:
+        """Bring a message of the kernel's to every page."""
+        for each in displayed.open_pages:
+            each.receive(message_type, {"comm_id": comm.comm_id, "data": data})
+
+    monkeypatch.setattr(DummyComm, "publish_msg", publish)
     return displayed
 
 
@@ -126,6 +154,40 @@ async def test_edited_arguments_are_approved_once_they_fit(page: Page) -> None:
 
 
 @pytest.mark.anyio
+async def test_fields_begin_with_the_defaults_of_the_schema(page: Page) -> None:
+    properties = {
+        "name": {"type": "string", "default": "Ann"},
+        "seats": {"type": "integer", "default": 2},
+        "line": {"enum": ["B1", 2], "default": 2},
+        "return_trip": {"type": "boolean", "default": False},
+        "stops": {"type": "array", "default": ["Å", "\u202e"]},
+        "note": {"type": "string", "default": "a\nb"},
+        "unseen": {"type": "string", "default": "\u202e"},
+        "other": {"enum": ["B1"], "default": "B2"},
+        "left_out": {"type": ["string", "null"], "default": None},
+    }
+    asked = Interrupt(id="i", reason="input_required", response_schema={"type": "object", "properties": properties})
+    assert await answer(page, asked, ["Answer"]) == Resolve(
+        {"name": "Ann", "seats": 2, "line": 2, "return_trip": False, "stops": ["Å", "\u202e"], "note": "a\nb"}
+    )
+    assert page.fields[4].value == '["Å", "\\u202e"]'
+    assert await answer(page, asked, ["Answer", "", "3", "", "yes", "", "", "x"]) == Resolve(
+        {"seats": 3, "return_trip": True, "unseen": "x"}
+    )
+
+
+@pytest.mark.anyio
+async def test_what_stands_on_the_page_whose_button_is_pressed_is_sent(page: Page) -> None:
+    line = ASKED.model_copy(update={"response_schema": None})
+    page.open()
+    async with asking(lambda: NotebookAnswerer(widgets=True)(line)) as answers:
+        await anyio.wait_all_tasks_blocked()
+        page.open_pages[0].fill(page.fields[0].model_id, "Bergen")
+        await page.press("Answer", "Oslo")
+    assert answers == [Resolve("Oslo")]
+
+
+@pytest.mark.anyio
 async def test_a_question_that_was_answered_takes_nothing_more(page: Page) -> None:
     await decision(page, ["Approve"])
     assert [each.disabled for each in (*page.fields, *page.buttons.values())] == [True] * 4
@@ -153,16 +215,20 @@ async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -
 async def test_a_question_of_yes_or_no_is_a_choice(page: Page) -> None:
     asked = Interrupt(id="i", reason="question", response_schema={"type": "boolean"})
     assert await answer(page, asked, ["Answer", "no"]) == Resolve(False)
-    assert list(page.fields[0].options) == ["", "yes", "no"]
+    assert list(page.fields[0].options) == [("", ""), ("yes", "yes"), ("no", "no")]
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("SEC-8")
-async def test_what_the_agent_says_is_shown_in_fields_that_read_no_markup(page: Page) -> None:
-    await answer(page, ASKED, ["Go on without"])
+async def test_what_the_agent_says_is_shown_without_its_markup(page: Page) -> None:
+    titled = {"type": "object", "properties": {"a": {"title": "$x$ <b>\u202e", "description": '"&'}}, "required": ["a"]}
+    await answer(page, ASKED.model_copy(update={"response_schema": titled}), ["Go on without"])
     assert page.shown == 'Which\\u001b?\n{\n  "a": "<b>"\n}'
     kinds = {type(each).__name__ for each in page.boxes[-1].children}
     assert kinds <= {"Textarea", "Text", "Select", "HBox"}
+    code = re.fullmatch(r'<code title="([^"<>]*)" style="[a-z:;\- ]*">([^<>]*)</code>', page.fields[0].description)
+    assert code is not None, "a notebook draws no TeX in code"
+    assert {html.unescape(each) for each in code.groups()} == {'$x$ <b>\\u202e (JSON): "&'}
 
 
 @pytest.mark.anyio
@@ -283,7 +349,7 @@ def messages_of(kernel: Any, cell: str) -> Iterator[Any]:
             message = kernel.get_iopub_msg(timeout=30)
         except Empty:
             pytest.fail("nothing more came from the kernel")
-        if message["parent_header"].get("msg_id") == executed or message["msg_type"] == "comm_open":
+        if message["parent_header"].get("msg_id") == executed or message["msg_type"] in {"comm_open", "status"}:
             yield message
 
 
@@ -296,17 +362,64 @@ def test_in_a_kernel_what_would_hang_says_at_once_what_to_write(kernel: Any, cel
     assert told in told_first["content"]["evalue"]
 
 
-def test_in_a_kernel_a_click_reaches_the_cell_that_waits_for_it(kernel: Any) -> None:
+FORM = """
+from agui_client import tool
+from agui_client.notebook import NotebookAnswerer, NotebookApprover
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+
+@tool(approval="always")
+def book(seats: int) -> str:
+    return f"{seats} booked"
+
+properties = {
+    "mail": {"type": "string"},
+    "seats": {"type": "integer", "maximum": 9},
+    "line": {"enum": ["B1", "B2"], "default": "B2"},
+}
+asked = interrupt("Who?", response_schema={"type": "object", "properties": properties, "required": ["mail", "seats"]})
+script = [turn(outcome=asked), turn(tool_call("book", {"seats": 4})), turn(text("Ok."))]
+agent = ScriptedAgent(*script, tools=[book], approve=NotebookApprover(), answer=NotebookAnswerer())
+result = await agent.run_agent("Book it")
+print([each.payload for given in agent.inputs for each in given.resume or []], result.tool_executions[0].arguments)
+"""
+
+
+def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel: Any) -> None:
+    def send(comm_id: str, data: dict[str, Any]) -> str:
+        message = kernel.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        kernel.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
+
+    page = NotebookPage(send)
+
+    def answer_wrongly() -> None:
+        page.fill("mail", "ann@example.com")
+        page.fill("mail", "ann@example.org")
+        page.fill("seats (whole number)", "99")
+        page.click("Answer")
+
+    def answer_rightly() -> None:
+        page.fill("seats (whole number)", "9")
+        page.click("Answer")
+
+    def edit() -> None:
+        page.fill("Arguments (JSON)", '{"seats": 2}')
+        page.click("Approve")
+
     written = ""
-    for message in messages_of(kernel, CELL):
-        content = message["content"]
-        if message["msg_type"] == "comm_open" and content["data"]["state"].get("description") == "Approve":
-            click = {"comm_id": content["comm_id"], "data": {"method": "custom", "content": {"event": "click"}}}
-            kernel.shell_channel.send(kernel.session.msg("comm_msg", click))
-        elif message["msg_type"] == "error":
-            pytest.fail("\n".join(content["traceback"]))
-        elif message["msg_type"] == "stream":
-            written += content["text"]
-            if "Gone." in written:
+    steps = [
+        ("Answer", "Who?", answer_wrongly),
+        ("seats (whole number)", "seats: maximum is 9", answer_rightly),
+        ("Approve", "", edit),
+    ]
+    for message in messages_of(kernel, FORM):
+        page.receive(message["msg_type"], message["content"], message["parent_header"].get("msg_id", ""))
+        if steps and page.can_use(steps[0][0]) and page.reads(steps[0][1]):
+            steps.pop(0)[2]()
+        if message["msg_type"] == "error":
+            pytest.fail("\n".join(message["content"]["traceback"]))
+        if message["msg_type"] == "stream":
+            written += message["content"]["text"]
+            if written.endswith("\n"):
                 break
-    assert written == "['succeeded'] Gone.\n"
+    assert written == "[{'mail': 'ann@example.org', 'seats': 9, 'line': 'B2'}] {'seats': 2}\n"

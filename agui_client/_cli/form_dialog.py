@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from agui_client._cli.terminal_questions import LeftError
-from agui_client._widgets.escaping import exact, json_text, sentence
+from agui_client._widgets.escaping import exact, sentence
 from agui_client._widgets.forms import MISSING, name_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FormDialog:
     def _ask(self, field: FormField, values: dict[str, Any]) -> None:
         """Ask for one field, until there is a value or it is left out."""
         while True:
-            typed = self._keyboard.read(f"{sentence(field.label)}: ", default=_default(field))
+            typed = self._keyboard.read(f"{sentence(field.label)}: ", default=field.default)
             if not typed.strip() and field.is_required and not field.takes_null:
                 raise LeftError
             try:
@@ -79,11 +79,3 @@ class FormDialog:
 
     def _say(self, what: str, *, is_exact: bool = False) -> None:
         self._console.print(Text(f"  {what if is_exact else sentence(what)}", style="dim"))
-
-
-def _default(field: FormField) -> str:
-    """Return the text that the line begins with, to be accepted or edited."""
-    default = field.schema.get("default")
-    if default is None:
-        return ""
-    return json_text(default, indent=None) if field.kind == "json" else name_of(default)

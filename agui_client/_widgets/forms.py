@@ -16,6 +16,7 @@ from agui_client._interrupts.decisions import APPROVED, EDITED, REASON, decision
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.json_schema import is_usable, plainly, referred_part, schema_problems
+from agui_client._widgets.escaping import json_text
 from agui_client.errors import InterruptsNotCoveredError
 
 if TYPE_CHECKING:
@@ -116,6 +117,16 @@ class FormField:
         """The agent's description of the field; empty if there is none."""
         description = self.schema.get("description")
         return description if isinstance(description, str) else ""
+
+    @property
+    def default(self) -> str:
+        """The text of the schema's default as a person would type it; empty if there is none."""
+        default = self.schema.get("default")
+        if default is None:
+            return ""
+        if self.kind == "boolean" and isinstance(default, bool):
+            return "yes" if default else "no"
+        return json_text(default, indent=None) if self.kind == "json" else name_of(default)
 
     def read_line(self, typed: str) -> Any:
         """Read a line that may be empty.

@@ -19,7 +19,7 @@ from agui_client._run.async_run import SYNC_CALLER
 from agui_client._tools.approval import Approve, Deny
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
-from agui_client._widgets.panel import Panel, area, field_input, widget
+from agui_client._widgets.panel import Panel, area, field_input, labelled, widget
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class NotebookApprover:
         question = f"The agent wants to call {request.name}. {request.tool.description}"
         if not self._uses_widgets:
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
-        arguments = area(json_text(request.arguments), is_shown=False)
-        reason = widget("Text", placeholder="why not, if you deny it")
+        arguments = area(json_text(request.arguments), is_shown=False, **labelled("Arguments (JSON)"))
+        reason = widget("Text", **labelled("Why not, if you deny it"))
         _check_clicks_arrive()
         async with Panel(question, [arguments, reason], ["Approve", "Deny"]) as panel:
             while await panel.pressed() == "Approve":

@@ -1,0 +1,198 @@
+"""`python -m tests.notebook_browser`: forms and approvals in JupyterLab and Notebook 7, filled in with a browser.
+
+It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
+the screen was sent: after corrections, after refusals, and where nothing was typed. It needs Chromium, as tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from support.browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PACKAGE = Path(__file__).parent.parent
+PACKAGES = ("jupyterlab>=4", "notebook>=7", "ipykernel>=7.4")
+PLACES = {"JupyterLab": "lab/tree", "Notebook 7": "notebooks"}
+CELL = """
+from agui_client import tool
+from agui_client.notebook import NotebookAnswerer, NotebookApprover
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
+
+@tool(approval="always")
+def book(seats: int) -> str:
+    return f"{seats} booked"
+
+properties = {
+    "mail": {"type": "string", "description": "$where$ the <b>ticket</b> goes"},
+    "seats": {"type": "integer", "maximum": 9},
+    "line": {"enum": ["B1", "B2"], "default": "B2"},
+    "window": {"type": "boolean", "default": True},
+    "note": {"type": "string", "default": "vegetarian"},
+}
+asked = interrupt("Who?", response_schema={"type": "object", "properties": properties, "required": ["mail", "seats"]})
+script = [turn(outcome=asked), turn(tool_call("book", {"seats": 4})), turn(text("Ok."))]
+agent = ScriptedAgent(*script, tools=[book], approve=NotebookApprover(), answer=NotebookAnswerer())
+result = await agent.run_agent("Book it")
+answers = [each.payload for given in agent.inputs for each in given.resume or []]
+print("SENT", answers, result.tool_executions[0].arguments)
+"""
+ANSWER = {"mail": "ann@example.org", "seats": 9, "line": "B2", "window": True, "note": "vegetarian"}
+SENT = f"SENT {[ANSWER]} {{'seats': 2}}"
+_INSTALLING, _SERVING, _STARTING = 900, 300, 60
+
+
+def type_and_click(page: Page, address: str, pictures: Path) -> str:
+    """Run the cell of a notebook, fill in its form and edit the arguments of the call; return what the cell printed."""
+    page.set_viewport_size({"width": 1200, "height": 1100})
+    page.locator('[data-status="idle"]').first.wait_for()
+    # A second page has the same widgets, and knows nothing of what is typed on the first.
+    assert page.context.browser is not None
+    other = page.context.browser.new_page()
+    other.goto(address)
+    other.locator('[data-status="idle"]').first.wait_for()
+    page.locator(".jp-CodeCell .cm-content").first.click()
+    page.keyboard.press("Shift+Enter")
+    page.get_by_label("mail").click()
+    page.keyboard.type("ann@exampel.org")
+    for _ in "el.org":
+        page.keyboard.press("Backspace")
+    page.keyboard.type("le.org")
+    page.get_by_label("seats").fill("99")
+    page.get_by_role("button", name="Answer").click()
+    wait_for_problem(page, "seats: maximum is 9")
+    page.screenshot(path=pictures / "refused.png")
+    page.get_by_label("seats").fill("9")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Answer").click()
+    page.get_by_label("Arguments").fill('{"seats": "two"}')
+    page.get_by_role("button", name="Approve").click()
+    wait_for_problem(page, 'seats: type is "integer"')
+    page.get_by_label("Arguments").fill('{"seats": 2}')
+    page.screenshot(path=pictures / "edited.png")
+    page.get_by_role("button", name="Approve").click()
+    printed = page.locator(".jp-OutputArea-output pre").first
+    printed.wait_for()
+    page.screenshot(path=pictures / "sent.png")
+    return printed.inner_text().strip()
+
+
+def wait_for_problem(page: Page, problem: str) -> None:
+    """Wait until a reason is shown why an answer was refused."""
+    shown = "problem => [...document.querySelectorAll('textarea')].some(each => each.value === problem)"
+    page.wait_for_function(shown, arg=problem)
+
+
+@contextmanager
+def serving(python: Path, notebooks: Path) -> Generator[str]:
+    """Serve notebooks on loopback, without a password, while the block lasts; gives the address."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    own = {f"JUPYTER_{each}_DIR": str(notebooks / ".jupyter" / each) for each in ("CONFIG", "DATA", "RUNTIME")}
+    settings = {
+        "ServerApp.port": port,
+        "ServerApp.port_retries": 0,
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.open_browser": False,
+        "ServerApp.allow_root": True,
+        "ServerApp.root_dir": notebooks,
+        "IdentityProvider.token": "",
+        "LabApp.news_url": None,
+        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+    }
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    command = ["timeout", "--kill-after=20", str(_SERVING), str(python), "-m", "jupyterlab", *options]
+    with (notebooks / "server.log").open("w") as log:
+        server = subprocess.Popen(command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            wait_for(f"http://127.0.0.1:{port}/api")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()  # `timeout` passes it on, and kills a server that does not end in time
+            server.wait()
+
+
+def wait_for(address: str) -> None:
+    """Wait until a server answers."""
+    end = time.monotonic() + _STARTING
+    while time.monotonic() < end:
+        with suppress(OSError):
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"nothing answers at {address}")
+
+
+def made(environment: Path) -> Path:
+    """Make an environment with JupyterLab, Notebook 7 and this package, if it is not there; return its Python."""
+    python = environment / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=_INSTALLING)
+    install = [str(python), "-m", "pip", "install", "-q", *PACKAGES, "-e", f"{PACKAGE}[notebook]"]
+    subprocess.run(install, check=True, timeout=_INSTALLING)
+    return python
+
+
+def notebook() -> str:
+    """Write a notebook with the cell."""
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "one",
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+        "source": CELL,
+    }
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return json.dumps({"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def main() -> int:
+    """Type in both, and say what was sent."""
+    parser = argparse.ArgumentParser(prog="python -m tests.notebook_browser", description=__doc__)
+    parser.add_argument("--environment", type=Path, help="where the environment is kept; a temporary one if left out")
+    parser.add_argument("--pictures", type=Path, help="a directory for pictures of the page; none are kept if left out")
+    given = parser.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory() as scratch:
+        python = made(given.environment or Path(scratch, "environment"))
+        notebooks = Path(scratch, "notebooks")
+        notebooks.mkdir()
+        with serving(python, notebooks) as url, chromium() as browser:
+            for place, path in PLACES.items():
+                name = f"{path.partition('/')[0]}.ipynb"
+                (notebooks / name).write_text(notebook())
+                pictures = (given.pictures or Path(scratch)) / place
+                pictures.mkdir(parents=True, exist_ok=True)
+                address = f"{url}/{path}/{name}"
+                sent, _ = browser.visit(address, partial(type_and_click, address=address, pictures=pictures))
+                failed |= sent != SENT
+                sys.stdout.write(f"{place}: " + ("pass\n" if sent == SENT else f"FAIL\n  {sent}\n  {SENT}\n"))
+    return failed
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except pytest.skip.Exception as nothing:
+        sys.exit(str(nothing))
