@@ -222,12 +222,19 @@ class StoredThreadRequest(RunRequest):
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
         """
         if not self._caller.is_trusted:
-            names = {key: self._conversation.reducer.tool_call(key) for key in self._theirs}
-            ours = {key for key, call in names.items() if call is not None and call.function.name in tools.own_names}
+            records = [each for each in self._conversation.open_records if each.tool_call_id in self._theirs]
+            ours = {each.tool_call_id for each in records if self._is_ours(each, tools)}
             self._dropped += [self._theirs[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
         return super().check_tools(tools)
+
+    def _is_ours(self, record: ToolCallRecord, tools: CallTools) -> bool:
+        """Return whether a call is of a tool of this side, which documents of the first version did not say."""
+        if record.owner is not None:
+            return record.owner is CallOwner.APPLICATION
+        call = self._conversation.reducer.tool_call(record.tool_call_id)
+        return call is not None and call.function.name in tools.own_names
 
     def add_to_conversation(self) -> None:
         """Add the messages and the state of the caller to the conversation."""
@@ -245,8 +252,8 @@ class StoredThreadRequest(RunRequest):
 
 
 def _takes_results(record: ToolCallRecord) -> bool:
-    """Return whether a caller may answer a call; whose the tool is was not stored in documents of the first version."""
-    return record.owner in (CallOwner.CALLER, None) and record.status in (CallStatus.CUT, CallStatus.WAITING)
+    """Return whether a caller's message about a call is looked at: nobody but the agent answers some calls."""
+    return record.owner is not CallOwner.AGENT and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 
 def _without_result(message: ToolMessage) -> ToolMessage:
