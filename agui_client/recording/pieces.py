@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client.recording.redaction import Redact, begins_as_json, edits_of, redacted_line, redacted_text
@@ -34,6 +34,8 @@ from agui_client.recording.secret_texts import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from agui_client._protocol.events import WireEvent
 
 _DELTA = "/event/delta"
@@ -79,7 +81,7 @@ class Entry:
     """The text that the event has a piece of."""
     delta: str = ""
     """The piece."""
-    given: dict[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, str] | None = None
     """Texts to write instead of values, by their pointers."""
 
     def redacted(self, redact: Redact | None) -> bytes:
@@ -90,7 +92,7 @@ class Entry:
         """
         if redact is None and not self.given and not may_hold_secrets(self.line):
             return self.line
-        given = self.given if self.text is None else {_DELTA: self.delta, **self.given}
+        given = {**({} if self.text is None else {_DELTA: self.delta}), **(self.given or {})}
         return redacted_line(self.line.decode(), redact, given).encode()
 
 
@@ -117,7 +119,7 @@ class _Text:
         """Take a piece, and decide whether it waits."""
         delta, before = entry.delta, self.tail
         if self.state is _State.OVER:
-            entry.given[_DELTA] = REST
+            entry.given = {_DELTA: REST}
             return
         if self.is_json is None and delta.strip():
             self.is_json = begins_as_json(delta)
@@ -168,7 +170,7 @@ class _Text:
         for entry in self.waiting:
             end = at + len(entry.delta)
             if (part := _part(text, edits, at, end)) != entry.delta:
-                entry.given[_DELTA] = part
+                entry.given = {_DELTA: part}
             at = end
         return edits
 
@@ -181,17 +183,20 @@ class Answer:
         self._texts: dict[tuple[str, str | None], _Text] = {}
         self._latest: dict[tuple[str, str | None], str | None] = {}
 
-    def add(self, line: bytes, event: WireEvent) -> Iterator[Entry]:
+    def add(self, line: bytes, event: WireEvent) -> Iterable[Entry]:
         """Take the line of an event; yield those that can be written."""
-        delta = _member(event, "delta")
+        members = event.data if isinstance(event, UnrecognizedEvent) else event.__dict__
+        delta = members.get("delta")
         if isinstance(delta, str):
             text = self._text(event)
             entry = Entry(line, text, delta)
             text.add(entry)
         else:
             entry = Entry(line)
-            if self._texts and _kind(event.type)[1] == "END":
+            if self._texts and event.type.endswith("_END"):
                 self._end(self._text(event))
+        if not self._entries and not (entry.text and entry.text.is_waiting):
+            return (entry,)
         self._entries.append(entry)
         return self._ready()
 
@@ -203,47 +208,45 @@ class Answer:
 
     def _text(self, event: WireEvent) -> _Text:
         """Return the text that an event has a piece of, or is the end of."""
-        family = _kind(event.type)[0]
-        item_id = _member(event, "toolCallId") or _member(event, "messageId")
-        lane = family, _member(event, "subagentRunId")
+        if isinstance(event, UnrecognizedEvent):
+            family, members, names = _family(event.type), event.data, _WIRE_NAMES
+        else:
+            family, members, names = _family_of(type(event)), event.__dict__, _FIELDS
+        item_id, owner = members.get(names[0]) or members.get(names[1]), members.get(names[2])
         if item_id is None:
             # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
-            item_id = self._latest.get(lane)
+            item_id = self._latest.get((family, owner))
         else:
-            self._latest[lane] = item_id
-        return self._texts.setdefault((family, item_id), _Text())
+            self._latest[family, owner] = item_id
+        if (text := self._texts.get((family, item_id))) is None:
+            text = self._texts[family, item_id] = _Text()
+        return text
 
     def _end(self, text: _Text) -> None:
         if text.end():
             for entry in self._entries:
-                entry.given |= _RAW
+                entry.given = {**(entry.given or {}), **_RAW}
 
     def _ready(self) -> Iterator[Entry]:
+        """Take the lines that can be written from those that are on their way."""
         entries = self._entries
         while entries and not (entries[0].text and entries[0].text.is_waiting):
             entry = entries.popleft()
             yield entry
 
 
+_WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")
+_FIELDS = ("tool_call_id", "message_id", "subagent_run_id")
+
+
+def _family(event_type: str) -> str:
+    """Return what the types of the events of an item have in common, such as TOOL_CALL."""
+    return event_type.rpartition("_")[0]
+
+
 @cache
-def _kind(event_type: str) -> tuple[str, str]:
-    """Return what the events of an item have in common, such as TOOL_CALL, and the rest, such as ARGS."""
-    family, _, step = str(getattr(event_type, "value", event_type)).rpartition("_")
-    return family, step
-
-
-_FIELDS = {
-    "delta": "delta",
-    "toolCallId": "tool_call_id",
-    "messageId": "message_id",
-    "subagentRunId": "subagent_run_id",
-}
-
-
-def _member(event: WireEvent, name: str) -> Any:
-    if isinstance(event, UnrecognizedEvent):
-        return event.data.get(name)
-    return event.__dict__.get(_FIELDS[name])
+def _family_of(model: type[BaseModel]) -> str:
+    return _family(str(model.model_fields["type"].default.value))
 
 
 def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:

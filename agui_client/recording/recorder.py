@@ -294,8 +294,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
     """Record the runs of an agent: `agent.use(record("run.jsonl"))`.
 
     The file gets everything that the agent was asked and answered, with the times, and the tools that were executed
-    here; never request headers, cookies or a provider's encrypted values. Several agents may share one recorder, and
-    recorders of several programs may append to one file.
+    here; never request headers, and no values under names such as `password` or `encryptedValue`. Several agents may
+    share one recorder, and recorders of several programs may append to one file.
 
     Args:
         path: The file; it is made, readable for its owner alone, or appended to.

@@ -46,8 +46,9 @@ _SCHEMA_WORDS = frozenset(
     )
 )
 """The members that hold no value of a secret, in the JSON schema of one."""
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_JSON = "the text is no JSON"
+_SPACES = frozenset(" \t\r\n")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|Infinity)")
 _WORD = re.compile("true|false|null|NaN")
@@ -70,7 +71,7 @@ def without_credentials(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def redacted_line(line: str, redact: Redact | None = None, given: Mapping[str, str] = _NONE) -> str:
+def redacted_line(line: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> str:
     """Return the JSON of a line without secrets.
 
     Args:
@@ -122,8 +123,9 @@ class _Reader:
         given: See `redacted_line`.
     """
 
-    def __init__(self, text: str, redact: Redact | None = None, given: Mapping[str, str] = _NONE) -> None:
+    def __init__(self, text: str, redact: Redact | None = None, given: Mapping[str, str] = _NOTHING) -> None:
         self._text, self._redact, self._given = text, redact, given
+        self._needs_paths = redact is not None or bool(given)
         self._edits: list[Edit] = []
 
     def edits(self) -> list[Edit]:
@@ -141,6 +143,8 @@ class _Reader:
 
     def _next(self, at: int) -> int:
         """Return the position behind white space."""
+        if self._text[at : at + 1] not in _SPACES:
+            return at
         match = _SPACE.match(self._text, at)
         return match.end() if match else at
 
@@ -156,7 +160,7 @@ class _Reader:
         Returns:
             The position behind it, and the text that it is, if it is one.
         """
-        if path in self._given:
+        if self._given and path in self._given:
             return self._replace(at, path), None
         char = self._text[at : at + 1]
         if char == '"':
@@ -180,6 +184,8 @@ class _Reader:
                 self._edits.append(Edit(at + 1, end - 1, REDACTED))
             return end, text
         edits = edits_of(text)
+        if not edits and self._redact is None:
+            return end, text
         shown = edited(text, edits)
         if (chosen := self._chosen(shown, path)) != shown:
             self._edits.append(Edit(at, end, _quoted(chosen)))
@@ -228,7 +234,8 @@ class _Reader:
         while not is_over:
             name, at = self._name(at)
             is_schema = are_properties and self._text[at : at + 1] == "{"
-            where, inner = pointer(path, name), self._mode(mode, name, is_schema=is_schema)
+            where = pointer(path, name) if self._needs_paths else ""
+            inner = self._mode(mode, name, is_schema=is_schema)
             end, text = self._value(at, where, inner, name=name)
             if name == "value":
                 values.append((at, end, where))

@@ -10,7 +10,7 @@ REDACTED = "[redacted]"
 REST = "[the rest is redacted]"
 """The end of a text whose first pieces were written before it was redacted; it counts for redacted as a whole."""
 
-_ID_TOKEN = r"(?<![a-z0-9])id[-_]?token"  # and not "valid_token"
+_ID_TOKEN = r"id(?<![a-z0-9]id)[-_]?token"  # and not "valid_token"
 _NAME = (
     r"(?:encrypted[-_]?(?:value|content)|authorization|cookie|password|client[-_]?secret|(?:api|private)[-_]?key"
     rf"|(?:access|auth|refresh)[-_]?token|{_ID_TOKEN})s?"
@@ -31,8 +31,8 @@ _FLAGS = re.IGNORECASE | re.ASCII
 _ENDS_AS_SECRET = re.compile(rf"{_NAME}\s*\Z", _FLAGS)
 _USERINFO = r"""://(?!\[redacted\]@)[^\s/?#"'<>]*@"""
 _QUOTES = r"""["'`*\])]"""
-_MENTION = re.compile(rf"{_NAME}(?:[/~]|\s*(?:{_QUOTES}|[:=]))|{_USERINFO}|{re.escape(REST)}", _FLAGS)
-"""Whatever may make a text hold a secret, whether it is JSON or not."""
+_MENTION = re.compile(rf"{_NAME}(?:[/~]|\s*(?:{_QUOTES}|[:=]))|{_USERINFO}|{re.escape(REST)}", re.ASCII)
+"""Whatever may make a text hold a secret, in lower case: a pattern that ignores case takes ten times as long."""
 _REST_OF_LINE = r"""(?:["']{3}[\s\S]*|[^\r\n]*[-\[({\\|>+,][ \t]*\r?\n[\s\S]*|\r?\n[ \t]+[\s\S]*|\S[^\r\n]*)"""
 """The rest of a line, or of the text where the value may go on below, as with an open bracket or indented lines."""
 _IN_PLACE = re.compile(
@@ -86,20 +86,24 @@ def names_secret(label: str) -> bool:
 def may_hold_secrets(line: bytes) -> bool:
     """Return whether a line has to be looked at; most need not be."""
     lowered = line.lower()
-    if any(hint in lowered for hint in _HINT_BYTES):
-        return True
+    for hint in _HINT_BYTES:
+        if hint in lowered:
+            return True
     # A name may be written as escapes.
     return b"\\u00" in lowered and _ASCII_ESCAPE_BYTES.search(lowered) is not None
 
 
 def mentions_secret(text: str) -> bool:
     """Return whether a text may hold a secret, as it is or inside of JSON in it."""
-    return has_hint(text.lower(), _HINTS) and any(map(_MENTION.search, levels(text)))
+    return has_hint(text.lower(), _HINTS) and any(_MENTION.search(level.lower()) for level in levels(text))
 
 
 def has_hint(lowered: str, hints: Iterable[str]) -> bool:
     """Return whether a text in lower case has one of some words, or an ASCII character that is written as an escape."""
-    return any(hint in lowered for hint in hints) or has_ascii_escape(lowered)
+    for hint in hints:  # For every event: any() would take twice as long.
+        if hint in lowered:
+            return True
+    return has_ascii_escape(lowered)
 
 
 def has_ascii_escape(text: str) -> bool:
