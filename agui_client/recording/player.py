@@ -18,7 +18,7 @@ from agui_client.errors import UsageError
 from agui_client.recording.failures import exception_of
 from agui_client.recording.matching import Match, no_answer, question
 from agui_client.recording.reading import Exchange, Recording
-from agui_client.recording.redaction import Redact, redacted
+from agui_client.recording.redaction import Redact, redacted_line
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -64,8 +64,9 @@ class Player:
         Raises:
             UnrecordedRequestError: The recording has no answer.
         """
-        given: dict[str, Any] = json.loads(request_body(input))
-        asked: dict[str, Any] = redacted({"input": given}, self._redact)["input"]
+        body = request_body(input).decode()
+        given: dict[str, Any] = json.loads(body)
+        asked: dict[str, Any] = json.loads(redacted_line(f'{{"input":{body}}}', self._redact))["input"]
         exchange = self._find(input, asked, "connect" if is_connecting else "run")
         self._played.add(exchange.request.request)
         return self._play(exchange, _renamed(exchange.request.input, given))

@@ -39,7 +39,8 @@ from agui_client.recording.format import (
     ToolLine,
     WarningRecord,
 )
-from agui_client.recording.redaction import Redact, may_hold_secrets, redacted
+from agui_client.recording.pieces import Answer, Entry
+from agui_client.recording.redaction import Redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,7 @@ class Recorder(RunObserver):
         self._calls: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._latest: WeakKeyDictionary[RunScope, str] = WeakKeyDictionary()
         self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
+        self._answers: dict[str, Answer] = {}
         self._reports: dict[tuple[str, str], int] = {}
         self._lock = threading.RLock()
         self._numbers = count(1)
@@ -210,10 +212,20 @@ class Recorder(RunObserver):
         """Write an event of the answer to a request."""
         # By hand, and not as a model: this happens for every event.
         head = f'{{"kind":"event","request":"{request}","at":{self._now()},"event":'
-        self._write_bytes(head.encode() + _event_json(event) + b"}")
+        answer = self._answers.setdefault(request, Answer())
+        try:
+            for entry in answer.add(head.encode() + _event_json(event) + b"}", event):
+                self._write_bytes(entry.redacted(self._redact))
+        except Exception:
+            # What waits is behind the line that could not be written.
+            self._answers.pop(request, None)
+            raise
 
     def end_request(self, request: str, error: Exception | None, *, is_whole: bool, is_in_process: bool) -> None:
         """Write the end of the answer to a request."""
+        if (answer := self._answers.pop(request, None)) is not None:
+            for entry in answer.finish():
+                self._write_bytes(entry.redacted(self._redact))
         reason: Literal["ended", "failed", "left"] = "failed" if error is not None else "ended" if is_whole else "left"
         record = None if error is None else error_record(error, is_ours=is_in_process)
         self._write(EndLine(request=request, at=self._now(), reason=reason, error=record))
@@ -251,11 +263,9 @@ class Recorder(RunObserver):
         return round(perf_counter() - self._began, 6)
 
     def _write(self, line: BaseModel) -> None:
-        self._write_bytes(line.model_dump_json(exclude_none=True).encode())
+        self._write_bytes(Entry(line.model_dump_json(exclude_none=True).encode()).redacted(self._redact))
 
     def _write_bytes(self, line: bytes) -> None:
-        if self._redact is not None or may_hold_secrets(line):
-            line = _dumped(redacted(json.loads(line), self._redact))
         with self._lock:
             if self._file is None:
                 self._file = self._open()
@@ -284,8 +294,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
     """Record the runs of an agent: `agent.use(record("run.jsonl"))`.
 
     The file gets everything that the agent was asked and answered, with the times, and the tools that were executed
-    here; never request headers, cookies or a provider's encrypted values. Several agents may share one recorder, and
-    recorders of several programs may append to one file.
+    here; never request headers, and no values under names such as `password` or `encryptedValue`. Several agents may
+    share one recorder, and recorders of several programs may append to one file.
 
     Args:
         path: The file; it is made, readable for its owner alone, or appended to.

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from agui_client import AGUIError
 from agui_client.recording import Recording
-from agui_client.recording.redaction import redacted
+from agui_client.recording.redaction import redacted_line
 from support.verbs import Ending
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _MINTED = re.compile(r"\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-
 def numbered(value: Any) -> Any:
     """A JSON value with the minted ids in it numbered in the order of their first occurrence, and without secrets."""
     numbers: dict[str, str] = {}
-    plain = redacted(to_jsonable_python(value, by_alias=True, fallback=repr))
-    text = json.dumps(plain, ensure_ascii=False)
+    plain = to_jsonable_python(value, by_alias=True, fallback=repr)
+    text = redacted_line(json.dumps(plain, ensure_ascii=False))
     return json.loads(_MINTED.sub(lambda found: numbers.setdefault(found[0], f"id-{len(numbers) + 1}"), text))
 
 
