@@ -214,15 +214,13 @@ class Conversation:
         return [
             each
             for each in self.ledger
-            if each.status is not CallStatus.ANSWERED
-            and each.tool_call_id not in answered
-            and self.reducer.tool_call(each.tool_call_id) is not None
+            if each.tool_call_id not in answered and self.reducer.tool_call(each.tool_call_id) is not None
         ]
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
         """The tool calls whose function was called and whose result is not known."""
-        return self._calls_of(each for each in self.open_records if each.status is CallStatus.EXECUTING)
+        return self._calls_of(each for each in self.open_records if each.is_begun)
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
@@ -232,7 +230,7 @@ class Conversation:
     @property
     def incomplete_call_ids(self) -> list[str]:
         """The calls whose arguments never came to their end."""
-        return [each.tool_call_id for each in self.open_records if not each.is_whole]
+        return [each.tool_call_id for each in self.ledger if not each.is_whole]
 
     @property
     def waiting_calls(self) -> dict[str, ToolCall]:
@@ -317,9 +315,10 @@ class Conversation:
         """
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
-        self.ledger.report()
-        self._forget_settled()
         open_ids, closed_ids = verifier.left_open, outcome.completed_ids - set(verifier.left_open)
+        self.ledger.complete(closed_ids)
+        self._forget_settled()
+        self.ledger.report()
         opened_before = [each for each in verifier.left_open_before if each not in closed_ids]
         before = [each for each in self.incomplete_ids if each not in closed_ids]
         cut_short = [each for each in (*before, *opened_before, *open_ids) if self.reducer.tool_call(each) is None]
@@ -329,15 +328,12 @@ class Conversation:
         left_ids = [each.tool_call_id for each in self.ledger] + [*left, *asked_about, *outcome.unfinished_call_ids]
         answered = self.reducer.answered_call_ids
         for call_id in dict.fromkeys(each for each in left_ids if each is not None and each not in answered):
-            call, place, known = (
-                self.reducer.tool_call(call_id),
-                self.reducer.place_of_call(call_id),
-                self.ledger.get(call_id),
-            )
+            known = self.ledger.get(call_id)
+            call, place = self.reducer.tool_call(call_id), self.reducer.place_of_call(call_id)
             if call is None or place is None:
                 continue
             message, ordinal = place
-            is_whole = call_id not in broken and (known is None or known.is_whole or call_id in closed_ids)
+            is_whole = call_id not in broken and (known is None or known.is_whole)
             if known is not None and is_whole and not is_same_call(call, known.latest or call):
                 what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
                 warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
@@ -364,17 +360,23 @@ class Conversation:
             is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
         """
         for record in self.ledger:
-            call_id, is_answered = record.tool_call_id, record.status is CallStatus.ANSWERED
+            call_id = record.tool_call_id
             if not self._is_the_call_of(record, is_cut=is_cut):
                 # An agent may leave out of its snapshot what a function here has begun.
                 is_begun = record.status is CallStatus.EXECUTING and self.reducer.place_of_call(call_id) is None
                 if not is_begun or (is_cut and not self.is_running):
                     self.ledger.drop(call_id)
             elif call_id not in self.reducer.answered_call_ids:
-                if is_answered:
+                if record.status in (CallStatus.ANSWERED, CallStatus.STOOD_IN):
                     self.ledger.lose(call_id)
-            elif not is_answered:
-                self.ledger.drop(call_id)
+            elif record.status is CallStatus.EXECUTING:
+                if not self._has_stand_in(call_id):
+                    self.ledger.answer(call_id)
+            elif record.status is not CallStatus.ANSWERED:
+                if self._has_stand_in(call_id) or not record.is_whole:
+                    self.ledger.stand_in(call_id)
+                else:
+                    self.ledger.drop(call_id)
 
     def _is_the_call_of(self, record: ToolCallRecord, *, is_cut: bool = False) -> bool:
         """Return whether the latest call of an id is the one that a record is about."""
@@ -456,7 +458,7 @@ class Conversation:
         """Return the calls that no function is to be called for, with the reason."""
         withheld: dict[str, str] = {}
         for record in self.ledger:
-            if record.status is CallStatus.EXECUTING:
+            if record.is_begun:
                 withheld[record.tool_call_id] = "its function was called before"
             elif not record.is_whole:
                 withheld[record.tool_call_id] = "its arguments never ended"
@@ -497,13 +499,8 @@ class Conversation:
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
-            "tool_calls": self._unsettled(),
+            "tool_calls": list(self.ledger),
         }
-
-    def _unsettled(self) -> list[ToolCallRecord]:
-        """Return the records without those of calls that have got their results since."""
-        answered = self.reducer.answered_call_ids
-        return [each for each in self.ledger if each.status is CallStatus.ANSWERED or each.tool_call_id not in answered]
 
     def snapshot(self) -> ConversationSnapshot:
         """Return the conversation as a document."""

@@ -13,7 +13,8 @@ longer among the messages, and when a server uses the id again, which then means
       a run that failed ─▶ CUT ─────── approved ───▶           ASKED
         left the call
 
-A call that got its result from elsewhere (its caller, the agent, a stand-in that says there is none) has no record.
+A call that got its result from elsewhere (its caller or the agent) has no record any more; one with a stand-in for a
+result, or whose arguments never ended, is STOOD_IN.
 
 An invariant: a function is called only after its record was saved as EXECUTING. Whoever reads such a record without a
 result does not know whether the function had its effect, and nothing here calls it again.
@@ -21,7 +22,7 @@ result does not know whether the function had its effect, and nothing here calls
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +35,8 @@ from agui_client._tools.questions import ToolQuestion
 class CallStatus(StrEnum):
     """The status of a tool call without a result, or that was executed here; in the order in which it goes on."""
 
+    STOOD_IN = "stood_in"
+    """It got a result from elsewhere, such as one that says that there is none, and that a late one replaces."""
     CUT = "cut"
     """Its run did not finish: it is executed only on an approval."""
     WAITING = "waiting"
@@ -86,6 +89,11 @@ class ToolCallRecord(BaseModel):
     """The question that it waits for."""
     latest: ToolCall | None = Field(default=None, exclude=True, repr=False)
     """The call as the latest run left it, so that a change is reported once."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the function of the call was called."""
+        return self.status in (CallStatus.EXECUTING, CallStatus.ANSWERED)
 
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""
@@ -143,15 +151,26 @@ class Ledger:
         """Note that a call was answered here."""
         self._change(tool_call_id, status=CallStatus.ANSWERED, question=None, shown=None)
 
+    def complete(self, tool_call_ids: Collection[str]) -> None:
+        """Note that the arguments of calls have come to their end."""
+        for record in self:
+            if not record.is_whole and record.tool_call_id in tool_call_ids:
+                self._records[record.tool_call_id] = record.become(is_whole=True)
+
     def report(self) -> None:
         """Note that a run has received all results."""
         for record in self:
             if record.status is CallStatus.ANSWERED and not record.is_reported:
                 self._records[record.tool_call_id] = record.become(is_reported=True)
 
+    def stand_in(self, tool_call_id: str) -> None:
+        """Note that a call got a result from elsewhere."""
+        self._change(tool_call_id, status=CallStatus.STOOD_IN, question=None)
+
     def lose(self, tool_call_id: str) -> None:
-        """Note that the result of a call which was executed here is not among the messages any more."""
-        self._change(tool_call_id, status=CallStatus.EXECUTING)
+        """Note that the result of a call is not among the messages any more."""
+        is_answered = self.has(tool_call_id, CallStatus.ANSWERED)
+        self._change(tool_call_id, status=CallStatus.EXECUTING if is_answered else CallStatus.CUT)
 
     def _change(self, tool_call_id: str, **changes: Any) -> None:
         # A call that was executed without a record, such as one that a middleware made up, needs none.

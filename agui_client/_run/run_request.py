@@ -11,7 +11,7 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
-from agui_client._conversation.ledger import CallOwner, CallStatus
+from agui_client._conversation.ledger import CallOwner
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
@@ -88,7 +88,7 @@ class RunRequest:
         # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
         self._answered_before = [each for each in records if each in unanswered and each not in pending]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
-        executed = {key for key, each in records.items() if each.status is CallStatus.EXECUTING}
+        executed = {key for key, each in records.items() if each.is_begun}
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
         self.results = _result_messages({**answers, **given_up})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
@@ -162,7 +162,7 @@ class RunRequest:
         if record is None:
             how = "no run of this conversation left it, so it cannot be carried out; give its result instead"
             raise UsageError(f"{refusal}which was brought in a message: {how}")
-        if record.status is CallStatus.EXECUTING:
+        if record.is_begun:
             raise UsageError(f"{refusal}whose function was called before; give its result instead")
         if not record.is_whole and approval.arguments is None:
             raise UsageError(f"{refusal}whose arguments never ended; give them: Approve(arguments={{...}})")
