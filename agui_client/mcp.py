@@ -29,9 +29,11 @@ except ModuleNotFoundError as missing:
     raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from missing
 
 from agui_client._concurrency import spawn
+from agui_client._tools.json_schema import plainly, schema_problems
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
-from agui_client.errors import ToolError
+from agui_client._transport.timeouts import is_duration
+from agui_client.errors import ToolError, UsageError
 from agui_client.messages import Part, attach
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def mcp_server(
     exclude: Sequence[str] = (),
     headers: Mapping[str, str] | None = None,
     elicit: Elicit | None = None,
+    timeout: float | None = 120.0,
 ) -> MCPToolset:
     """Offer the tools of an MCP server.
 
@@ -82,12 +85,25 @@ def mcp_server(
         exclude: The tools not to offer.
         headers: Headers of every request to a URL, such as Authorization.
         elicit: Answers questions of the server; by default they go to the agent's `answer=`.
+        timeout: The time that the server has before each run to start and to list its tools, in seconds; None waits
+            for ever. The two minutes are for programs that are downloaded when they start. Calls of tools have
+            `ToolLimits.timeout`.
 
     Returns:
         A toolset; the same one may serve several agents.
+
+    Raises:
+        UsageError: The time is no number above zero.
     """
     return MCPToolset(
-        server, name=name, approval=approval, include=include, exclude=exclude, headers=headers, elicit=elicit
+        server,
+        name=name,
+        approval=approval,
+        include=include,
+        exclude=exclude,
+        headers=headers,
+        elicit=elicit,
+        timeout=timeout,
     )
 
 
@@ -104,7 +120,11 @@ class MCPToolset(Toolset):
         exclude: Sequence[str],
         headers: Mapping[str, str] | None,
         elicit: Elicit | None,
+        timeout: float | None,
     ) -> None:
+        if timeout is not None and not is_duration(timeout):
+            raise UsageError(f"timeout= of a tool server is a number of seconds above zero, or None, not {timeout!r}")
+        self._timeout = timeout
         self._server, self._headers, self._elicit = server, headers, elicit
         self._name = name or _name_of(server)
         self._is_named = name is not None
@@ -131,21 +151,30 @@ class MCPToolset(Toolset):
             await connection.close()
 
     async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
-        """List the server's tools."""
+        """List the server's tools.
+
+        Raises:
+            OSError: The server cannot be reached, or takes too long, and has not listed its tools in this call before.
+            MCPError: The server refuses to list its tools.
+        """
         connection = self._connection()
         try:
-            try:
-                connection.tools = await self._listed(connection)
-            except MCPError as error:
-                if error.code not in _LOST:
-                    raise
-                # The server went away since the last run: a list may be asked for again.
-                connection.tools = await self._listed(connection)
+            with anyio.move_on_after(self._timeout) as scope:
+                try:
+                    connection.tools = await self._listed(connection)
+                except MCPError as error:
+                    if error.code not in _LOST:
+                        raise
+                    # The server went away since the last run: a list may be asked for again.
+                    connection.tools = await self._listed(connection)
+            if scope.cancelled_caught:
+                raise TimeoutError(f"the list took longer than {self._timeout:g} s; raise timeout= of mcp_server")
         except OSError:
             # A server that is gone in the middle of a call fails its tools, and not the whole call.
             if connection.tools is None:
                 raise
-        return [self._definition(tool) for tool in connection.tools if self._is_offered(tool.name)]
+        listed = (connection.tools or {}).values()
+        return [self._definition(tool) for tool in listed if self._is_offered(tool.name)]
 
     def qualified(self, tool: Tool) -> Tool:
         """Return a tool under a name that has the server's in it, as another tool of the run has its own."""
@@ -193,7 +222,9 @@ class MCPToolset(Toolset):
         try:
             async with connection.client(ctx) as client:
                 name = self._server_names[call.name]
-                return await client.call_tool(name, dict(call.arguments), progress_callback=report)
+                result = await client.call_tool(name, dict(call.arguments), progress_callback=report)
+                _check(result, (connection.tools or {}).get(name))
+                return result
         except MCPError as error:
             if error.code == mcp_types.CONNECTION_CLOSED:
                 raise ToolError(f"{server} went away; the effect of the call is unknown.") from error
@@ -201,22 +232,37 @@ class MCPToolset(Toolset):
         except OSError as error:
             raise ToolError(f"{server} cannot be reached.") from error
         except (RuntimeError, ValueError) as error:
-            # The SDK checks results by the protocol and by the tool's own schema.
+            # Results are checked by the protocol, and by the tool's own schema.
             raise ToolError(
                 f"{server} sent a result that cannot be used; the effect of the call is unknown."
             ) from error
 
-    async def _listed(self, connection: _Connection) -> list[mcp_types.Tool]:
+    async def _listed(self, connection: _Connection) -> dict[str, mcp_types.Tool]:
+        """Return the tools of all pages by name; those of a server that repeats a cursor up to the repetition."""
+        found: dict[str, mcp_types.Tool] = {}
+        cursors: set[str] = set()
         async with connection.client() as client:
             info = client.server_info
             if info is not None and not self._is_named:
                 self._name = info.name
             page = await client.list_tools()
-            found = list(page.tools)
-            while page.next_cursor is not None:
-                page = await client.list_tools(cursor=page.next_cursor)
-                found += page.tools
-        return found
+            while True:
+                for tool in page.tools:
+                    found.setdefault(tool.name, tool)
+                if (cursor := page.next_cursor) is None:
+                    return found
+                if cursor in cursors:
+                    _logger.warning(
+                        "the tool server %s sent the cursor of a page twice, so its list has no end; the %d tools"
+                        " listed so far are offered",
+                        self._name,
+                        len(found),
+                    )
+                    return found
+                cursors.add(cursor)
+                # A server in this process answers without a pause, in which time limits could end the list.
+                await anyio.lowlevel.checkpoint()
+                page = await client.list_tools(cursor=cursor)
 
     def _is_offered(self, name: str) -> bool:
         return name not in self._exclude and (self._include is None or name in self._include)
@@ -290,8 +336,8 @@ class _Connection:
     def __init__(self, make: Callable[[_Connection], Client]) -> None:
         self.users = 0
         """The number of agents' calls that use the connection."""
-        self.tools: list[mcp_types.Tool] | None = None
-        """The server's latest list of tools."""
+        self.tools: dict[str, mcp_types.Tool] | None = None
+        """The server's latest list of tools, by name."""
         self._make = make
         self._opening = anyio.Lock()
         self._live: _Live | None = None
@@ -384,6 +430,7 @@ class _Live:
         try:
             with self._scope:
                 async with self.client:
+                    self.client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
                     self._started.set()
                     await self._stopping.wait()
         except Exception as error:
@@ -430,6 +477,27 @@ def _fitting(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{allowed[: _LONGEST_NAME - 9]}_{digest}"
+
+
+async def _unchecked(name: str, result: mcp_types.CallToolResult) -> None:
+    """Take the place of the SDK's check; `_check` does its work."""
+
+
+def _check(result: mcp_types.CallToolResult, tool: mcp_types.Tool | None) -> None:
+    """Check a result by the schema of its tool.
+
+    The SDK tries the patterns of the schema, for which a server needs one line to freeze the program.
+
+    Raises:
+        ValueError: The result does not fit.
+    """
+    schema = None if tool is None or result.is_error else tool.output_schema
+    if schema is None:
+        return
+    if result.structured_content is None and "structured_content" not in result.model_fields_set:
+        raise ValueError("the tool has an output schema, and its result no structured content")
+    if problems := schema_problems(schema, result.structured_content):
+        raise ValueError(plainly(problems))
 
 
 def _content(result: mcp_types.CallToolResult) -> object:

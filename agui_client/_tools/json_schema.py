@@ -1,7 +1,7 @@
 """JSON Schemas that servers wrote: checking values by them, completing values with their defaults (INT-7, SEC-2).
 
 The work is bounded and nothing is fetched: `pattern` and `format` are not checked, and a schema that is large, broken,
-or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
+takes long, or refers to anything outside itself checks nothing. The server that wrote it checks the value again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _MOST_VALUES = 1000
+_MOST_STEPS = 100_000
+"""The most steps of checking one value: about a second. A schema that refers to itself twice doubles its work with each
+level of the value."""
 _MOST_PROBLEMS = 10
 _LONGEST_LIMIT = 200
 _LONGEST = 2000
 """Characters of an error about arguments."""
+_Keyword: TypeAlias = "Callable[[Any, Any, Any, dict[str, Any]], Iterator[ValidationError]]"
 _ADDRESSES = ("$schema", "$id", "id", "$anchor")
 """Keywords that make a part of a schema a document of its own, with references that are not followed here."""
 
@@ -92,14 +96,16 @@ def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     try:
         if not is_usable(root, _MOST_VALUES):
             return []
-        dialect: Any = library.validator_for({"$schema": root.get("$schema", "")}, default=Draft202012Validator)
+        # Where a part refers to the root, the root's `$schema` would bring the library's own keywords back.
+        dialect: Any = library.validator_for({"$schema": root.pop("$schema", "")}, default=Draft202012Validator)
         if not dialect(dialect.META_SCHEMA).is_valid(root):
             return []
         nothing_else: Registry[Any] = Registry()
-        validator: Validator = library.extend(dialect, _KEYWORDS)(root, registry=nothing_else)
+        validator: Validator = library.extend(dialect, _bounded(dialect.VALIDATORS))(root, registry=nothing_else)
         return list(dict.fromkeys(map(_problem, islice(validator.iter_errors(value), _MOST_PROBLEMS))))
     except Exception:
-        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string.
+        # Besides the library's own errors: endless references (RecursionError), a `$ref` that is no string, and the end
+        # of the steps.
         return []
 
 
@@ -181,6 +187,25 @@ def cut_short(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
+def _bounded(keywords: Mapping[str, _Keyword]) -> dict[str, _Keyword]:
+    """Return the library's keywords and those from below, which together check one value in a bounded time."""
+    left = _MOST_STEPS
+
+    def bounded(check: _Keyword) -> _Keyword:
+        """Return a keyword that counts the values that it looks at."""
+
+        def checked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+            nonlocal left
+            left -= 1 + sum(len(each) for each in (limit, instance) if is_object(each) or is_array(each))
+            if left < 0:
+                raise TimeoutError
+            return check(validator, limit, instance, schema)
+
+        return checked
+
+    return {name: bounded(check) for name, check in {**keywords, **_KEYWORDS}.items()}
+
+
 # --- keywords for which the library tries patterns, or compares everything with everything
 
 
@@ -209,7 +234,7 @@ def _unchecked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]
 
 
 _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
-_KEYWORDS: Mapping[str, Callable[..., Iterator[ValidationError]]] = {
+_KEYWORDS: Mapping[str, _Keyword] = {
     **dict.fromkeys(_UNCHECKED, _unchecked),
     "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items,

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from agui_client._field_docs import Record
+from agui_client.batch.cells import is_table, unquoted
 from agui_client.errors import UsageError
 from agui_client.messages import Prompt
 
@@ -126,13 +127,16 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
             names = list(reader.fieldnames or ())
             if not names:
                 raise UsageError(f"{path} is empty: its first line has the names of the columns")
+            is_quoted = is_table(names)
+            if is_quoted:
+                reader.fieldnames = names = list(map(unquoted, names))
             _check_names(names, str(path))
             for row in reader:
                 if None in row or None in row.values():
                     raise UsageError(
                         f"{path}, line {reader.line_num}: the row has not the {len(names)} cells of the first line"
                     )
-                rows.append(row)
+                rows.append({name: unquoted(cell) for name, cell in row.items()} if is_quoted else row)
         except csv.Error as error:
             raise UsageError(f"{path}, line {reader.line_num}: {error}") from error
     return rows

@@ -7,11 +7,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
+from agui_client.batch.cells import quoted
 from agui_client.batch.rows import arrow_library, is_missing
 from agui_client.errors import UsageError
 
@@ -45,6 +47,9 @@ def table(results: Iterable[RowResult]) -> list[dict[str, Any]]:
 
 def write_table(results: Iterable[RowResult], path: str | Path) -> None:
     """Write results as a table to a file, which is replaced as a whole.
+
+    In a .csv, a text that a spreadsheet would run as a formula has an apostrophe in front of it: one that begins with
+    `=`, `+`, `-`, `@`, a tab or a line break, and is no number. `run_many` takes it off when it reads the file.
 
     Args:
         results: The results.
@@ -125,13 +130,17 @@ def _umask() -> int:
 
 def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        writer = csv.writer(file)
+        writer.writerow(map(quoted, rows[0] if rows else ()))
+        writer.writerows(map(_cell, row.values()) for row in rows)
 
 
 def _cell(value: Any) -> Any:
-    return to_json(value, fallback=str).decode() if isinstance(value, list | dict) else value
+    if value is None or isinstance(value, Number):
+        return value
+    if isinstance(value, list | dict):
+        return to_json(value, fallback=str).decode()
+    return quoted(value if isinstance(value, str) else str(value))
 
 
 def _write_json_lines(rows: list[dict[str, Any]], path: Path) -> None:

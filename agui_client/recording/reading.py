@@ -7,9 +7,10 @@ import json
 import os
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
@@ -29,6 +30,9 @@ from agui_client.recording.format import (
     ResponseLine,
     ToolLine,
 )
+
+_MOST_BYTES = 250_000_000
+"""As objects in memory, lines take seven times as much and more."""
 
 
 class RecordingError(UsageError):
@@ -103,28 +107,43 @@ class Recording:
         self.exchanges.extend(found.values())
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Recording:
+    def read(cls, path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Recording:
         """Read a file; one whose name ends in .gz is unpacked.
 
+        Args:
+            path: The file.
+            max_bytes: The most bytes of a line, and of everything in a packed file, of which three megabytes can hold
+                three gigabytes.
+
         Raises:
-            RecordingError: It cannot be read, is no recording, or is of a newer format.
+            RecordingError: It cannot be read, is no recording, is of a newer format, or passes `max_bytes`.
         """
         path = Path(path)
+        is_packed = path.suffix == ".gz"
         try:
-            content = _unpacked(path) if path.suffix == ".gz" else path.read_bytes()
+            with gzip.open(path) if is_packed else path.open("rb") as file:
+                lines, is_cut = _lines(path, _texts(path, file, max_bytes, is_packed=is_packed))
         except (OSError, EOFError, zlib.error) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
-        content = content.removeprefix(BOM_UTF8)  # some editors write one
-        lines, is_cut = _lines(path, content.split(b"\n"))
         if not any(isinstance(line, HeaderLine) for line in lines):
             raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
         return cls(path, lines, is_cut=is_cut)
 
 
-def _unpacked(path: Path) -> bytes:
-    with gzip.open(path) as file:
-        return file.read()
+def _texts(path: Path, file: BinaryIO | gzip.GzipFile, max_bytes: int, *, is_packed: bool) -> Iterator[bytes]:
+    """Read the lines of a file one by one."""
+    left, number = max_bytes, 0
+    while text := file.readline(left + 1):
+        number += 1
+        if len(text) > left:
+            bound = f"{max_bytes / 1_000_000:g} MB; raise max_bytes= of Recording.read"
+            if is_packed:
+                raise RecordingError(f"{path} unpacks to more than {bound}, or unpack the file with gunzip")
+            raise RecordingError(f"{path}, line {number} is longer than {bound}")
+        if is_packed:
+            left -= len(text)
+        yield text.removeprefix(BOM_UTF8) if number == 1 else text  # some editors write one
 
 
 def _add(exchange: Exchange, line: Line) -> None:

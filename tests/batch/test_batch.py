@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import errno
 import json
 import os
@@ -555,6 +556,36 @@ def test_a_table_is_written_and_can_be_the_next_input(kind: str, tmp_path: Path)
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(UsageError, match="ends with"):
         write_table([], tmp_path / "out.xls")
+
+
+RUN_BY_SPREADSHEETS = ("=1+1", "+cmd", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\0=1", "\uff1d1", "'=1", "''-a")
+HARMLESS = ("-3", "+47.5e-1", "-.5", "a=1", " =1", "", "'", "'quoted'", "it's", "3")
+
+
+def test_texts_that_a_spreadsheet_would_run_have_an_apostrophe_which_the_next_input_takes_off(tmp_path: Path) -> None:
+    texts = [*RUN_BY_SPREADSHEETS, *HARMLESS]
+    rows = [{"prompt": "p", "=name": each, "number": -3, "list": ["=1"]} for each in texts]
+    agent, path = ScriptedAgent(turn(text("=1"))), tmp_path / "out.csv"
+    write_table(sorted(run_many(agent, rows), key=lambda done: done.number), path)
+    with path.open(encoding="utf-8", newline="") as file:
+        names, *cells = csv.reader(file)
+    assert names[:5] == ["prompt", "'=name", "number", "list", "key"]
+    assert [row[:5] for row in cells] == [
+        ["p", each if each in HARMLESS else f"'{each}", "-3", '["=1"]', str(number)]
+        for number, each in enumerate(texts, start=1)
+    ]
+    assert {row[names.index("text")] for row in cells} == {"'=1"}
+    again = sorted(run_many(agent, path), key=lambda done: done.number)
+    assert [(done.row["=name"], done.row["number"], done.row["text"]) for done in again] == [
+        (each, "-3", "=1") for each in texts
+    ]
+
+
+def test_an_apostrophe_in_a_file_of_others_is_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("key,prompt\n1,'-' or '+'?\n")
+    (done,) = run_many(ScriptedAgent(echo), path)
+    assert done.prompt == "'-' or '+'?"
 
 
 def test_a_journal_is_json_lines_that_other_tools_read(tmp_path: Path) -> None:

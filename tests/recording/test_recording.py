@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -206,6 +207,30 @@ def test_a_packed_recording_can_be_read(tmp_path: Path) -> None:
     packed = tmp_path / "run.jsonl.gz"
     packed.write_bytes(gzip.compress((tmp_path / "run.jsonl").read_bytes()))
     assert ReplayAgent(packed).run_agent_sync("Hi").text == "Hello."
+
+
+def test_a_recording_is_read_up_to_a_number_of_bytes_and_not_unpacked_any_further(tmp_path: Path) -> None:
+    plain, packed, endless = tmp_path / "run.jsonl", tmp_path / "run.jsonl.gz", tmp_path / "one-line.jsonl"
+    ScriptedAgent(ANSWER).use(record(plain)).run_agent_sync("Hi")
+    content = plain.read_bytes()
+    packed.write_bytes(gzip.compress(content))
+    longest = max(map(len, content.splitlines(keepends=True)))
+    assert Recording.read(plain, max_bytes=longest).lines == Recording.read(packed, max_bytes=len(content)).lines
+    with pytest.raises(UsageError, match=r"run\.jsonl, line \d is longer than .* raise max_bytes= of Recording\.read"):
+        Recording.read(plain, max_bytes=longest - 1)
+    with pytest.raises(UsageError, match=r"run\.jsonl\.gz unpacks to more than .*; raise max_bytes= .* gunzip"):
+        Recording.read(packed, max_bytes=len(content) - 1)
+    packed.write_bytes(gzip.compress(bytes(20_000_000), 1))
+    with endless.open("wb") as file:
+        file.truncate(20_000_000)  # without a block on the disk
+    tracemalloc.start()
+    try:
+        for path, bound in ((packed, "unpacks to more than 1 MB"), (endless, "line 1 is longer than 1 MB")):
+            with pytest.raises(UsageError, match=bound):
+                Recording.read(path, max_bytes=1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 PROGRAM = """

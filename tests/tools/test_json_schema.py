@@ -13,6 +13,7 @@ Schema: TypeAlias = dict[str, Any]
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 BACKTRACKING = "^(a+)+$"
 ALMOST = "a" * 27 + "b"
 """Takes Python seconds to find out that the pattern above does not fit it, and twice as many for each letter more."""
@@ -70,6 +71,27 @@ def test_a_schema_that_is_too_large_refuses_nothing(schema: Schema, answer: Any)
     assert thread_time() - begun < SECONDS
 
 
+DOUBLING: dict[str, Schema] = {
+    "all of": {"allOf": [{"items": {"$ref": "#"}}] * 2},
+    "any of": {"anyOf": [{"items": {"$ref": "#"}, "type": "array"}] * 2},
+    "the root": {"$schema": DRAFT_2019, "allOf": [{"items": {"$recursiveRef": "#"}}] * 2},
+}
+
+
+@pytest.mark.requirement("INT-7")
+@pytest.mark.parametrize("schema", DOUBLING.values(), ids=list(DOUBLING))
+def test_a_schema_whose_work_doubles_with_each_level_of_the_value_refuses_nothing(
+    schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agui_client._tools.json_schema._MOST_STEPS", 5_000)
+    value: Any = 1
+    for _ in range(60):
+        value = [value]
+    begun = thread_time()
+    assert schema_problems(schema, value) == []
+    assert thread_time() - begun < SECONDS
+
+
 PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
     "in a text": ({"pattern": BACKTRACKING}, ALMOST, []),
     "in a name": ({"propertyNames": {"pattern": BACKTRACKING}}, {ALMOST: 1}, []),
@@ -81,6 +103,11 @@ PATTERNS: dict[str, tuple[Schema, Any, list[str]]] = {
     ),
     "in a part with a dialect of its own": (
         {"properties": {"x": {"$schema": DRAFT_7, "pattern": BACKTRACKING}}},
+        {"x": ALMOST},
+        [],
+    ),
+    "of the root, to which a part refers": (
+        {"$schema": DRAFT_7, "properties": {"x": {"$ref": "#"}}, "pattern": BACKTRACKING},
         {"x": ALMOST},
         [],
     ),
