@@ -10,6 +10,7 @@ import copy
 import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
+from uuid import NAMESPACE_OID, uuid5
 
 import jsonpatch
 
@@ -29,9 +30,11 @@ class Naive:
         self.messages: list[Json] = []
         self.by_id: dict[str, Json] = {}
         self.calls: dict[str, tuple[Json, Json]] = {}
-        """Each tool call with the message it is on, by the call's id."""
+        """The latest tool call of each id with the message it is on."""
         self.results: dict[str, Json] = {}
-        """The first result of each call, by the call's id."""
+        """The first result of each of these calls, by the call's id."""
+        self.earlier: dict[str, list[tuple[tuple[Json, Json], Json]]] = {}
+        """The calls of each id before these, with their results."""
         self._streamed_part: set[str] = set()
         self._anew: set[str] = set()
         self.hold(messages or [])
@@ -44,7 +47,7 @@ class Naive:
 
     def hold(self, messages: list[Json]) -> None:
         """Hold these messages instead."""
-        self.messages, self.by_id, self.calls, self.results = [], {}, {}, {}
+        self.messages, self.by_id, self.calls, self.results, self.earlier = [], {}, {}, {}, {}
         self._streamed_part.clear()
         self._anew.clear()
         for message in messages:
@@ -62,7 +65,21 @@ class Naive:
         if message["role"] == "tool":
             self.results.setdefault(message["toolCallId"], message)
         for call in message.get("toolCalls") or ():
-            self.calls.setdefault(call["id"], (message, call))
+            self.follow(message, call)
+
+    def follow(self, message: Json, call: Json) -> None:
+        """A call of an id whose latest call has its result is another one."""
+        if call["id"] in self.calls and call["id"] in self.results:
+            before = self.calls.pop(call["id"]), self.results.pop(call["id"])
+            self.earlier.setdefault(call["id"], []).append(before)
+        self.calls.setdefault(call["id"], (message, call))
+
+    def free_id(self, taken: str) -> str:
+        """An id for a message whose own is taken."""
+        found, number = taken, 2
+        while found in self.by_id:
+            found, number = str(uuid5(NAMESPACE_OID, f"{taken}/{number}")), number + 1
+        return found
 
     def takes_text(self, event: Json) -> Json | None:
         """The message an event of a text is about, unless it is one that holds no text."""
@@ -105,13 +122,16 @@ class Naive:
     def call_start(self, event: Json) -> None:
         call_id = event["toolCallId"]
         self._anew.discard(call_id)
-        if call_id in self.calls:
+        if call_id in self.calls and call_id not in self.results:
             if is_whole(self.calls[call_id][1]["function"]["arguments"]):
                 self._anew.add(call_id)
         else:
+            is_another = call_id in self.calls
             function = {"name": event["toolCallName"], "arguments": ""}
             message, call = self._caller(event), {"id": call_id, "type": "function", "function": function}
             message.setdefault("toolCalls", []).append(call)
+            if is_another:
+                self.follow(message, call)
             self.calls[call_id] = message, call
         merge(self.calls[call_id][1], event)
 
@@ -121,7 +141,10 @@ class Naive:
         for message_id in (event.get("parentMessageId") or call_id, call_id):
             message = self.by_id.get(message_id)
             if message is not None and message["role"] == "assistant":
-                return message
+                if all(call["id"] != call_id for call in message.get("toolCalls") or ()):
+                    return message
+                message_id = self.free_id(message_id)
+                break
             if message is None:
                 break
         return self.put({"id": message_id, "role": "assistant", **picked(event, "subagentRunId")})
@@ -140,8 +163,11 @@ class Naive:
             merge(self.calls[event["toolCallId"]][1], event)
 
     def call_result(self, event: Json) -> None:
+        self._withdraw_if_told_again(event)
         held = self.by_id.get(event["messageId"], {})
         twin = self.results.get(event["toolCallId"], {})
+        if held and any(result is held for _, result in self.earlier.get(event["toolCallId"], ())):
+            event["messageId"], held = self.free_id(event["messageId"]), twin
         if not held and twin.get("content") == event["content"]:
             held = twin
         elif held.get("role") != "tool" or held.get("toolCallId") != event["toolCallId"]:
@@ -149,6 +175,23 @@ class Naive:
             self.put(held, self._place_of_result(event["toolCallId"]))
         held["content"] = event["content"]
         merge(held, event)
+
+    def _withdraw_if_told_again(self, event: Json) -> None:
+        """A call is its predecessor if name, arguments and result are the same."""
+        call_id = event["toolCallId"]
+        if call_id in self.results or not self.earlier.get(call_id):
+            return
+        (_, call), result = self.earlier[call_id][-1]
+        caller, again = self.calls[call_id]
+        is_result = result["id"] == event["messageId"] or result["content"] == event["content"]
+        if is_result and is_same(call["function"], again["function"]):
+            self.calls[call_id], self.results[call_id] = self.earlier[call_id].pop()
+            caller["toolCalls"] = [each for each in caller["toolCalls"] if each is not again]
+            if not caller["toolCalls"]:
+                del caller["toolCalls"]
+                if "content" not in caller:
+                    self.messages = [each for each in self.messages if each is not caller]
+                    del self.by_id[caller["id"]]
 
     def _place_of_result(self, call_id: str) -> int:
         if call_id not in self.calls:
@@ -236,6 +279,19 @@ def is_whole(arguments: str) -> bool:
         return isinstance(json.loads(arguments), dict)
     except ValueError:
         return False
+
+
+def is_same(one: Json, other: Json) -> bool:
+    """Whether the functions of two calls are the same, with arguments that are the same JSON if they are JSON."""
+    if one == other:
+        return True
+    try:
+        arguments = [json.loads(each["arguments"] or "{}") for each in (one, other)]
+    except ValueError:
+        return False
+    return one["name"] == other["name"] and json.dumps(arguments[0], sort_keys=True) == json.dumps(
+        arguments[1], sort_keys=True
+    )
 
 
 def patched(document: Any, operations: list[Json]) -> Any:
