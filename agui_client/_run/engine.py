@@ -133,7 +133,7 @@ class Engine:
                     while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
                             if subscribers:
-                                for event in pipeline.prepare(wire_event):
+                                for event in pipeline.admitted(wire_event):
                                     await run.deliver(event)
                                     yield event
                             else:

@@ -122,8 +122,7 @@ class Round:
     # --- events, hooks and observers
 
     async def deliver(self, event: Event) -> None:
-        """Verify and reduce an event, and call the hooks of subscribers and those who watch."""
-        self.pipeline.admit(event)
+        """Reduce an event that the pipeline has admitted, and call the hooks of subscribers and those who watch."""
         if self._hooks.concern(event):
             change = await self.inside(self._hooks.deliver, event, self.pipeline.apply)
         else:
