@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Message, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
+    from agui_client._run.call import Call
     from agui_client._run.engine import Engine
     from agui_client._run.result import RunResult
     from agui_client._tools.context import ToolExecution
@@ -98,7 +99,7 @@ class RunView:
     def __repr__(self) -> str:
         if self._entered is None:
             return f"<{type(self).__name__}: not entered>"
-        state = "over" if self._entered.ended else "going on"
+        state = "over" if self.call.state.has_ended else "going on"
         return f"<{type(self).__name__}: {state}, run_id={self.run_id!r}>"
 
     @property
@@ -109,54 +110,58 @@ class RunView:
     @property
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
-        engine = self.engine
-        return list(engine.result().messages) if engine.ended else engine.conversation.messages
+        call = self.call
+        return list(call.result().messages) if call.state.has_ended else call.conversation.messages
 
     @property
     def state(self) -> Any:
         """The state so far, any JSON value; treat it as read-only."""
-        engine = self.engine
-        return engine.result().state if engine.ended else engine.conversation.state
+        call = self.call
+        return call.result().state if call.state.has_ended else call.conversation.state
 
     @property
     def partial(self) -> RunResult:
         """The result so far, at any time; after the end, the result."""
-        return self.engine.result()
+        return self.call.result()
 
     @property
     def tool_calls(self) -> ToolCalls:
         """The tool calls so far, by id, live while their arguments arrive."""
         if self._tool_calls is None:
-            self._tool_calls = ToolCalls(self.engine)
+            self._tool_calls = ToolCalls(self.call)
         return self._tool_calls
 
     @property
     def warnings(self) -> list[ProtocolWarning]:
         """The deviations from the protocol that were tolerated so far."""
-        return self.engine.warnings.records()
+        return self.call.warnings.records()
 
     @property
     def tool_executions(self) -> list[ToolExecution]:
         """The tools that are executed here, each as far as it has come."""
-        return list(self.engine.executions.values())
+        return self.call.executions
 
     @property
     def thread_id(self) -> str:
         """The id of the thread."""
-        return self.engine.input.thread_id
+        return self.call.round.input.thread_id
 
     @property
     def run_id(self) -> str:
         """The id of the run that was asked for."""
-        return self.engine.input.run_id
+        return self.call.round.input.run_id
 
     def cancel(self) -> None:
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
-        self.engine.interrupt()
+        self._engine.interrupt()
 
     @property
-    def engine(self) -> Engine:
-        """The engine of the run, for other parts of the package; a caller needs nothing of it."""
+    def call(self) -> Call:
+        """What is known of the call, for other parts of the package; an application needs nothing of it."""
+        return self._engine.call
+
+    @property
+    def _engine(self) -> Engine:
         if self._entered is None:
             raise UsageError(self._outside)
         return self._entered
@@ -167,11 +172,11 @@ class RunView:
         Raises:
             Exception: The run failed, or its block was left before it ended.
         """
-        engine = self.engine
-        if engine.error is not None:
-            raise engine.error
-        result = engine.result()
-        if result.aborted and not engine.is_stopped:
+        call = self.call
+        if call.error is not None:
+            raise call.error
+        result = call.result()
+        if result.aborted and not call.state.is_stopped:
             error = UsageError("the block was left before the run ended; `partial` has what had arrived")
             annotate(error, result)
             raise error
@@ -201,8 +206,8 @@ class AgentRun(RunView):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        engine = self.engine
-        if not engine.ended:
+        engine = self._engine
+        if not engine.call.state.has_ended:
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
@@ -257,7 +262,7 @@ class AgentRun(RunView):
     @property
     def snapshots(self) -> AsyncIterator[Snapshot]:
         """Every event, with the messages and the state that include it."""
-        conversation = self.engine.conversation
+        conversation = self.call.conversation
         return _Lens(self._next, lambda event: Snapshot(event, conversation.messages, conversation.state))
 
     async def result(self) -> RunResult:
@@ -272,8 +277,8 @@ class AgentRun(RunView):
             TransportError: No usable response arrived.
             UsageError: The block was left before the run ended.
         """
-        engine = self.engine
-        while not engine.ended:
+        state = self.call.state
+        while not state.has_ended:
             with suppress(StopAsyncIteration):
                 await self._next()
         return self._outcome()
@@ -334,13 +339,13 @@ class StreamedToolCall:
 
     Args:
         tool_call_id: The id of the call.
-        engine: The run.
+        run: The call of the verb that it belongs to.
     """
 
-    def __init__(self, tool_call_id: str, engine: Engine) -> None:
+    def __init__(self, tool_call_id: str, run: Call) -> None:
         self.tool_call_id = tool_call_id
         """The id of the call."""
-        self._engine = engine
+        self._run = run
         self._read_until = 0
         self._partial: Any = None
 
@@ -357,7 +362,8 @@ class StreamedToolCall:
     def is_complete(self) -> bool:
         """Whether the call has ended; nothing should be done about it before (TOOL-1)."""
         # A later round may start it again.
-        started_in = [outcome for outcome in self._engine.outcomes if self.tool_call_id in outcome.tool_call_ids]
+        outcomes = [each.outcome for each in self._run.rounds]
+        started_in = [outcome for outcome in outcomes if self.tool_call_id in outcome.tool_call_ids]
         return bool(started_in) and self.tool_call_id in started_in[-1].ended_tool_call_ids
 
     @property
@@ -372,7 +378,7 @@ class StreamedToolCall:
         Looking after every delta costs a whole call no more than a constant times its length: a long text is read again
         when it has grown by a thirty-second part, or is complete.
         """
-        size = self._engine.conversation.reducer.arguments_size(self.tool_call_id)
+        size = self._run.conversation.reducer.arguments_size(self.tool_call_id)
         if size > self._read_until + (0 if self.is_complete else self._read_until // _GROWTH):
             self._read_until = size
             # Broken, now or for good: what could be read before stays on the screen.
@@ -399,7 +405,7 @@ class StreamedToolCall:
             ) from None
 
     def _call(self) -> ToolCall:
-        call = self._engine.conversation.reducer.tool_call(self.tool_call_id)
+        call = self._run.conversation.reducer.tool_call(self.tool_call_id)
         if call is None:
             raise KeyError(self.tool_call_id)
         return call
@@ -409,22 +415,22 @@ class ToolCalls(Mapping[str, StreamedToolCall]):
     """The tool calls of a run by their ids, in the order they were begun.
 
     Args:
-        engine: The run.
+        run: The call of a verb.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, run: Call) -> None:
+        self._run = run
         self._made: dict[str, StreamedToolCall] = {}
 
     def __getitem__(self, tool_call_id: str) -> StreamedToolCall:
         if tool_call_id not in self._made:
-            if not any(tool_call_id in outcome.tool_call_ids for outcome in self._engine.outcomes):
+            if not any(tool_call_id in each.outcome.tool_call_ids for each in self._run.rounds):
                 raise KeyError(tool_call_id)
-            self._made[tool_call_id] = StreamedToolCall(tool_call_id, self._engine)
+            self._made[tool_call_id] = StreamedToolCall(tool_call_id, self._run)
         return self._made[tool_call_id]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(chain.from_iterable(each.tool_call_ids for each in self._engine.outcomes)))
+        return iter(dict.fromkeys(chain.from_iterable(each.outcome.tool_call_ids for each in self._run.rounds)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

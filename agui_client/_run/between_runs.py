@@ -15,94 +15,114 @@ if TYPE_CHECKING:
 
     from ag_ui.core import ResumeEntry, ToolCall, ToolMessage
 
-    from agui_client._run.engine import Engine
+    from agui_client._run.call import Call
+    from agui_client._run.round import WaitFor
     from agui_client._tools.approval import Approve
 
+    Save = Callable[[], Awaitable[None]]
 
-async def approved_results(engine: Engine) -> Answers:
-    """Execute the calls that were approved with the call; return their results."""
-    if not engine.approved or engine.is_stopped:
+
+async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
+    """Execute the tool calls that were approved with the call.
+
+    Args:
+        call: The call.
+        save: Saves the conversation.
+        wait_for: Waits for code of the application.
+
+    Returns:
+        Their results.
+    """
+    if not call.approved or call.state.is_stopped:
         return Answers()
-    found = map(engine.conversation.reducer.tool_call, engine.approved)
-    calls = [call for call in found if call is not None]
+    found = map(call.conversation.reducer.tool_call, call.approved)
+    approved = [each for each in found if each is not None]
 
     async def reply() -> Answers:
         """Execute the calls; if one has another question, answers for the agent wait with it."""
-        messages = await _execute(engine, calls, engine.approved)
-        if engine.conversation.questions:
-            engine.conversation.keep_answers(engine.input.resume or ())
+        messages = await _execute(call, save, approved, call.approved)
+        if call.conversation.questions:
+            call.conversation.keep_answers(call.round.input.resume or ())
         return Answers(messages)
 
-    return await _until_stopped(engine, reply)
+    return await _until_stopped(call, wait_for, reply)
 
 
-async def answers_to(engine: Engine) -> Answers:
-    """Have tools and people answer what the run left, as far as they can.
+async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
+    """Have tools and people answer what the present run left, as far as they can.
+
+    Args:
+        call: The call.
+        save: Saves the conversation.
+        wait_for: Waits for code of the application.
 
     Raises:
         ToolRoundsExceededError: Another round would pass a limit.
         InterruptsNotCoveredError: A person's answer does not fit its interrupt.
     """
-    answer, outcome, offered = engine.setup.options.get("answer"), engine.outcome, engine.tools.offered
-    if not outcome.is_finished or engine.setup.is_replay or engine.is_stopped:
+    answer, outcome, offered = call.setup.options.get("answer"), call.round.outcome, call.tools.offered
+    if not outcome.is_finished or call.setup.is_replay or call.state.is_stopped:
         return Answers()
     if answer is None and not any(tool.toolset for tool in offered.values()):
         return Answers()
     ours, are_others_waiting = sort_calls(
-        pending_calls(engine),
+        pending_calls(call.round),
         offered,
-        withheld=engine.conversation.withheld_calls(),
+        withheld=call.conversation.withheld_calls(),
         are_named=bool(outcome.named_pending),
-        warnings=engine.warnings,
+        warnings=call.warnings,
     )
     if not ours and not (outcome.interrupts and answer):
         return Answers()
     # Before anybody is asked: an answer of a person must not be lost to a limit.
-    engine.rounds.check(ours, [usage for each in engine.outcomes for usage in each.usage])
-    engine.is_answering = True
+    call.limits.check(ours, [usage for each in call.rounds for usage in each.outcome.usage])
+    call.state.answer()
 
     async def keep(entries: Sequence[ResumeEntry]) -> None:
         """Keep answers that a person gave, before the next question is asked."""
-        engine.conversation.keep_answers(entries)
-        await engine.saving.save()
+        call.conversation.keep_answers(entries)
+        await save()
 
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
         entries = await answer_interrupts(answer, outcome.interrupts, keep)
         if not ours and not entries:
             return Answers()
-        messages = await _execute(engine, ours, {})
+        messages = await _execute(call, save, ours, {})
         has_all = len(entries) == len(outcome.interrupts) and len(messages) == len(ours)
         return Answers(messages, entries, is_complete=has_all and not are_others_waiting)
 
-    return await _until_stopped(engine, reply)
+    return await _until_stopped(call, wait_for, reply)
 
 
-async def _until_stopped(engine: Engine, reply: Callable[[], Awaitable[Answers]]) -> Answers:
+async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable[[], Awaitable[Answers]]) -> Answers:
     """Wait for answers; of a wait that is given up, keep what tools have done: nothing is done twice."""
-    earlier, answers = set(engine.executions), None
+    earlier, answers = len(call.executed), None
     try:
-        answers = await engine.wait_for(reply)
+        answers = await wait_for(reply)
     finally:
         if answers is None:
-            done = [each.message for key, each in engine.executions.items() if key not in earlier and each.message]
-            engine.conversation.add_own_results(done)
+            done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
+            call.conversation.add_own_results(done)
     return answers or Answers()
 
 
-async def _execute(engine: Engine, calls: Sequence[ToolCall], approvals: Mapping[str, Approve]) -> list[ToolMessage]:
-    scope = engine.scope
+async def _execute(
+    call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve]
+) -> list[ToolMessage]:
+    scope, conversation = call.round.scope, call.conversation
+    call.executed.append({})
     executor = ToolExecutor(
-        run_input=with_conversation(engine.input, engine.conversation),
-        offered=engine.tools.offered,
+        run_input=with_conversation(scope.input, conversation),
+        offered=call.tools.offered,
         approve=scope.approve,
-        limits=engine.rounds.limits,
+        limits=call.limits.limits,
         ask=partial(answer_question, scope.answer),
-        note=engine.conversation.note_execution,
-        observe=partial(engine.setup.observers.call, "on_tool_execution", scope),
-        save=engine.saving.save,
-        executions=engine.executions,
+        note=conversation.note_execution,
+        observe=partial(scope.observers.call, "on_tool_execution", scope),
+        save=save,
+        executions=call.executed[-1],
         agent="" if scope.parent is None else scope.agent.name or "",
-        repeated=engine.request.repeated if engine.request else {},
+        repeated=call.request.repeated if call.request else {},
     )
-    return await executor.execute(calls, approvals)
+    return await executor.execute(tool_calls, approvals)

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolMessage
 
     from agui_client._run.async_run import RunLoop
-    from agui_client._run.engine import Engine
+    from agui_client._run.call import Call
     from agui_client._run.hooks import HookContext
+    from agui_client._run.round import Round
     from agui_client._tools.toolset import OfferedTool
 
 OnAbort: TypeAlias = "Callable[[HookContext], Awaitable[Any] | Any]"
@@ -56,10 +57,10 @@ _logger = logging.getLogger("agui_client")
 _run_logger = logging.getLogger("agui_client.run")
 
 
-def verdict(engine: Engine) -> AGUIError | None:
+def verdict(run: Round) -> AGUIError | None:
     """Return the failure of a run whose stream ended by itself; None if the run finished."""
-    pipeline = engine.pipeline
-    if engine.setup.is_replay and not pipeline.count:
+    pipeline = run.pipeline
+    if run.scope.is_replay and not pipeline.count:
         return None
     try:
         pipeline.verifier.finish()
@@ -69,27 +70,28 @@ def verdict(engine: Engine) -> AGUIError | None:
     return None if reported is None else RunFailedError(reported)
 
 
-def verdict_on_break(engine: Engine, error: Exception) -> Exception | None:
+def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Exception | None:
     """Return the failure of a run whose stream ended in an exception; None if the run had finished before.
 
     A connection that breaks or falls silent after a terminal event has lost nothing, and an exception of an agent that
     was stopped is no failure.
 
     Args:
-        engine: The call.
+        run: The run.
         error: The exception.
+        is_aborted: Whether the run was stopped from here.
     """
-    if engine.is_aborted:
+    if is_aborted:
         _logger.warning("a run was aborted, and then raised %r", error)
         return None
     if isinstance(error, TransportError):
         # Its way through the transport says nothing that its message does not.
         error = error.with_traceback(None)
-    if not isinstance(error, ConnectError | StreamTimeoutError) or engine.outcome.first_event_at is None:
+    if not isinstance(error, ConnectError | StreamTimeoutError) or run.outcome.first_event_at is None:
         return error
-    failure = verdict(engine)
+    failure = verdict(run)
     if not isinstance(failure, IncompleteRunError):
-        engine.warnings.add("TRUNC-1", f"after the run had ended, {error}")
+        run.scope.warnings.add("TRUNC-1", f"after the run had ended, {error}")
         return failure
     if isinstance(error, StreamTimeoutError):
         return error
@@ -98,46 +100,49 @@ def verdict_on_break(engine: Engine, error: Exception) -> Exception | None:
     return cut
 
 
-def settle(engine: Engine, failure: Exception | None) -> None:
+def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
     """Take over what a run left; one that never started leaves the conversation as it was.
 
     This is the only place where a run changes what is pending.
 
     Args:
-        engine: The call.
+        call: The call.
         failure: The exception that the run failed with; None if it did not fail.
+        is_whole: Whether the events of the run were read to their end.
     """
-    outcome, conversation, request = engine.outcome, engine.conversation, engine.request
-    if engine.setup.is_replay:
-        if not _has_replayed(engine, failure):
+    outcome, conversation, request = call.round.outcome, call.conversation, call.request
+    if call.setup.is_replay:
+        has_ended = is_whole and isinstance(failure, RunFailedError | None) and outcome.is_terminal
+        if not _has_replayed(call.round, has_ended=has_ended):
             return
-        conversation.note_replayed(outcome.interrupts, engine.warnings)
+        conversation.note_replayed(outcome.interrupts, call.warnings)
     if outcome.asks_in_custom_events and outcome.finished is not None and not outcome.interrupts:
         what = "the agent asks with the custom event on_interrupt, an interrupt in its older form, and nothing here"
-        engine.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
+        call.warnings.add("INT-1", f"{what} answers it; give the agent middleware=[langgraph_interrupts]")
     if request is not None and not outcome.is_finished:
         conversation.unreceived = None
     if outcome.started is not None:
-        take_over(engine, conversation, engine.warnings)
-    elif len(engine.outcomes) > 1:
+        take_over(call, conversation, call.warnings)
+    elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
-        conversation.keep_answers(engine.input.resume or ())
+        conversation.keep_answers(call.round.input.resume or ())
     elif request is not None:
         request.take_back()
 
 
-def take_over(engine: Engine, conversation: Conversation, warnings: WarningLog) -> None:
+def take_over(call: Call, conversation: Conversation, warnings: WarningLog) -> None:
     """Let a conversation have what a run that started left pending.
 
     Args:
-        engine: The call.
+        call: The call.
         conversation: Its conversation, or a branch of that.
         warnings: The log that gets the waiting calls that the run changed.
     """
-    postponed, offered = engine.request.postponed if engine.request else (), engine.tools.offered
-    left = [each for each in map(conversation.reducer.tool_call, postponed) if each] + pending_calls(engine)
-    owners = {call.id: _owner(offered.get(call.function.name)) for call in left}
-    conversation.settle(engine.outcome, engine.pipeline.verifier, owners, warnings, run_id=engine.input.run_id)
+    run, offered = call.round, call.tools.offered
+    postponed = map(conversation.reducer.tool_call, call.request.postponed if call.request else ())
+    left = [each for each in postponed if each is not None] + pending_calls(run)
+    owners = {each.id: _owner(offered.get(each.function.name)) for each in left}
+    conversation.settle(run.outcome, run.pipeline.verifier, owners, warnings, run_id=run.input.run_id)
 
 
 def _owner(tool: OfferedTool | None) -> CallOwner:
@@ -145,25 +150,23 @@ def _owner(tool: OfferedTool | None) -> CallOwner:
     return CallOwner.CALLER if tool is None or tool.toolset is None else CallOwner.APPLICATION
 
 
-def _has_replayed(engine: Engine, failure: Exception | None) -> bool:
+def _has_replayed(run: Round, *, has_ended: bool) -> bool:
     """End a replay; return whether its thread is the conversation now."""
-    is_whole = engine.has_come_to_end and isinstance(failure, RunFailedError | None)
-    has_ended = is_whole and engine.outcome.is_terminal
-    engine.is_behind = engine.conversation.end_replay(has_ended=has_ended)
-    if engine.is_behind:
+    run.is_behind = run.conversation.end_replay(has_ended=has_ended)
+    if run.is_behind:
         what = "the replay stopped after a run, before it came as far as the local thread, which stays"
-        engine.warnings.add("TRUNC-1", what)
-    return has_ended and not engine.is_behind
+        run.scope.warnings.add("TRUNC-1", what)
+    return has_ended and not run.is_behind
 
 
-def is_left(aborted: bool, failure: Exception | None) -> bool:
+def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
     """Whether this side left a run that the agent may still be working on.
 
     Args:
-        aborted: Whether the run was stopped from here.
         failure: The exception that it failed with; None if it did not fail.
+        has_left_run: Whether the run was stopped from here, or a wait for it was cancelled.
     """
-    if aborted or isinstance(failure, StreamTimeoutError):
+    if has_left_run or isinstance(failure, StreamTimeoutError):
         return True
     return failure is not None and not isinstance(failure, _ENDED_ELSEWHERE)
 
@@ -222,12 +225,12 @@ class Saving:
     """Has the conversation of a call saved, if the agent says how.
 
     Args:
-        engine: The call.
+        call: The call.
         loop: The event loop for asynchronous work.
     """
 
-    def __init__(self, engine: Engine, loop: RunLoop) -> None:
-        self._engine, self._loop = engine, loop
+    def __init__(self, call: Call, loop: RunLoop) -> None:
+        self._call, self._loop = call, loop
         self._next_at = 0.0
         self._failure: Exception | None = None
 
@@ -237,11 +240,11 @@ class Saving:
         Raises:
             Exception: The first failure to save in this call.
         """
-        setup = self._engine.setup
-        if setup.save is None or (setup.is_replay and self._engine.is_run_open):
+        setup = self._call.setup
+        if setup.save is None or (setup.is_replay and self._call.state.is_run_open):
             return
         try:
-            await self._loop.call(setup.save, checkpoint_of(self._engine))
+            await self._loop.call(setup.save, checkpoint_of(self._call))
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
@@ -254,25 +257,24 @@ class Saving:
             self._next_at = perf_counter() + SAVE_SECONDS
 
 
-def checkpoint_of(engine: Engine) -> Checkpoint:
+def checkpoint_of(call: Call) -> Checkpoint:
     """Return the conversation as it would be if the program ended now: a run that is going on is cut off."""
-    conversation = engine.conversation.branch()
-    if not engine.scopes:  # the block of the call is being entered
+    conversation = call.conversation.branch()
+    if not call.rounds:  # the block of the call is being entered
         return Checkpoint(conversation.members())
-    if engine.setup.is_replay and engine.is_run_open:
+    run_input, is_run_open = call.round.input, call.state.is_run_open
+    if call.setup.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
-    outcome = engine.outcome
-    has_started = outcome.started is not None
-    if engine.is_run_open and has_started:
-        take_over(engine, conversation, WarningLog())
-    if engine.is_run_open:
+    has_started = call.round.outcome.started is not None
+    if is_run_open and has_started:
+        take_over(call, conversation, WarningLog())
+    if is_run_open:
         conversation.unreceived = None
-    answered = conversation.reducer.answered_call_ids
-    done = [each.message for each in engine.executions.values() if each.message is not None]
+    done = [each.message for each in call.executions if each.message is not None]
     return Checkpoint(
         members=conversation.members(),
-        results=[message for message in done if message.tool_call_id not in answered],
-        run_id=engine.input.run_id if engine.is_run_open else None,
-        resume=engine.input.resume or () if engine.is_run_open and not has_started else (),
+        results=[message for message in done if conversation.reducer.message(message.id) is None],
+        run_id=run_input.run_id if is_run_open else None,
+        resume=run_input.resume or () if is_run_open and not has_started else (),
     )

@@ -1,55 +1,42 @@
 """The engine: one call of a verb, from entering its block to leaving it.
 
 It pulls, so that back-pressure is the socket's, and has no task of its own. Asynchronous work is done through a
-`RunLoop`, so that the same code serves asynchronous and sync verbs.
+`RunLoop`, so that the same code serves asynchronous and sync verbs. The phases that it leads a call through, and the
+ways to stop it, are in `state`; what is about one run is in `round`.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from time import perf_counter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import anyio
-
-from agui_client._protocol.pipeline import Pipeline
-from agui_client._protocol.reduce import Change
-from agui_client._protocol.request import prepare_input
-from agui_client._protocol.warnings import WarningLog
 from agui_client._run import ending
 from agui_client._run.between_runs import answers_to, approved_results
+from agui_client._run.call import Call
 from agui_client._run.ending import Saving
-from agui_client._run.hooks import HookCalls, HookContext
-from agui_client._run.middleware import RunSource, observed_run
-from agui_client._run.result import annotate, build_result, call_end, latest_run_id, run_end
+from agui_client._run.hooks import HookContext
+from agui_client._run.result import annotate, run_end
+from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
-from agui_client._run.scope import CURRENT_SCOPE, RunScope
-from agui_client._tools.tool_limits import RoundLimits, ToolLimits
+from agui_client._run.state import Phase, Reason
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import IncompleteRunError, RunFailedError, RunTimeoutError, UsageError
-from agui_client.history import chosen_messages
+from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
     from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import RunAgentInput, ToolMessage
+    from ag_ui.core import RunAgentInput
 
-    from agui_client._protocol.events import WireEvent
-    from agui_client._protocol.outcome import Outcome
     from agui_client._run.async_run import RunLoop
-    from agui_client._run.result import RunResult
-    from agui_client._run.run_request import Answers, RunRequest
+    from agui_client._run.run_request import Answers
     from agui_client._run.scope import CallSetup
-    from agui_client._tools.approval import Approve
-    from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -57,15 +44,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _logger = logging.getLogger("agui_client")
-# Looking up the member of an enum, or its truth, costs a tenth of what an event may.
-_NO_CHANGE = Change.NONE
-_LISTING = "its toolsets were opened and listed"
+# Looking up the member of an enum costs as much as a step of an event.
+_GOES_ON = Reason.NONE
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
 
 
 class Engine:
-    """One call.
+    """Carries out one call.
 
     Args:
         setup: The parts that the agent brings.
@@ -74,60 +60,17 @@ class Engine:
         loop: The event loop for asynchronous work.
     """
 
-    ended_at: float | None = None
-    """`time.perf_counter()` when the latest run ended."""
-    request: RunRequest | None = None
-    """The messages, answers and results that came with the call; None for a replay."""
-    known_ids: frozenset[str] = frozenset()
-    """The ids of the messages that existed before the first run."""
-    approved: Mapping[str, Approve] = MappingProxyType({})
-    """The approvals that came with the call, by call id."""
-    is_stopped = False
-    """Whether the caller asked for the end of the call."""
-    is_aborted = False
-    """Whether the call was stopped from here before the end of its run, or while tools or people were at work."""
-    is_answering = False
-    """Whether tools or people answer what the present run left, or have answered it."""
-    is_behind = False
-    """Whether a replay ended before it came as far as the local thread."""
-    has_come_to_end = False
-    """Whether the events of the present run were read to their end."""
-    is_run_open = False
-    """Whether the present run is about to be sent, or was sent and has not ended."""
-    ended = False
-    """Whether the call is over."""
-    error: Exception | None = None
-    """The exception that the call ended with; None while it goes on, or if it did not fail."""
-    _waiter: Waiter | None = None
-    _source: Source | None = None
-    _result: RunResult | None = None
-    _is_cut = _is_run_over = False
-
     def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
-        self.setup = setup
-        """The parts that the agent brings."""
-        self.conversation = setup.conversation
-        """The conversation."""
-        self.warnings = WarningLog()
-        """The log of the call's warnings."""
-        self.started_at = perf_counter()
-        """`time.perf_counter()` when the call was made."""
-        self.scopes: list[RunScope] = []
-        """The runs of the call, the present one last."""
-        self.outcomes: list[Outcome] = []
-        """Their outcomes."""
-        self.executions: dict[str, ToolExecution] = {}
-        """The tools that were executed here, by call id."""
-        self.rounds = RoundLimits(setup.options.get("tool_limits") or ToolLimits())
-        """The rounds of tools so far, and their limits."""
-        self.saving = Saving(self, loop)
-        """Saves the conversation."""
-        self._prompt, self._options, self._loop = prompt, options, loop
-        self._until = self.started_at + setup.total
+        self.call = Call(setup, options)
+        """What is known of the call."""
+        self._state, self._prompt, self._loop = self.call.state, prompt, loop
+        self._saving = Saving(self.call, loop)
+        self._waiter: Waiter | None = None
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
+        self._next_event: Callable[[], Awaitable[core.Event]] = self._iteration.__anext__
 
-    # --- entering and leaving the block
+    # --- entering the block
 
     async def enter(self) -> None:
         """Check the call, open its toolsets and add its messages to the conversation; nothing is sent yet.
@@ -136,73 +79,33 @@ class Engine:
             UsageError: The call cannot be carried out; the conversation is as it was.
             ToolsetError: A toolset cannot be used; the conversation is as it was.
         """
-        conversation, options = self.conversation, self._options
+        call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            stack.enter_context(conversation.running(self.interrupt, partial(ending.checkpoint_of, self)))
-            if self.setup.is_replay:
-                first = composed_input(conversation, options, conversation.messages)
+            stack.enter_context(conversation.running(self.interrupt, partial(ending.checkpoint_of, call)))
+            if call.setup.is_replay:
+                first = composed_input(conversation, call.options, conversation.messages)
             else:
-                self.request = request_of(conversation, self._prompt, options)
-                first = self.request.input
-            self.tools = CallTools(options.get("tools", self.setup.tools), first.tools or ())
-            await stack.enter_async_context(self._open_toolsets())
+                call.request = request_of(conversation, self._prompt, call.options)
+                first = call.request.input
+            call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
+            await stack.enter_async_context(call.time.opened(call.tools))
             first = await self._with_tools(first)
-            if self.request is not None:
-                self.approved = self.request.check_tools(self.tools)
-                self.request.add_to_conversation()
-                self.request.warn(self.warnings)
-            self.known_ids = frozenset(message.id for message in conversation.messages)
-            self._new_run(with_conversation(first, conversation))
+            if call.request is not None:
+                call.approved = call.request.check_tools(call.tools)
+                call.request.add_to_conversation()
+                call.request.warn(call.warnings)
+            call.known_ids = frozenset(message.id for message in conversation.messages)
+            self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
 
-    async def aclose(self) -> None:
-        """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
-        async with self._stack:
-            if not self.ended:
-                try:
-                    await self._iteration.aclose()
-                    if self._is_run_over:
-                        self.is_aborted = True
-                    else:
-                        await self._leave_run()
-                finally:
-                    self._finish(self.error)
-            failure = await self._try(self.saving.save(), self.error)
-            if failure is not None and failure is not self.error:
-                raise failure
+    async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
+        listed = await self.call.time.wait(Waiter(), partial(self.call.tools.offer, run_input))
+        return run_input.model_copy(update={"tools": listed or None})
 
-    async def _leave_run(self) -> None:
-        """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
-        expected = RunFailedError(self.outcome.error) if self.outcome.error else None
-        self.is_aborted = True
-        try:
-            await self._end_run(expected)
-        except Exception as error:
-            self.error = error
-            if error is not expected:
-                _logger.error("while run %s was left: %s", self.input.run_id, error, exc_info=error)
+    def _add_round(self, run_input: RunAgentInput) -> None:
+        self.call.rounds.append(Round(self.call.setup, self.call.scope(run_input), self._loop))
 
-    def interrupt(self) -> None:
-        """Stop the call and give up what is waited for, from any thread.
-
-        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
-        """
-        if self.ended:
-            return
-        self.is_stopped = True
-        if not self._is_run_over:
-            self.is_aborted = not (self.outcomes and self.outcome.is_terminal)
-        elif self.is_answering:
-            self.is_aborted = True
-        self._give_up()
-
-    def _give_up(self) -> None:
-        if self._waiter is not None:
-            self._loop.thread.call(self._waiter.end)
-        if self._source is not None:
-            self._loop.thread.call(self._source.interrupt)
-
-    # --- the call
+    # --- the loop
 
     def __aiter__(self) -> Self:
         return self
@@ -210,182 +113,92 @@ class Engine:
     def __anext__(self) -> Awaitable[core.Event]:
         if self._iteration.ag_running:
             raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
-        return self._fail_after_cut() if self._is_cut else self._iteration.__anext__()
+        return self._next_event()
 
     async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
-        subscribers, listeners, observers = self.setup.subscribers, self.conversation.listeners, self.setup.observers
-        is_saved = self.setup.save is not None
+        call, state, setup = self.call, self._state, self.call.setup
+        subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
+        is_saved = setup.save is not None
         try:
-            if not self.is_stopped:
-                observers.call("on_call_start", self.scope)
-            for result in await self._take_in(await approved_results(self)):
+            if not state.is_stopped:
+                observers.call("on_call_start", call.round.scope)
+            for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
                 yield result
-            while not (self.approved and self.conversation.questions):
+            while not (call.approved and call.conversation.questions):
+                run = call.round
+                failure: Exception | None = None
                 try:
-                    failure: Exception | None = None
-                    pipeline, source, turn_at = self.pipeline, await self._begin_run(), 0.0
-                    while source and (batch := None if self.is_stopped else await source.read()) is not None:
+                    pipeline, source, turn_at = run.pipeline, await self._send(run), 0.0
+                    while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
                             if subscribers:
-                                for event in pipeline.prepare(wire_event):
-                                    await self._deliver(event)
+                                for event in pipeline.admitted(wire_event):
+                                    await run.deliver(event)
                                     yield event
                             else:
                                 is_watched = listeners or observers.of_events
-                                for event in pipeline.feed(wire_event, self._publish if is_watched else None):
+                                for event in pipeline.feed(wire_event, run.publish if is_watched else None):
                                     yield event
-                            if self.is_stopped:
+                            if state.reason is not _GOES_ON:
                                 break
                             if perf_counter() > turn_at:
                                 await source.pause()
                                 if is_saved:
-                                    await self.saving.sometimes()
+                                    await self._saving.sometimes()
                                 turn_at = perf_counter() + _TURN_SECONDS
-                    self.has_come_to_end = not self.is_stopped
-                    failure = None if self.is_aborted else ending.verdict(self)
+                    if not state.is_stopped:
+                        state.read_to_end()
+                    has_no_end = state.is_aborted and not run.outcome.is_terminal
+                    failure = None if has_no_end else ending.verdict(run)
                 except Exception as error:
-                    failure = ending.verdict_on_break(self, error)
+                    failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await self._end_run(failure)
-                answers = await answers_to(self)
+                answers = await answers_to(call, self._saving.save, self._wait_for)
                 for result in await self._take_in(answers):
                     yield result
-                if not answers.is_complete or self.is_stopped:
+                if not answers.is_complete or state.is_stopped:
                     break
-                following = next_input(self.input, self.conversation, answers.entries)
-                self._new_run(await self._loop.call(self._with_tools, following))
-            self._finish(None)
+                following = next_input(run.input, call.conversation, answers.entries)
+                following = await self._loop.call(self._with_tools, following)
+                state.begin_run()
+                self._add_round(following)
+            call.end(None)
         except Exception as error:
-            self._finish(error)
+            call.end(error)
             raise
         except BaseException as error:
             # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
-            self._is_cut = not isinstance(error, GeneratorExit)
+            if not isinstance(error, GeneratorExit):
+                state.cut()
+                self._next_event = self._fail_after_cut
             raise
 
-    async def _fail_after_cut(self) -> core.Event:
-        """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
-        if self.ended:
-            raise StopAsyncIteration
-        how = "to limit how long a run may take, use timeout= or leave the block"
-        what = f"the run was cancelled while it waited, so it cannot go on; {how}"
-        failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
-        try:
-            if not self._is_run_over:
-                await self._end_run(failure)
-        except Exception as error:
-            failure = error
-        self._finish(failure)
-        raise failure
-
-    def _finish(self, error: Exception | None) -> None:
-        """End the call: build its result, and note on an exception where it happened and what had arrived."""
-        self.ended, self.error = True, error
-        self._result = build_result(self)
-        annotate(error, self._result)
-        self.setup.observers.call("on_call_end", self.scope, call_end(self))
-
-    # --- one run
-
-    def _new_run(self, run_input: RunAgentInput) -> None:
-        setup, conversation = self.setup, self.conversation
-        if setup.is_replay:
-            from agui_client._protocol.replay import ReplayReducer
-
-            conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
-        reducer = conversation.reducer
-        reducer.thread.log = self.warnings
-        self.input = run_input
-        # An agent without handlers of its own uses those of the run around it.
-        own, around = setup.options, CURRENT_SCOPE.get()
-        self.scope = RunScope(
-            agent=setup.agent,
-            input=run_input,
-            warnings=self.warnings,
-            observers=setup.observers,
-            owner=setup.owner,
-            options=self._options,
-            approve=own.get("approve") or (around.approve if around else None),
-            answer=own.get("answer") or (around.answer if around else None),
-            until=self._until,
-            is_replay=setup.is_replay,
-            first=self.scopes[0] if self.scopes else None,
-        )
-        nulls, strict = own.get("null_fields", "reject"), own.get("strict", False)
-        self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
-        self.outcome = self.pipeline.outcome
-        self.scopes.append(self.scope)
-        self.outcomes.append(self.outcome)
-        self._inside = partial(setup.observers.inside, self.scope)
-        self._hooks = HookCalls(setup.subscribers, HookContext(run_input, conversation), conversation)
-        self._source = None
-        self.has_come_to_end = self._is_run_over = self.is_run_open = self.is_answering = False
-
-    async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
-        listed = await self._in_time(Waiter(), partial(self.tools.offer, run_input), _LISTING)
-        return run_input.model_copy(update={"tools": listed or None})
-
-    async def _begin_run(self) -> Source | None:
+    async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
-        setup, conversation, scope = self.setup, self.conversation, self.scope
-        if self.approved:
-            self.input = scope.input = with_conversation(self.input, conversation)
-        if not self.is_stopped:
+        call, state, setup, scope = self.call, self._state, self.call.setup, run.scope
+        if call.approved:
+            run.renew_input()
+        if not state.is_stopped:
             scope.started_at = perf_counter()
             setup.observers.call("on_start", scope)
-            await self._call_hooks("on_run_initialized")
-        if self.is_stopped:
+            await run.call_hooks("on_run_initialized")
+        if state.is_stopped:
             return None
         if setup.subscribers:
-            self.input = scope.input = with_conversation(self.input, conversation)
-        if not await self._choose_messages():
+            run.renew_input()
+        if not await run.choose_messages(self._wait_for, is_passed=call.is_passed and scope.first is None):
             return None
-        conversation.note_sent_state(self.input.state)
-        self.is_run_open = True
-        await self.saving.save()
-        agent_run = observed_run(setup, scope)
-
-        def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
-            """Call the agent with an input that was checked after middleware."""
-            peer, is_copied = setup.max_protocol_version, setup.agent.url is None
-            return agent_run(prepare_input(run_input, self.warnings, max_protocol_version=peer, is_copied=is_copied))
-
-        source = self._loop.source(partial(RunSource, run, setup.middleware, self.pipeline.compat, scope))
-        self._source, self.pipeline.is_conforming = source, source.conforming
-        self.pipeline.verifier.begin(self.input.thread_id, None if setup.is_replay else self.input.run_id)
-        if self.is_aborted:
+        call.conversation.note_sent_state(run.input.state)
+        state.send()
+        await self._saving.save()
+        source = run.open()
+        if state.is_stopped:
             self._give_up()
             return None
         return source
 
-    async def _choose_messages(self) -> bool:
-        """Leave out what `history=` does not send; return whether the call goes on."""
-        history, conversation = self.setup.options.get("history", "full"), self.conversation
-        is_passed = self.request is not None and self.request.is_passed and self.scope.first is None
-        if history != "full" and not is_passed:
-            choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
-            chosen = await self.wait_for(choose)
-            if chosen is None:
-                return False
-            self.input = self.scope.input = self.input.model_copy(update={"messages": chosen})
-        if not self.setup.is_replay:
-            conversation.note_sent(history, self.input.messages)
-        return True
-
-    async def _deliver(self, event: core.Event) -> None:
-        """Verify and reduce an event, and call the hooks of subscribers."""
-        self.pipeline.admit(event)
-        if self._hooks.concern(event):
-            change = await self._loop.call(self._inside, self._hooks.deliver, event, self.pipeline.apply)
-        else:
-            change = self.pipeline.apply(event)
-        if self.conversation.listeners or self.setup.observers.of_events:
-            self._publish(event, change)
-
-    def _publish(self, event: core.Event, change: Change) -> None:
-        if change is not _NO_CHANGE:
-            self.conversation.notify(change)
-        self.setup.observers.event(self.scope, event, change)
+    # --- the end of a run
 
     async def _end_run(self, failure: Exception | None) -> None:
         """Close everything, settle the conversation, and tell subscribers and observers.
@@ -393,32 +206,34 @@ class Engine:
         Raises:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
-        self._is_run_over, self.ended_at = True, perf_counter()
+        run, is_whole = self.call.round, self._state.phase is Phase.READ
+        self._state.end_run(is_done=run.outcome.is_terminal)
+        run.ended_at = perf_counter()
         try:
-            failure = await self._wind_up(failure)
+            failure = await self._wind_up(run, failure, is_whole=is_whole)
         finally:
-            self.scope.end = run_end(self, failure)
-            self.setup.observers.call("on_end", self.scope, self.scope.end)
-        failure = await self._try(self.saving.save(), failure)
+            end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
+            run.scope.end = end
+            self.call.setup.observers.call("on_end", run.scope, end)
+        failure = await self._try(self._saving.save(), failure)
         if failure is not None:
             raise failure
 
-    async def _wind_up(self, failure: Exception | None) -> Exception | None:
+    async def _wind_up(self, run: Round, failure: Exception | None, *, is_whole: bool) -> Exception | None:
         """Take the last steps of a run; return its failure, or the exception of a step that failed."""
-        setup, self.is_run_open = self.setup, False
-        if self._source is not None:
-            failure = await self._try(self._source.aclose(), failure)
-        self.is_aborted = self.is_aborted and not self.outcome.is_terminal
-        has_begun = self._source is not None and self.scope.may_have_started
-        on_abort = setup.options.get("on_abort")
-        if on_abort is not None and has_begun and ending.is_left(self.is_aborted or self._is_cut, failure):
-            context = HookContext(self.input, self.conversation, latest_run_id(self))
-            await self._loop.call(self._inside, ending.call_on_abort, on_abort, context)
-        ending.settle(self, failure)
-        if failure is not None and setup.subscribers:
-            annotate(failure, self.result())
-            await self._try(self._call_hooks("on_run_failed", failure), failure)
-        return await self._try(self._call_hooks("on_run_finalized"), failure)
+        call, source = self.call, run.source
+        if source is not None:
+            failure = await self._try(source.aclose(), failure)
+        on_abort = call.setup.options.get("on_abort")
+        has_begun = source is not None and run.scope.may_have_started
+        if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
+            context = HookContext(run.input, call.conversation, run.run_id)
+            await run.inside(ending.call_on_abort, on_abort, context)
+        ending.settle(call, failure, is_whole=is_whole)
+        if failure is not None and call.setup.subscribers:
+            annotate(failure, call.result())
+            await self._try(run.call_hooks("on_run_failed", failure), failure)
+        return await self._try(run.call_hooks("on_run_finalized"), failure)
 
     async def _try(self, step: Awaitable[None], failure: Exception | None) -> Exception | None:
         """Take one of the last steps; an exception of it is the run's failure only if there is none yet."""
@@ -427,16 +242,12 @@ class Engine:
         except Exception as error:
             if failure in (None, error):
                 return error
-            _logger.error("at the end of run %s", self.input.run_id, exc_info=error)
+            _logger.error("at the end of run %s", self.call.round.input.run_id, exc_info=error)
         return failure
 
-    async def _call_hooks(self, moment: str, *details: object) -> None:
-        if self.setup.subscribers:
-            await self._loop.call(self._inside, self._hooks.tell, moment, *details)
+    # --- between two runs
 
-    # --- between runs
-
-    async def wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
+    async def _wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Wait for code of the application: tools, people, or the function of `history=`.
 
         Args:
@@ -448,66 +259,83 @@ class Engine:
         Raises:
             RunTimeoutError: The call took too long.
         """
-        return await self._loop.call(self._inside, self._waited, work)
+        return await self.call.round.inside(self._waited, work)
 
     async def _waited(self, work: Callable[[], Awaitable[T]]) -> T | None:
         self._waiter = Waiter()
-        return await self._in_time(self._waiter, work, "tools, people or the function of history= were at work")
+        what = "tools, people or the function of history= were at work"
+        return await self.call.time.wait(self._waiter, work, what)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
-        self.conversation.add_own_results(answers.messages)
+        self.call.conversation.add_own_results(answers.messages)
         events: list[core.Event] = []
         for message in answers.messages:
-            event = event_of_result(message)
-            if self.setup.subscribers:
-                await self._loop.call(self._inside, self._hooks.deliver, event)
-            self.setup.observers.event(self.scope, event, Change.MESSAGES)
-            events.append(event)
+            events.append(event_of_result(message))
+            await self.call.round.deliver_result(events[-1])
         return events
 
-    # --- the time that the whole call may take, where no source is read
+    # --- stopping, and leaving the block
 
-    @asynccontextmanager
-    async def _open_toolsets(self) -> AsyncGenerator[None]:
-        """Open the toolsets; they stay open while the block lasts."""
-        if not self.tools.toolsets or self._until == math.inf:
-            async with self.tools:
-                yield
-            return
-        # Around the toolsets as long as they are open: their own scopes begin inside of it, and must end there, too.
-        with anyio.CancelScope(deadline=anyio.current_time() + self._until - perf_counter()) as scope:
-            async with self.tools:
-                scope.deadline = math.inf
-                yield
-        if scope.cancelled_caught:
-            raise self._too_late(_LISTING)
+    def interrupt(self) -> None:
+        """Stop the call and give up what is waited for, from any thread.
 
-    async def _in_time(self, waiter: Waiter, work: Callable[[], Awaitable[T]], what: str) -> T | None:
-        """Wait for work that is not begun if the time is up already; return None if the wait was ended."""
-        result, left = None, self._until - perf_counter()
-        try:
-            if left > 0:
-                result = await waiter.wait(work(), left)
-        finally:
-            waiter.close()
-        if result is None and self._until <= perf_counter():
-            raise self._too_late(what)
-        return result
-
-    def _too_late(self, what: str) -> RunTimeoutError:
-        took = f"the call took longer than {self.setup.total:g} s, and was stopped while {what}"
-        return RunTimeoutError(
-            f"{took}; raise Timeouts.total to allow more", silent=0.0, keep_alives=0, last_event=None
-        )
-
-    # --- looking
+        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
+        """
+        if not self._state.has_ended:
+            self._state.stop(is_done=self._is_done)
+            self._give_up()
 
     @property
-    def given_results(self) -> Sequence[ToolMessage]:
-        """The results of tool calls that came with the call, and not from a tool, as far as its caller lacks them."""
-        return () if self.request is None else self.request.results_to_tell
+    def _is_done(self) -> bool:
+        """Whether the present run has its terminal event; there is none yet while the call is being checked."""
+        return bool(self.call.rounds) and self.call.round.outcome.is_terminal
 
-    def result(self) -> RunResult:
-        """Return what has arrived so far; once the call is over, its result."""
-        return self._result or build_result(self)
+    def _give_up(self) -> None:
+        if self._waiter is not None:
+            self._loop.thread.call(self._waiter.end)
+        if self.call.rounds and (source := self.call.round.source) is not None:
+            self._loop.thread.call(source.interrupt)
+
+    async def _fail_after_cut(self) -> core.Event:
+        """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
+        if self._state.has_ended:
+            raise StopAsyncIteration
+        how = "to limit how long a run may take, use timeout= or leave the block"
+        what = f"the run was cancelled while it waited, so it cannot go on; {how}"
+        failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
+        try:
+            if not self._state.is_run_over:
+                await self._end_run(failure)
+        except Exception as error:
+            failure = error
+        self.call.end(failure)
+        raise failure
+
+    async def aclose(self) -> None:
+        """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
+        async with self._stack:
+            error = None
+            if not self._state.has_ended:
+                try:
+                    await self._iteration.aclose()
+                    self._state.leave(is_done=self._is_done)
+                    if not self._state.is_run_over:
+                        error = await self._leave_run()
+                finally:
+                    self.call.end(error)
+            failure = await self._try(self._saving.save(), self.call.error)
+            if failure is not None and failure is not self.call.error:
+                raise failure
+
+    async def _leave_run(self) -> Exception | None:
+        """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
+        reported = self.call.round.outcome.error
+        expected = None if reported is None else RunFailedError(reported)
+        try:
+            await self._end_run(expected)
+        except Exception as error:
+            if error is not expected:
+                _logger.error("while run %s was left: %s", self.call.round.input.run_id, error, exc_info=error)
+            return error
+        return None

@@ -18,6 +18,7 @@ from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._run.observers import CallEnd, RunEnd, without_secrets
+from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, subagent_results
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
     from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
 
-    from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.warnings import ProtocolWarning
-    from agui_client._run.engine import Engine
-    from agui_client._run.scope import RunScope
+    from agui_client._run.call import Call
+    from agui_client._run.round import Round
     from agui_client._transport.client import Attempt
     from agui_client._transport.response import ResponseInfo
 
@@ -164,39 +164,44 @@ class RunResult(Record, Displayed):
         return to_json(without_secrets(plain), indent=indent, inf_nan_mode="null").decode()
 
 
-def build_result(engine: Engine) -> RunResult:
-    """Sum up a call, over or not."""
-    outcome, run_input, conversation = engine.outcome, engine.input, engine.conversation
+def build_result(call: Call, *, is_over: bool = False) -> RunResult:
+    """Sum up a call.
+
+    Args:
+        call: The call.
+        is_over: Whether no further event comes.
+    """
+    run, rounds, state, conversation = call.round, call.rounds, call.state, call.conversation
+    outcome, is_void = run.outcome, run.is_behind
     messages = conversation.messages
-    new_messages = [message for message in messages if message.id not in engine.known_ids]
+    new_messages = [message for message in messages if message.id not in call.known_ids]
     # Some may be answered here already, while others wait for the caller.
-    left = conversation.pending_interrupts if engine.is_answering else outcome.interrupts
+    left = conversation.pending_interrupts if state.phase is Phase.ANSWERING else outcome.interrupts
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
-    is_void = engine.is_behind
-    requests = [request for scope in engine.scopes for request in scope.requests]
+    requests = [request for each in rounds for request in each.scope.requests]
     return RunResult(
-        thread_id=run_input.thread_id,
-        run_id=latest_run_id(engine),
-        text=_text(engine, messages if engine.setup.is_replay else new_messages),
+        thread_id=run.input.thread_id,
+        run_id=run.run_id,
+        text=_text(run, messages if run.scope.is_replay else new_messages),
         result=outcome.finished.result if outcome.finished and not is_void else None,
         # Stopped between two runs: the outcome of the last one is not the call's.
-        outcome=None if is_void or engine.is_aborted else outcome.outcome,
+        outcome=None if is_void or state.is_aborted else outcome.outcome,
         interrupts=[] if is_void else [*left, *asked],
-        pending_tool_calls=[] if is_void else [call for call in pending_calls(engine) if call.id not in asking],
+        pending_tool_calls=[] if is_void else [each for each in pending_calls(run) if each.id not in asking],
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,
-        usage=aggregate_token_usage([usage for each in engine.outcomes for usage in each.usage]),
-        warnings=engine.warnings.records(),
-        timings=_timings(engine.scopes, engine.outcomes, engine.started_at, engine.ended_at),
+        usage=aggregate_token_usage([usage for each in rounds for usage in each.outcome.usage]),
+        warnings=call.warnings.records(),
+        timings=_timings(rounds, call.time.started_at),
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
-        tool_executions=list(engine.executions.values()),
+        tool_executions=call.executions,
         called_ids=list(outcome.tool_call_ids),
-        subagents=subagent_results(engine.outcomes, conversation.reducer, is_over=engine.ended),
-        incomplete_ids=list(engine.pipeline.verifier.left_open),
-        aborted=engine.is_aborted,
+        subagents=subagent_results([each.outcome for each in rounds], conversation.reducer, is_over=is_over),
+        incomplete_ids=list(run.pipeline.verifier.left_open),
+        aborted=state.is_aborted,
     )
 
 
@@ -211,80 +216,81 @@ def annotate(failure: Exception | None, result: RunResult) -> None:
             failure.add_note(note)
 
 
-def run_end(engine: Engine, failure: Exception | None) -> RunEnd:
-    """Sum up the present run for observers.
+def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: bool) -> RunEnd:
+    """Sum up the last of the runs of a call for observers.
 
     Args:
-        engine: The call.
-        failure: The exception that the run failed with; None if it did not fail.
+        rounds: The runs.
+        failure: The exception that the last run failed with; None if it did not fail.
+        is_aborted: Whether it was stopped from here.
     """
-    scope, outcome = engine.scope, engine.outcome
-    ending = "aborted" if engine.is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
+    run = rounds[-1]
+    scope, outcome = run.scope, run.outcome
+    ending = "aborted" if is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
     return RunEnd(
-        run_id=latest_run_id(engine),
+        run_id=run.run_id,
         ending=None if failure is not None else ending,
         error=failure,
-        events=engine.pipeline.count,
+        events=run.pipeline.count,
         usage=outcome.usage,
-        timings=_timings([scope], [outcome], scope.started_at, engine.ended_at),
+        timings=_timings([run], scope.started_at),
         attempts=[attempt for request in scope.requests for attempt in request.delivery.attempts],
-        warnings=len(engine.warnings.records()) - sum(end.warnings for end in _ends(engine)),
+        warnings=len(scope.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
     )
 
 
-def call_end(engine: Engine) -> CallEnd:
-    """Sum up a call that is over for observers."""
-    result = engine.result()
+def call_end(call: Call, result: RunResult) -> CallEnd:
+    """Sum up a call that is over for observers.
+
+    Args:
+        call: The call.
+        result: Its result.
+    """
     ending = "aborted" if result.aborted else "nothing" if result.outcome is None else result.outcome.type
+    ends = _ends(call.rounds)
     return CallEnd(
         run_id=result.run_id,
-        ending=None if engine.error is not None else ending,
-        error=engine.error,
-        events=sum(end.events for end in _ends(engine)),
+        ending=None if call.error is not None else ending,
+        error=call.error,
+        events=sum(end.events for end in ends),
         usage=result.usage,
-        timings=replace(result.timings, total=perf_counter() - engine.started_at),
+        timings=replace(result.timings, total=perf_counter() - call.time.started_at),
         attempts=result.attempts,
         warnings=len(result.warnings),
-        runs=len(_ends(engine)),
+        runs=len(ends),
         tool_executions=result.tool_executions,
     )
 
 
-def _ends(engine: Engine) -> list[RunEnd]:
+def _ends(rounds: Iterable[Round]) -> list[RunEnd]:
     """Return the ends of the runs that are over."""
-    return [scope.end for scope in engine.scopes if scope.end is not None]
+    return [each.scope.end for each in rounds if each.scope.end is not None]
 
 
-def latest_run_id(engine: Engine) -> str:
-    """Return the id of the run that was asked for; of a replay, of the last run that was replayed."""
-    started = engine.outcome.started
-    return started.run_id if started is not None and engine.setup.is_replay else engine.input.run_id
-
-
-def pending_calls(engine: Engine) -> list[ToolCall]:
+def pending_calls(run: Round) -> list[ToolCall]:
     """Return the calls without a result: those that the server named, or else those of the run (TOOL-9).
 
     Calls that an interrupt is about are the agent's, and left out. An interrupt need not name its call, or may name one
     that only asks: so those of an interrupted run are the agent's if the application did not offer their tools.
     """
-    named = dict.fromkeys(engine.outcome.named_pending or engine.outcome.tool_call_ids)
+    outcome, conversation = run.outcome, run.conversation
+    named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
     if not named:
         return []
-    conversation = engine.conversation
     settled = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
-    settled.update(each.tool_call_id for each in engine.outcome.interrupts if each.tool_call_id is not None)
+    settled.update(each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None)
     found = [conversation.reducer.tool_call(each) for each in named if each not in settled]
     calls = [call for call in found if call is not None]
-    if not engine.outcome.interrupts:
+    if not outcome.interrupts:
         return calls
-    offered = {tool.name for tool in engine.input.tools or ()}
+    offered = {tool.name for tool in run.input.tools or ()}
     return [call for call in calls if call.function.name in offered]
 
 
-def _text(engine: Engine, candidates: Sequence[Message]) -> str:
+def _text(run: Round, candidates: Sequence[Message]) -> str:
     """Return the last text that the run streamed or, if it streamed none, the last one of its snapshots."""
-    outcome = engine.outcome
-    streamed = map(engine.conversation.reducer.text_of, reversed(outcome.text_message_ids))
+    outcome = run.outcome
+    streamed = map(run.conversation.reducer.text_of, reversed(outcome.text_message_ids))
     restated = (
         message.content
         for message in reversed(candidates)
@@ -295,16 +301,16 @@ def _text(engine: Engine, candidates: Sequence[Message]) -> str:
     return next((text for text in chain(streamed, restated) if text), "")
 
 
-def _timings(scopes: Sequence[RunScope], outcomes: Sequence[Outcome], start: float, ended_at: float | None) -> Timings:
+def _timings(rounds: Sequence[Round], start: float) -> Timings:
     def first(moments: Iterable[float | None], since: float = 0.0) -> float | None:
         """Return the seconds until the first moment that came."""
         return next((moment - since for moment in moments if moment is not None), None)
 
     return Timings(
-        connect=first(request.delivery.connect_seconds for scope in scopes for request in scope.requests),
-        first_event=first((outcome.first_event_at for outcome in outcomes), start),
-        first_text=first((outcome.first_text_at for outcome in outcomes), start),
-        total=first([ended_at], start),
+        connect=first(request.delivery.connect_seconds for each in rounds for request in each.scope.requests),
+        first_event=first((each.outcome.first_event_at for each in rounds), start),
+        first_text=first((each.outcome.first_text_at for each in rounds), start),
+        total=first((each.ended_at for each in reversed(rounds)), start),
     )
 
 

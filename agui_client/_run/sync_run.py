@@ -152,7 +152,7 @@ class SyncAgentRun(RunView):
         Raises:
             AGUIError: As `AgentRun.result`.
         """
-        while not self.engine.ended:
+        while not self.call.state.has_ended:
             for _ in self:
                 pass
         return self._outcome()

@@ -193,7 +193,7 @@ def was_executed_here(event: Event, run: RunView) -> bool:
 
 def warn_of_unknown(run: RunView) -> None:
     """Warn once of each view whose tool a run neither offered nor called; a run without tools proves nothing."""
-    tools = {*run.engine.tools.offered, *(call.name for call in run.tool_calls.values())}
+    tools = {*run.call.tools.offered, *(call.name for call in run.tool_calls.values())}
     for kind, name in _views.keys() - _reported if tools else ():
         if kind == "tool" and name not in tools and is_first_report((kind, name)):
             _logger.warning("there is a view for %r, and no tool of the run has that name", name)

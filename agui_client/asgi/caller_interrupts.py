@@ -45,8 +45,7 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
     Raises:
         UsageError: With a seal, one of them may have been made up by the caller.
     """
-    request = run.engine.request
-    theirs = asked if request is not None and request.is_passed else map(_passed_on, asked)
+    theirs = asked if run.call.is_passed else map(_passed_on, asked)
     interrupts = [*theirs, *_questions(run), *_approvals(run)]
     if run.seal is None:
         return interrupts
@@ -68,7 +67,7 @@ def _questions(run: AgentRun) -> list[Interrupt]:
 
 def _packed(question: ToolQuestion, run: AgentRun) -> str:
     value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    if run.engine.setup.save is not None:
+    if run.call.is_saved:
         # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
         value.pop("left", None)
     elif question.left is not None:
@@ -155,7 +154,7 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     result = run.partial
     asked = {interrupt.tool_call_id for interrupt in result.interrupts}
     calls = [call for call in result.pending_tool_calls if call.id not in asked]
-    pending = [(call, run.engine.tools.offered.get(call.function.name)) for call in calls]
+    pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
     return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
 
 

@@ -58,7 +58,7 @@ async def caller_events(
                 if not has_started:
                     has_started = True
                     yield _started(event, thread_id, run_id)
-                    for message in run.engine.given_results:
+                    for message in run.call.given_results:
                         yield event_of_result(message)
                 if isinstance(event, _ENDS):
                     # Not the caller's end if tools have answered, and another round follows.

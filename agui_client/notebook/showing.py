@@ -112,7 +112,7 @@ def _cell_number() -> int:
 async def _show_run(run: AgentRun) -> RunResult:
     async with nullcontext() if run.is_entered else run:
         with _view(run).running() as take:
-            if not run.engine.ended:
+            if not run.call.state.has_ended:
                 async for event in run:
                     take(event)
             result = await run.result()
@@ -123,7 +123,7 @@ async def _show_run(run: AgentRun) -> RunResult:
 def _show_sync_run(run: SyncAgentRun) -> RunResult:
     with nullcontext() if run.is_entered else run:
         with _view(run).running() as take:
-            if not run.engine.ended:
+            if not run.call.state.has_ended:
                 for event in run:
                     take(event)
             result = run.result()
@@ -180,7 +180,7 @@ class _Cell:
         # With the context of the cell, which its output belongs to.
         drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
         drawing.start()
-        self._run.engine.setup.observers.watch_tools(lambda _: self._renew())
+        self._run.call.watch_tools(lambda _: self._renew())
         ended = ""
         try:
             yield self._take
@@ -262,7 +262,7 @@ class _Terminal:
     def running(self) -> Generator[Callable[[Event], None]]:
         """Draw while the block lasts; the block gets the function that takes each event."""
         with self._lines.running():
-            self._run.engine.setup.observers.watch_tools(self._lines.execution)
+            self._run.call.watch_tools(self._lines.execution)
             yield self._take
         result = self._run.partial
         for line in (*waiting_lines(result.interrupts, result.pending_tool_calls), ending_line(result)):

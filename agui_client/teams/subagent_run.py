@@ -201,7 +201,7 @@ class SubagentRun:
                 agent.agent_id = self.member.name
             async with served_run(agent, self._inner, trust_caller=True) as run:
                 self._run = run
-                run.engine.conversation.reducer.thread.before_snapshot = []  # stored from now on
+                run.call.keep_replaced_messages()
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)
@@ -294,14 +294,13 @@ class SubagentRun:
 
     def _given(self, run: AgentRun) -> list[Event]:
         """Return events of the results that came with the answers of the caller."""
-        results = map(event_of_result, run.engine.given_results)
+        results = map(event_of_result, run.call.given_results)
         return [passed for result in results for passed in self._passing.feed(result)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""
         if isinstance(event, MessagesSnapshotEvent):
-            before = run.engine.conversation.reducer.thread.before_snapshot or ()
-            return self._passing.snapshot(before, run.messages, self._foreign)
+            return self._passing.snapshot(run.call.replaced_messages, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
             self.usage += event.usage or ()

@@ -1,0 +1,144 @@
+"""What is known of a call: its state, its runs, and what came with it.
+
+The engine carries a call out, and this record is what everything else gets to see of it: results, the end of a run,
+the time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from agui_client._protocol.warnings import WarningLog
+from agui_client._run.result import annotate, build_result, call_end
+from agui_client._run.scope import CURRENT_SCOPE, RunScope
+from agui_client._run.state import CallState
+from agui_client._run.time_limit import TimeLimit
+from agui_client._tools.tool_limits import RoundLimits, ToolLimits
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message, RunAgentInput, ToolMessage
+
+    from agui_client._run.result import RunResult
+    from agui_client._run.round import Round
+    from agui_client._run.run_request import RunRequest
+    from agui_client._run.scope import CallSetup
+    from agui_client._tools.approval import Approve
+    from agui_client._tools.context import ToolExecution
+    from agui_client._tools.toolset import CallTools
+    from agui_client.options import RunOptions
+
+
+class Call:
+    """One call of a verb, as far as it has come.
+
+    Args:
+        setup: The parts that the agent brings.
+        options: The keywords of the verb.
+    """
+
+    tools: CallTools
+    """The tools of the call."""
+    request: RunRequest | None = None
+    """The messages, answers and results that came with the call; None for a replay."""
+    known_ids: frozenset[str] = frozenset()
+    """The ids of the messages that existed before the first run."""
+    approved: Mapping[str, Approve] = MappingProxyType({})
+    """The approvals that came with the call, by call id."""
+    error: Exception | None = None
+    """The exception that the call ended with; None while it goes on, or if it did not fail."""
+    _result: RunResult | None = None
+
+    def __init__(self, setup: CallSetup, options: RunOptions) -> None:
+        self.setup, self.options = setup, options
+        self.conversation = setup.conversation
+        """The conversation."""
+        self.state = CallState()
+        """The phase of the call, and the reason why it stops."""
+        self.time = TimeLimit(setup.total)
+        """The time that the call may take."""
+        self.warnings = WarningLog()
+        """The log of the call's warnings."""
+        self.rounds: list[Round] = []
+        """The runs of the call, the present one last."""
+        self.executed: list[dict[str, ToolExecution]] = []
+        """The tools that were executed here, by call id, for each time that some were: ids may come again."""
+        self.limits = RoundLimits(setup.options.get("tool_limits") or ToolLimits())
+        """The rounds of tools so far, and their limits."""
+
+    @property
+    def round(self) -> Round:
+        """The present run, or the last one."""
+        return self.rounds[-1]
+
+    def scope(self, run_input: RunAgentInput) -> RunScope:
+        """Return the scope of the next run of the call."""
+        setup, around = self.setup, CURRENT_SCOPE.get()
+        # An agent without handlers of its own uses those of the run around it.
+        return RunScope(
+            agent=setup.agent,
+            input=run_input,
+            warnings=self.warnings,
+            observers=setup.observers,
+            owner=setup.owner,
+            options=self.options,
+            approve=setup.options.get("approve") or (around.approve if around else None),
+            answer=setup.options.get("answer") or (around.answer if around else None),
+            until=self.time.until,
+            is_replay=setup.is_replay,
+            first=self.rounds[0].scope if self.rounds else None,
+        )
+
+    @property
+    def executions(self) -> list[ToolExecution]:
+        """The tools that were executed here, in order."""
+        return [execution for each in self.executed for execution in each.values()]
+
+    def result(self) -> RunResult:
+        """Return what has arrived so far; once the call is over, its result."""
+        return self._result or build_result(self)
+
+    def end(self, error: Exception | None) -> None:
+        """End the call: build its result, and note on an exception where it happened and what had arrived.
+
+        Args:
+            error: The exception that the call failed with; None if it did not fail.
+        """
+        self.error = error
+        try:
+            self._result = build_result(self, is_over=True)
+        finally:
+            self.state.end()
+        annotate(error, self._result)
+        self.setup.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
+
+    # --- for features, which get this from `run.call`
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the caller made the input of the first run, which is sent as it is."""
+        return self.request is not None and self.request.is_passed
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the conversation is saved here, so that what it has need not be told to a caller."""
+        return self.setup.save is not None
+
+    @property
+    def given_results(self) -> Sequence[ToolMessage]:
+        """The results of tool calls that came with the call, and not from a tool, as far as its caller lacks them."""
+        return () if self.request is None else self.request.results_to_tell
+
+    def keep_replaced_messages(self) -> None:
+        """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
+        self.conversation.reducer.thread.before_snapshot = []
+
+    @property
+    def replaced_messages(self) -> Sequence[Message]:
+        """The messages before the latest MESSAGES_SNAPSHOT, if they are kept."""
+        return self.conversation.reducer.thread.before_snapshot or ()
+
+    def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
+        """Call a function for each step of a tool's execution, from now on."""
+        self.setup.observers.watch_tools(tell)

@@ -1,0 +1,167 @@
+"""One run of a call: its input, the stages and the source of its events, and its hooks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, TypeVarTuple, Unpack
+
+from agui_client._protocol.pipeline import Pipeline
+from agui_client._protocol.reduce import Change
+from agui_client._protocol.request import prepare_input
+from agui_client._run.hooks import HookCalls, HookContext
+from agui_client._run.middleware import RunSource, observed_run
+from agui_client._run.run_request import with_conversation
+from agui_client.history import chosen_messages
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, Message, RunAgentInput
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._run.async_run import RunLoop
+    from agui_client._run.scope import CallSetup, RunScope
+    from agui_client._transport.source import Source
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+WaitFor: TypeAlias = Callable[[Callable[[], Awaitable[T]]], Awaitable[T | None]]
+"""Waits for code of the application, which the argument begins; returns None if the call was stopped."""
+
+# Looking up the member of an enum, or its truth, costs a tenth of what an event may.
+_NO_CHANGE = Change.NONE
+
+
+class Round:
+    """One run of a call.
+
+    Args:
+        setup: The parts that the agent brings to the call.
+        scope: The run, as observers see it.
+        loop: The event loop for asynchronous work.
+    """
+
+    source: Source | None = None
+    """The source of the events; None as long as the agent was not called."""
+    ended_at: float | None = None
+    """`time.perf_counter()` when the run ended; None while it goes on."""
+    is_behind = False
+    """Whether this is a replay that ended before it came as far as the local thread."""
+
+    def __init__(self, setup: CallSetup, scope: RunScope, loop: RunLoop) -> None:
+        self._setup, self._loop = setup, loop
+        self.scope = scope
+        """The run, as observers see it."""
+        self._first_input = scope.input
+        self.conversation = conversation = setup.conversation
+        """The conversation."""
+        if setup.is_replay:
+            from agui_client._protocol.replay import ReplayReducer
+
+            conversation.begin_replay(ReplayReducer(conversation.reducer, scope.warnings))
+        reducer = conversation.reducer
+        reducer.thread.log = scope.warnings
+        nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
+        self.pipeline = Pipeline(reducer, scope.warnings, null_fields=nulls, strict=strict)
+        """The stages that its events pass."""
+        self.outcome = self.pipeline.outcome
+        """How it ends, as far as it has come."""
+
+    @property
+    def input(self) -> RunAgentInput:
+        """The input of the run, before middleware."""
+        return self.scope.input
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that was asked for; of a replay, of the last run that was replayed."""
+        started = self.outcome.started
+        return started.run_id if started is not None and self.scope.is_replay else self.input.run_id
+
+    # --- the beginning
+
+    def renew_input(self) -> None:
+        """Put the messages and the state into the input that the conversation has now."""
+        self.scope.input = with_conversation(self.input, self.conversation)
+
+    async def choose_messages(self, wait_for: WaitFor[list[Message]], *, is_passed: bool) -> bool:
+        """Leave out what `history=` does not send.
+
+        Args:
+            wait_for: Waits for a function of the application.
+            is_passed: Whether the caller made the input, which is sent as it is.
+
+        Returns:
+            Whether the call goes on, rather than was stopped meanwhile.
+        """
+        history, conversation = self._setup.options.get("history", "full"), self.conversation
+        if history != "full" and not is_passed:
+            choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
+            chosen = await wait_for(choose)
+            if chosen is None:
+                return False
+            self.scope.input = self.input.model_copy(update={"messages": chosen})
+        if not self._setup.is_replay:
+            conversation.note_sent(history, self.input.messages)
+        return True
+
+    def open(self) -> Source:
+        """Call the agent's `run`; return the source of its events."""
+        setup, pipeline, scope = self._setup, self.pipeline, self.scope
+        agent_run = observed_run(setup, scope)
+
+        def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+            """Call the agent with an input that was checked after middleware."""
+            peer, is_copied = setup.max_protocol_version, setup.agent.url is None
+            return agent_run(prepare_input(run_input, scope.warnings, max_protocol_version=peer, is_copied=is_copied))
+
+        self.source = self._loop.source(partial(RunSource, run, setup.middleware, pipeline.compat, scope))
+        pipeline.is_conforming = self.source.conforming
+        pipeline.verifier.begin(self.input.thread_id, None if setup.is_replay else self.input.run_id)
+        return self.source
+
+    # --- events, hooks and observers
+
+    async def deliver(self, event: Event) -> None:
+        """Reduce an event that the pipeline has admitted, and call the hooks of subscribers and those who watch."""
+        if self._hooks.concern(event):
+            change = await self.inside(self._hooks.deliver, event, self.pipeline.apply)
+        else:
+            change = self.pipeline.apply(event)
+        if self.conversation.listeners or self._setup.observers.of_events:
+            self.publish(event, change)
+
+    def publish(self, event: Event, change: Change) -> None:
+        """Tell the listeners of the conversation, and observers, about an event that was reduced."""
+        if change is not _NO_CHANGE:
+            self.conversation.notify(change)
+        self._setup.observers.event(self.scope, event, change)
+
+    async def deliver_result(self, event: Event) -> None:
+        """Call hooks and observers about the result of a tool, which the conversation has already."""
+        if self._setup.subscribers:
+            await self.inside(self._hooks.deliver, event)
+        self._setup.observers.event(self.scope, event, Change.MESSAGES)
+
+    async def call_hooks(self, moment: str, *details: object) -> None:
+        """Call the hooks of one moment of the run.
+
+        Args:
+            moment: The name of the hook.
+            details: Its arguments, before the context.
+        """
+        if self._setup.subscribers:
+            await self.inside(self._hooks.tell, moment, *details)
+
+    def inside(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
+        """Call an asynchronous function that calls code of the application, with observers around it.
+
+        Args:
+            function: The function, called in the event loop of the run.
+            args: Its arguments.
+        """
+        return self._loop.call(partial(self._setup.observers.inside, self.scope), function, *args)
+
+    @cached_property
+    def _hooks(self) -> HookCalls:
+        context = HookContext(self._first_input, self.conversation)
+        return HookCalls(self._setup.subscribers, context, self.conversation)

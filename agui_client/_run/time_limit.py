@@ -1,0 +1,86 @@
+"""The time that a whole call may take, where no source is read: a source keeps it by itself (`Timeouts.total`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from agui_client._transport.waiting import Waiter
+from agui_client.errors import RunTimeoutError
+
+if TYPE_CHECKING:
+    from agui_client._tools.toolset import CallTools
+
+T = TypeVar("T")
+
+_LISTING = "its toolsets were opened and listed"
+
+
+class TimeLimit:
+    """The time that a call may take, from when it was made.
+
+    Args:
+        total: The seconds; infinite without a limit.
+    """
+
+    def __init__(self, total: float) -> None:
+        self._total = total
+        self.started_at = perf_counter()
+        """`time.perf_counter()` when the call was made."""
+        self.until = self.started_at + total
+        """The `time.perf_counter()` at which the call has taken too long."""
+
+    async def wait(self, waiter: Waiter, work: Callable[[], Awaitable[T]], what: str = _LISTING) -> T | None:
+        """Wait for work, which is not begun if the time is up already.
+
+        Args:
+            waiter: Waits for it, and can be ended.
+            work: Begins the work.
+            what: The thing that goes on meanwhile, for the exception.
+
+        Returns:
+            The result of the work; None if the wait was ended.
+
+        Raises:
+            RunTimeoutError: The call took too long.
+        """
+        result, left = None, self.until - perf_counter()
+        try:
+            if left > 0:
+                result = await waiter.wait(work(), left)
+        finally:
+            waiter.close()
+        if result is None and self.until <= perf_counter():
+            raise self._too_late(what)
+        return result
+
+    @asynccontextmanager
+    async def opened(self, tools: CallTools) -> AsyncGenerator[None]:
+        """Open the toolsets; they stay open while the block lasts.
+
+        Raises:
+            ToolsetError: A toolset cannot be opened.
+            RunTimeoutError: Opening them took too long.
+        """
+        if not tools.toolsets or self.until == math.inf:
+            async with tools:
+                yield
+            return
+        # Around the toolsets as long as they are open: their own scopes begin inside of it, and must end there, too.
+        with anyio.CancelScope(deadline=anyio.current_time() + self.until - perf_counter()) as scope:
+            async with tools:
+                scope.deadline = math.inf
+                yield
+        if scope.cancelled_caught:
+            raise self._too_late(_LISTING)
+
+    def _too_late(self, what: str) -> RunTimeoutError:
+        took = f"the call took longer than {self._total:g} s, and was stopped while {what}"
+        return RunTimeoutError(
+            f"{took}; raise Timeouts.total to allow more", silent=0.0, keep_alives=0, last_event=None
+        )
