@@ -145,8 +145,7 @@ def _withdraw_if_retold(thread: Thread, event: core.ToolCallResultEvent) -> None
     if call is None or call.earlier is None or event.tool_call_id in thread.results:
         return
     earlier, result = call.earlier[0].build(), thread.message(call.earlier[1])
-    is_same_result = result.id == event.message_id or result.content == event.content
-    if is_same_result and is_same_call(earlier, call.build()):
+    if result.content == event.content and is_same_call(earlier, call.build()):
         thread.withdraw(call)
 
 

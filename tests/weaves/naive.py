@@ -183,8 +183,7 @@ class Naive:
             return
         (_, call), result = self.earlier[call_id][-1]
         caller, again = self.calls[call_id]
-        is_result = result["id"] == event["messageId"] or result["content"] == event["content"]
-        if is_result and is_same(call["function"], again["function"]):
+        if result["content"] == event["content"] and is_same(call["function"], again["function"]):
             self.calls[call_id], self.results[call_id] = self.earlier[call_id].pop()
             caller["toolCalls"] = [each for each in caller["toolCalls"] if each is not again]
             if not caller["toolCalls"]:
