@@ -18,7 +18,27 @@ FAILURES = (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException)
 _NAMES = ["a", "b", "", "0", "1", "-", "a/b", "~", "~1", "é", "\u0663", "\U0001f600"]
 _SCALARS = [None, True, False, 0, 1, 2, 0.0, 1.0, 1.5, "", "a", "0", "text " * 10]
 # Of the indexes that Python reads, JSON Pointer has only the first three.
-_TOKENS = ["0", "1", "2", "3", "-", "", "a", "b", "01", "-1", "+1", "1_0", " 1", "1.0", "\u0663", "~0", "a~1b", "~01", "é"]
+_TOKENS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "-",
+    "",
+    "a",
+    "b",
+    "01",
+    "-1",
+    "+1",
+    "1_0",
+    " 1",
+    "1.0",
+    "\u0663",
+    "~0",
+    "a~1b",
+    "~01",
+    "é",
+]
 
 
 def value(random: Random, depth: int = 4) -> Any:
