@@ -88,7 +88,8 @@ def patch(random: Random, document: Any) -> list[Operation]:
         elif kind != "remove":
             operation["value"] = value(random, 2)
         if kind == "test" and random.random() < 0.7:
-            operation["value"] = jsonpatch.JsonPointer(operation["path"]).resolve(document, None)
+            operation["path"] = random.choice(places)
+            operation["value"] = jsonpatch.JsonPointer(operation["path"]).resolve(document)
         operations.append(operation)
     return operations
 
