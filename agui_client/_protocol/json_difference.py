@@ -135,10 +135,13 @@ class _Comparison:
         new_rest: dict[str, Any] = {}
         for name, old in before.items():
             new = after.get(name, _ABSENT)
+            # Nearly all values are equal scalars: those are passed over without a call.
+            if new is old or (type(new) is type(old) and type(old) in _SCALARS and new == old):
+                continue
             if new is _ABSENT:
                 old_rest[name] = old
                 self._note(pointer(path, name), extent(old, _MOST_EFFORT)[1], 0)
-            elif not _are_equal_scalars(old, new) and (rest := self.rest(old, new, pointer(path, name))) is not None:
+            elif (rest := self.rest(old, new, pointer(path, name))) is not None:
                 old_rest[name], new_rest[name] = rest
         if len(old_rest) - len(new_rest) != len(before) - len(after):
             for name, new in after.items():
@@ -155,7 +158,9 @@ class _Comparison:
         found = {
             at: rest
             for at, (old, new) in enumerate(zip(before, after, strict=True))
-            if not _are_equal_scalars(old, new) and (rest := self.rest(old, new, f"{path}/{at}")) is not None
+            if new is not old
+            and not (type(new) is type(old) and type(old) in _SCALARS and new == old)
+            and (rest := self.rest(old, new, f"{path}/{at}")) is not None
         }
         if not found:
             return None
@@ -195,11 +200,6 @@ class _Comparison:
         self.effort += effort
         self._shifts[path] = start
         return old, new
-
-
-def _are_equal_scalars(old: Any, new: Any) -> bool:
-    """Return whether two values are one object, or scalars that are quickly found to be equal."""
-    return old is new or (type(old) is type(new) and type(old) in _SCALARS and old == new)
 
 
 def _differing(before: list[Any], after: list[Any]) -> tuple[int, int]:

@@ -58,7 +58,8 @@ def differences(repeat: int) -> list[Row]:
     snapshots = [small, *(_counted(small, number) for number in range(1, 41))]
     stored = sum(len(json.dumps(difference(*pair))) for pair in pairwise(snapshots))
     size = len(json.dumps(small))
-    return [*rows, Row("40 snapshots with one changed number", stored / size, 0.1, "the state", f"{stored}/{size} bytes")]
+    rows.append(Row("40 snapshots, one number changed", stored / size, 0.1, "the state", f"({stored} / {size} bytes)"))
+    return rows
 
 
 def _counted(state: dict[str, Any], number: int) -> dict[str, Any]:

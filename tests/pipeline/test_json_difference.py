@@ -17,34 +17,34 @@ def rows(count: int) -> list[Any]:
     return [{"id": number, "title": f"Row {number}", "tags": ["a", "b"]} for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ({"a": [1, {"b": 0}]}, {"a": [1.0, {"b": 0.0}]}, []),
-        ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
-        ([0, 0], [0, False], [{"op": "replace", "path": "/1", "value": False}]),
-        ({"": {"a/b": {"~é": 1}}}, {"": {"a/b": {"~é": 2}}}, [{"op": "replace", "path": "//a~1b/~0é", "value": 2}]),
-        (None, {}, [{"op": "replace", "path": "", "value": {}}]),
-        (rows(9), [*rows(4), {"id": "x"}, *rows(9)[4:]], [{"op": "add", "path": "/4", "value": {"id": "x"}}]),
-        (rows(9), [*rows(4), *rows(9)[5:]], [{"op": "remove", "path": "/4"}]),
-        (
-            rows(9),
-            [*rows(9)[:3], {**rows(9)[3], "id": None}, *rows(9)[4:8], {**rows(9)[8], "tags": ["a"]}],
-            [{"op": "replace", "path": "/3/id", "value": None}, {"op": "remove", "path": "/8/tags/1"}],
-        ),
-        # A window that moved on is no change of each of its elements.
-        (
-            rows(9)[:8],
-            rows(9)[1:],
-            [{"op": "remove", "path": "/0"}, {"op": "add", "path": "/7", "value": rows(9)[8]}],
-        ),
-        (
-            {"open": rows(5), "done": []},
-            {"open": rows(5)[:4], "done": [rows(5)[4]]},
-            [{"op": "move", "from": "/open/4", "path": "/done/0"}],
-        ),
-    ],
-)
+CHANGES: list[tuple[Any, Any, list[Any]]] = [
+    ({"a": [1, {"b": 0}]}, {"a": [1.0, {"b": 0.0}]}, []),
+    ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
+    ([0, 0], [0, False], [{"op": "replace", "path": "/1", "value": False}]),
+    ({"": {"a/b": {"~é": 1}}}, {"": {"a/b": {"~é": 2}}}, [{"op": "replace", "path": "//a~1b/~0é", "value": 2}]),
+    (None, {}, [{"op": "replace", "path": "", "value": {}}]),
+    (rows(9), [*rows(4), {"id": "x"}, *rows(9)[4:]], [{"op": "add", "path": "/4", "value": {"id": "x"}}]),
+    (rows(9), [*rows(4), *rows(9)[5:]], [{"op": "remove", "path": "/4"}]),
+    (
+        rows(9),
+        [*rows(9)[:3], {**rows(9)[3], "id": None}, *rows(9)[4:8], {**rows(9)[8], "tags": ["a"]}],
+        [{"op": "replace", "path": "/3/id", "value": None}, {"op": "remove", "path": "/8/tags/1"}],
+    ),
+    # A window that moved on is no change of each of its elements.
+    (
+        rows(9)[:8],
+        rows(9)[1:],
+        [{"op": "remove", "path": "/0"}, {"op": "add", "path": "/7", "value": rows(9)[8]}],
+    ),
+    (
+        {"open": rows(5), "done": []},
+        {"open": rows(5)[:4], "done": [rows(5)[4]]},
+        [{"op": "move", "from": "/open/4", "path": "/done/0"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), CHANGES)
 def test_each_change_has_an_operation_at_its_place(before: Any, after: Any, expected: list[Any]) -> None:
     assert difference(before, after, is_detailed=True) == expected
 
@@ -122,7 +122,7 @@ def test_a_value_as_deep_as_a_state_may_be_is_compared() -> None:
 
 
 def test_a_patch_shares_nothing_with_the_values() -> None:
-    after = {"a": [1, {"b": []}]}
+    after: Any = {"a": [1, {"b": []}]}
     operations = difference({}, after, is_detailed=True)
     after["a"].append(2)
     assert operations == [{"op": "add", "path": "/a", "value": [1, {"b": []}]}]

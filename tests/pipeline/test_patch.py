@@ -125,20 +125,21 @@ def _nested(levels: int) -> Any:
     return value
 
 
+TOO_MUCH: list[tuple[Any, list[Operation], str]] = [
+    # A few bytes may ask for a value that nothing can read or write any more ...
+    ([[]], [{"op": "add", "path": "/0/0", "value": _nested(194)}], "the value is nested too deeply"),
+    # ... or that fills the memory.
+    (
+        {"a": "x" * 1_000_000},
+        [{"op": "copy", "from": "/a", "path": f"/{number}"} for number in range(11)],
+        "the copies and moves go through too much",
+    ),
+]
+"""All that we do not do as jsonpatch does it: documents, patches, and our reasons."""
+
+
 @pytest.mark.requirement("SNAP-5")
-@pytest.mark.parametrize(
-    ("document", "patch", "reason"),
-    [
-        # A few bytes may ask for a value that nothing can read or write any more ...
-        ([[]], [{"op": "add", "path": "/0/0", "value": _nested(194)}], "the value is nested too deeply"),
-        # ... or that fills the memory.
-        (
-            {"a": "x" * 1_000_000},
-            [{"op": "copy", "from": "/a", "path": f"/{number}"} for number in range(11)],
-            "the copies and moves go through too much",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("document", "patch", "reason"), TOO_MUCH)
 def test_only_a_patch_that_asks_for_too_much_fails_where_jsonpatch_applies_it(
     document: Any, patch: list[Operation], reason: str
 ) -> None:
