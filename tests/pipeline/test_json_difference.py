@@ -122,7 +122,7 @@ def test_a_value_as_deep_as_a_state_may_be_is_compared() -> None:
 
 
 def test_a_patch_shares_nothing_with_the_values() -> None:
-    after: Any = {"a": [1, {"b": []}]}
-    operations = difference({}, after, is_detailed=True)
-    after["a"].append(2)
+    inner: Any = [1, {"b": []}]
+    operations = difference({}, {"a": inner}, is_detailed=True)
+    inner.append(2)
     assert operations == [{"op": "add", "path": "/a", "value": [1, {"b": []}]}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -139,7 +140,13 @@ def difference_findings(random: Random) -> list[str]:
             if is_detailed:
                 found.append(f"{before!r} to {after!r}: nothing was found")
             continue
+        if not is_detailed and operations and _size(operations) >= _size(after):
+            found.append(f"{after!r}: {operations!r} is longer")
         made = applied(before, operations)
         if not is_same_json(made, after) or (not operations) is not is_same_json(before, after):
             found.append(f"{before!r} to {after!r}: {operations!r} makes {made!r}")
     return found
+
+
+def _size(json_value: Any) -> int:
+    return len(json.dumps(json_value, ensure_ascii=False, separators=(",", ":")))
