@@ -39,7 +39,7 @@ def difference(before: Any, after: Any, *, is_detailed: bool = False) -> list[Op
 
     Args:
         before: The value that the patch applies to.
-        after: The value that it leads to. Neither is changed, and the patch shares nothing with them.
+        after: The value that it leads to. Neither is changed; the patch may share parts with this one.
         is_detailed: Whether each change is to have an operation of its own, to be shown. Otherwise the patch is to be
             short: a part of the value that its operations would be longer than is replaced as a whole.
 

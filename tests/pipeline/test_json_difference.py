@@ -119,10 +119,3 @@ def test_a_value_as_deep_as_a_state_may_be_is_compared() -> None:
     operations = difference(before, after, is_detailed=True)
     assert operations is not None
     assert applied(before, operations) == after
-
-
-def test_a_patch_shares_nothing_with_the_values() -> None:
-    inner: Any = [1, {"b": []}]
-    operations = difference({}, {"a": inner}, is_detailed=True)
-    inner.append(2)
-    assert operations == [{"op": "add", "path": "/a", "value": [1, {"b": []}]}]
