@@ -173,7 +173,14 @@ def _split(messages: Sequence[Message]) -> tuple[list[Message], list[Sequence[Me
     rest = messages[len(head) :]
     starts: list[int] = []
     first_mention: dict[str, int] = {}
+    answered: set[str] = set()
     for index, message in enumerate(rest):
+        if message.role == "tool":
+            answered.add(message.tool_call_id)
+        else:  # an id that comes again after a result is another call's
+            for each in answered.intersection(_call_ids(message)):
+                answered.discard(each)
+                first_mention[each] = index
         first = min([index, *(first_mention.setdefault(each, index) for each in _call_ids(message))])
         if index and rest[index - 1].role == "reasoning" and message.role in ("assistant", "reasoning", "tool"):
             first = min(first, index - 1)
@@ -194,8 +201,10 @@ def _call_ids(message: Message) -> list[str]:
 def _new(messages: Sequence[Message], unreceived: Collection[str]) -> list[Message]:
     """Return the instructions, and the blocks with a new message or with a call that waits for its answer."""
     head, blocks = _split(messages)
-    calls, results = _calls_and_results(messages)
-    wanted = {*unreceived, *(calls - results)}
+    waiting: set[str] = set()
+    for message in messages:
+        (waiting.difference_update if message.role == "tool" else waiting.update)(_call_ids(message))
+    wanted = {*unreceived, *waiting}
     return [*head, *chain(*(block for block in blocks if not wanted.isdisjoint(_ids(block))))]
 
 

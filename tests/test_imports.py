@@ -28,6 +28,7 @@ _PACKAGE = _PROJECT / "agui_client"
 _HEAVY = (
     "aiohttp",
     "ipywidgets",
+    "jsonpatch",
     "mcp",
     "opentelemetry",
     "pandas",
@@ -94,13 +95,12 @@ _ROOMS = (
     ("_cli", "terminal", "notebook", "__main__"),
 )
 """The rooms of the package, from low to high: what stands in one imports nothing of a higher one."""
-# Half of another library's interface: jsonpatch raises jsonpointer's errors, pydantic's error details are its core's,
-# httpx's own transport is httpcore's, anyio's tasks are trio's where it runs on trio, and the MCP SDK takes a client of
-# httpx2 and its models are in a package of their own. aiohttp takes addresses of yarl and headers of multidict.
+# Half of another library's interface: pydantic's error details are its core's, httpx's own transport is httpcore's,
+# anyio's tasks are trio's where it runs on trio, and the MCP SDK takes a client of httpx2 and its models are in a
+# package of their own. aiohttp takes addresses of yarl and headers of multidict.
 _PART_OF = {
     "httpcore": {"httpx"},
     "httpx2": {"mcp"},
-    "jsonpointer": {"jsonpatch"},
     "mcp_types": {"mcp"},
     "multidict": {"aiohttp"},
     "pydantic_core": {"pydantic"},
@@ -293,6 +293,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
             ),
             ("httpcore", "httpx", "httpx_sse"),
         ),
+        (("agui_client._protocol.json_difference",), ("jsonpatch",)),
         (("agui_client._run.observable",), ("reactivex",)),
         (("agui_client._cli",), ("click", "prompt_toolkit", "rich", "typer", "uvicorn")),
     ],
@@ -426,7 +427,7 @@ def test_importing_the_namespaces_loads_no_library_that_only_a_feature_needs() -
     # httpx itself loads rich where its own command line could run, so its imports are taken off.
     program = f"""
 import sys
-import ag_ui.core, anyio, httpx, httpx_sse, jsonpatch
+import ag_ui.core, anyio, httpx, httpx_sse
 before = set(sys.modules)
 import agui_client, agui_client.batch, agui_client.doctor, agui_client.testing
 import agui_client.notebook, agui_client.threads

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import PROGRAM_HEADING, printable, summary
-from agui_client._cli.state_changes import describe_patch
+from agui_client._cli.state_changes import describe_change
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
@@ -52,10 +52,8 @@ class LiveView(LiveRun):
 
     def show(self, event: Event, state: Any, viewed: Viewed | None = None) -> None:
         """Draw an event."""
-        if isinstance(event, StateSnapshotEvent):
-            self._changed = "set the whole state"
-        elif isinstance(event, StateDeltaEvent):
-            self._changed = describe_patch(event, self._state)
+        if isinstance(event, StateSnapshotEvent | StateDeltaEvent):
+            self._changed = describe_change(event, self._state)
         self._state = state
         super().show(event, state, viewed)
 

@@ -1,36 +1,39 @@
-"""Patches of the state in words, for people who do not read JSON Pointers."""
+"""Changes of the state in words, for people who do not read JSON Pointers."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ag_ui.core import StateDeltaEvent
+from ag_ui.core import StateDeltaEvent, StateSnapshotEvent
 
 from agui_client._cli.output import one_line
+from agui_client._protocol.json_difference import Operation, difference
 
 _LONGEST_VALUE = 40
 _SHOWN = 2
-"""The number of changes of one patch that are described; the others are counted."""
+"""The number of changes by one event that are described; the others are counted."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^A-Z_\-\s]+")
 _UNKNOWN = object()
 
 
-def describe_patch(event: StateDeltaEvent, before: Any) -> str:
-    """Describe what a patch does to the state.
+def describe_change(event: StateSnapshotEvent | StateDeltaEvent, before: Any) -> str:
+    """Describe what a snapshot or a patch changes in the state.
 
     Args:
-        event: The patch.
+        event: The snapshot or the patch.
         before: The state before it.
 
     Returns:
         A phrase such as "changed trip weather from nothing to “sunny”".
     """
+    operations = _operations(event, before)
+    if operations is None:
+        return "set the whole state"
     changes: list[str] = []
-    for each in event.delta:
-        operation = each.model_dump(mode="json", by_alias=True)
+    for operation in operations:
         # An earlier operation may have changed what a later one finds.
         if change := _change(operation, _UNKNOWN if changes else before):
             changes.append(change)
@@ -39,7 +42,14 @@ def describe_patch(event: StateDeltaEvent, before: Any) -> str:
     return one_line(", ".join(changes)) or "nothing changed"
 
 
-def _change(operation: Mapping[str, Any], before: Any) -> str:
+def _operations(event: StateSnapshotEvent | StateDeltaEvent, before: Any) -> list[Operation] | None:
+    """Return the operations that make the change; None if there was no state, or if nearly everything is new."""
+    if isinstance(event, StateDeltaEvent):
+        return [each.model_dump(mode="json", by_alias=True) for each in event.delta]
+    return difference(before, event.snapshot, is_detailed=True) if before else None
+
+
+def _change(operation: Operation, before: Any) -> str:
     path = _parts(operation["path"])
     match operation["op"]:
         case "add" if path and (path[-1] == "-" or path[-1].isdecimal()):

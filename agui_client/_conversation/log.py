@@ -26,6 +26,7 @@ from typing_extensions import TypedDict
 
 from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.json_difference import difference
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
 from agui_client._protocol.schema import successor
 from agui_client.errors import ThreadStoreError, UsageError
@@ -278,7 +279,9 @@ def _growth(
 
 
 def _state_change(old: Any, new: Any) -> dict[str, Any]:
-    return {"state": new}
+    """Return the patch of a state, or the whole new one if that is shorter, or if too much is different."""
+    patch = difference(old, new)
+    return {"state": new} if patch is None else {"patch": patch}
 
 
 def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] | None:

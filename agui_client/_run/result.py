@@ -277,9 +277,10 @@ def pending_calls(run: Round) -> list[ToolCall]:
     named = dict.fromkeys(outcome.named_pending or outcome.tool_call_ids)
     if not named:
         return []
-    settled = {each.tool_call_id for each in conversation.messages if isinstance(each, ToolMessage)}
-    settled.update(each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None)
-    found = [conversation.reducer.tool_call(each) for each in named if each not in settled]
+    answered = conversation.reducer.answered_call_ids
+    asked_about = {each.tool_call_id for each in outcome.interrupts}
+    open_ids = [each for each in named if each not in answered and each not in asked_about]
+    found = [conversation.reducer.tool_call(each) for each in open_ids]
     calls = [call for call in found if call is not None]
     if not outcome.interrupts:
         return calls

@@ -153,7 +153,7 @@ def conversation(
         names: The names of subagents by the ids of their invocations.
     """
     drawings, names = drawings or Drawings(), names or {}
-    results = {each.tool_call_id: each for each in messages if isinstance(each, ToolMessage)}
+    results = _results(messages)
     by_call = {each.tool_call_id: each for each in executions}
     left_out = max(0, len(messages) - _MOST_MESSAGES)
     elements: list[Element] = [Line(f"{_count(left_out, 'earlier message')}")] if left_out else []
@@ -166,8 +166,20 @@ def conversation(
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
             elements += _message(message, owner, drawings)
         for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
-            elements.append(_tool_call(call, results.get(call.id), by_call.get(call.id), owner, drawings))
+            result = results.get((message.id, call.id))
+            elements.append(_tool_call(call, result, by_call.get(call.id), owner, drawings))
     return elements
+
+
+def _results(messages: Iterable[Message]) -> dict[tuple[str, str], ToolMessage]:
+    """Return the results of calls by the ids of their messages and their own, which may come again."""
+    places, results = dict[str, str](), dict[tuple[str, str], ToolMessage]()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            places |= {call.id: message.id for call in message.tool_calls or ()}
+        elif isinstance(message, ToolMessage) and message.tool_call_id in places:
+            results[places[message.tool_call_id], message.tool_call_id] = message
+    return results
 
 
 def custom_events(shown: Iterable[ShownCustom], drawings: Drawings) -> list[Element]:

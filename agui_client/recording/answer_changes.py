@@ -1,11 +1,15 @@
-"""The answer to one recorded request, taken through the pipeline event by event: changes, warnings and errors."""
+"""The answer to one recorded request, taken through the pipeline event by event: changes, warnings and errors.
+
+The changes are operations of JSON Patch, and one more: `{"op": "append", "path": ..., "value": ...}` appends to a text.
+JSON Patch can only replace a text that grows, so that a streamed message would be in the page once for each delta.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import compress, count
 from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,12 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 
 from agui_client._protocol.decode import Decoder
+from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import write
+from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError, printable
-from agui_client.recording.json_changes import Operation, changes
 from agui_client.recording.reading import Exchange, RecordingError
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_WARNINGS = 20
 """The number of warnings that one event shows."""
 _Delta: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent | core.ToolCallArgsEvent
+_Path: TypeAlias = tuple[str | int, ...]
 _DELTAS = (core.TextMessageContentEvent, core.ReasoningMessageContentEvent, core.ToolCallArgsEvent)
 
 
@@ -129,29 +135,28 @@ class _Conversation:
         """The messages as JSON, as they were at the latest look."""
         self.state = reducer.state
         """The state at the latest look."""
-        self._texts: dict[str, list[str | int]] = {}
-        self._arguments: dict[str, list[str | int]] = {}
+        self._texts: dict[str, _Path] = {}
+        self._arguments: dict[str, _Path] = {}
         self._sizes: dict[str, int] = {}
         # The page has these deltas, by the path of their text; they are joined at the next look.
-        self._deltas: defaultdict[tuple[str | int, ...], list[str]] = defaultdict(list)
+        self._deltas: defaultdict[_Path, list[str]] = defaultdict(list)
         self._find_texts(range(len(self.written)))
 
     def note(self, operations: list[Operation], event: Event, change: Change) -> None:
         """Append the operations for an event that was reduced."""
         if change & Change.STATE:
             before, self.state = self.state, self._reducer.state
-            operations += changes(before, self.state, ["state"])
+            operations += _state_operations(event, before, self.state)
         if change & Change.MESSAGES:
             if isinstance(event, _DELTAS) and (path := self._appended_to(event)) is not None:
-                self._deltas[tuple(path)].append(event.delta)
-                operations.append([path, "+", event.delta])
-            else:
-                operations += self._look()
+                self._deltas[path].append(event.delta)
+                operations.append({"op": "append", "path": reduce(pointer, path, ""), "value": event.delta})
+                if not event.metadata:
+                    return
+            operations += self._look()
 
-    def _appended_to(self, event: _Delta) -> list[str | int] | None:
-        """Return the path of the text that a delta was appended to; None if more than that happened, or may have."""
-        if event.metadata:
-            return None
+    def _appended_to(self, event: _Delta) -> _Path | None:
+        """Return the path of the text that a delta was appended to; None if it was replaced, or may have been."""
         if not isinstance(event, core.ToolCallArgsEvent):
             return self._texts.get(event.message_id)
         # The arguments of a call that starts again are replaced.
@@ -167,23 +172,22 @@ class _Conversation:
         before, after = self._messages, self._reducer.messages
         changed = list(compress(count(), map(is_not, before, after)))
         if len(after) < len(before) or any(before[at].id != after[at].id for at in changed):
-            yield self._replaced(before, after)
+            yield from self._replaced(before, after)
             changed = list(compress(count(), map(is_not, self._messages, after)))
             self._texts, self._arguments, self._sizes = {}, {}, {}
             found = [*range(len(after))]
         else:
             new = [_written(message) for message in after[len(before) :]]
-            if new:
-                yield [["messages"], "/", len(before), 0, new]
+            yield from ({"op": "add", "path": "/messages/-", "value": each} for each in new)
             self.written += new
             found = [*changed, *range(len(before), len(after))]
         for at in changed:
             old, self.written[at] = self.written[at], _written(after[at])
-            yield from changes(old, self.written[at], ["messages", at])
+            yield from _operations(old, self.written[at], f"/messages/{at}")
         self._messages = after
         self._find_texts(found)
 
-    def _replaced(self, before: list[Message], after: list[Message]) -> Operation:
+    def _replaced(self, before: list[Message], after: list[Message]) -> Iterator[Operation]:
         """Replace the messages between those that kept their places, seen from both ends."""
         shorter = min(len(before), len(after))
         start = next((at for at in range(shorter) if before[at].id != after[at].id), shorter)
@@ -193,7 +197,9 @@ class _Conversation:
         self._messages = [*before[:start], *new, *before[stop:]]
         written = [_written(message) for message in new]
         self.written[start:stop] = written
-        return [["messages"], "/", start, stop - start, written]
+        yield from [{"op": "remove", "path": f"/messages/{start}"}] * (stop - start)
+        for at, value in enumerate(written, start):
+            yield {"op": "add", "path": f"/messages/{at}", "value": value}
 
     def _join_deltas(self) -> None:
         for (_, at, *rest), pieces in self._deltas.items():
@@ -207,13 +213,33 @@ class _Conversation:
             if self._texts.get(message["id"], (None, at))[1] == at:
                 self._texts.pop(message["id"], None)
                 if isinstance(message.get("content"), str):
-                    self._texts[message["id"]] = ["messages", at, "content"]
+                    self._texts[message["id"]] = ("messages", at, "content")
             for number, call in enumerate(message.get("toolCalls", ())):
                 path = self._arguments.setdefault(
-                    call["id"], ["messages", at, "toolCalls", number, "function", "arguments"]
+                    call["id"], ("messages", at, "toolCalls", number, "function", "arguments")
                 )
                 if path[1] == at and path[3] == number:
                     self._sizes[call["id"]] = len(call["function"]["arguments"])
+
+
+def _state_operations(event: Event, before: Any, after: Any) -> list[Operation]:
+    if isinstance(event, core.StateDeltaEvent):
+        # It was applied as it is, so there is nothing to find.
+        return _placed([each.model_dump(mode="json", by_alias=True) for each in event.delta], "/state")
+    return _operations(before, after, "/state")
+
+
+def _operations(before: Any, after: Any, place: str) -> list[Operation]:
+    """Return the operations that make a value of another at a place of the conversation."""
+    found = difference(before, after)
+    return _placed([{"op": "replace", "path": "", "value": after}] if found is None else found, place)
+
+
+def _placed(operations: list[Operation], place: str) -> list[Operation]:
+    return [
+        {name: f"{place}{each}" if name in ("from", "path") else each for name, each in operation.items()}
+        for operation in operations
+    ]
 
 
 def _appended(value: Any, path: Sequence[str | int], text: str) -> Any:

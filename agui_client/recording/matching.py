@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, StateDeltaEvent
 
-from agui_client._protocol.patch import is_same_json
-from agui_client._protocol.problems import pointer
+from agui_client._protocol.json_difference import Operation, difference
+from agui_client._protocol.patch import Document, PatchFailed
 from agui_client._protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 
@@ -33,34 +33,52 @@ def question(recorded: dict[str, Any]) -> dict[str, Any]:
     """
     asked = {name: value for name, value in recorded.items() if name not in _IDS and value not in (None, [])}
     messages = asked.get("messages")
-    # A message is known by its place. A file may have anything in it, which is then like nothing that is asked.
+    # A file may have anything in it, which is then like nothing that is asked.
     asked["messages"] = [
-        {**message, "id": str(place)} if is_object(message) else message
-        for place, message in enumerate(messages if is_array(messages) else [])
+        {name: value for name, value in message.items() if name != "id"} if is_object(message) else message
+        for message in (messages if is_array(messages) else [])
     ]
     return asked
 
 
-def differences(recorded: Any, asked: Any, path: str = "") -> Iterator[str]:
-    """Yield the differences between two JSON values, a sentence each."""
-    if is_object(recorded) and is_object(asked):
-        for name in [*recorded, *(name for name in asked if name not in recorded)]:
-            where = pointer(path, name)
-            if name not in asked:
-                yield f"{where} was recorded, and is missing now"
-            elif name not in recorded:
-                yield f"{where} is new: {_short(asked[name])}"
-            else:
-                yield from differences(recorded[name], asked[name], where)
-    elif is_array(recorded) and is_array(asked):
-        for index, (before, now) in enumerate(zip(recorded, asked, strict=False)):
-            yield from differences(before, now, f"{path}/{index}")
-        if len(recorded) != len(asked):
-            extra = (asked if len(asked) > len(recorded) else recorded)[min(len(recorded), len(asked))]
-            counts = f"{len(asked)} items instead of {len(recorded)}"
-            yield f"{path or 'the list'} has {counts}; the first one more is {_short(extra)}"
-    elif not is_same_json(recorded, asked):
-        yield f"{path} is {_short(asked, recorded)}, recorded was {_short(recorded, asked)}"
+def differences(recorded: Any, asked: Any) -> Iterator[str]:
+    """Yield the differences between two JSON values, a sentence each.
+
+    The sentences follow each other as operations of a JSON Patch do: the index of an element is its place after the
+    earlier ones.
+    """
+    operations = difference(recorded, asked, is_detailed=True)
+    if operations is None:
+        yield "nearly everything is different"
+        return
+    document = Document(recorded)
+    for operation in operations:
+        yield _sentence(operation, document.look())
+        try:
+            document.patch(StateDeltaEvent.model_validate({"delta": [operation]}).delta)
+        except PatchFailed:
+            return  # A file may have values that are deeper than any that an agent sends.
+
+
+def _sentence(operation: Operation, before: Any) -> str:
+    path = operation["path"]
+    match operation["op"]:
+        case "add":
+            return f"{path} is new: {_short(operation['value'])}"
+        case "remove":
+            return f"{path} was recorded, and is missing now: {_short(_found(before, path))}"
+        case "move":
+            return f"{path} was recorded at {operation['from']}"
+        case _:
+            old, new = _found(before, path), operation["value"]
+            return f"{path} is {_short(new, old)}, recorded was {_short(old, new)}".lstrip()
+
+
+def _found(value: Any, path: str) -> Any:
+    """Return the value at a place that exists."""
+    for part in path.split("/")[1:]:
+        value = value[int(part) if is_array(value) else part.replace("~1", "/").replace("~0", "~")]
+    return value
 
 
 def no_answer(name: str, asked: dict[str, Any], candidates: Sequence[dict[str, Any]]) -> UnrecordedRequestError:
@@ -73,10 +91,11 @@ def no_answer(name: str, asked: dict[str, Any], candidates: Sequence[dict[str, A
     """
     if not candidates:
         return UnrecordedRequestError(f"the recording {name} has no answer to any request of this kind")
-    found = [list(differences(candidate, asked)) for candidate in candidates]
     lengths = [abs(len(candidate["messages"]) - len(asked["messages"])) for candidate in candidates]
-    nearest = min(range(len(found)), key=lambda place: (lengths[place], len(found[place])))
-    lines = found[nearest]
+    near = [place for place, length in enumerate(lengths) if length == min(lengths)]
+    found = {place: list(differences(candidates[place], asked)) for place in near}
+    nearest = min(near, key=lambda place: len(found[place]))
+    lines = found[nearest] or ["match= refused the same question"]
     more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
     which = f"; the nearest of its {len(candidates)} requests is number {nearest + 1}" if len(candidates) > 1 else ""
     error = UnrecordedRequestError(

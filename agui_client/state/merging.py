@@ -102,7 +102,8 @@ def merge(base: Any, ours: Any, theirs: Any, choose: Choose = their_side) -> Mer
 def with_edit(raw: Any, before: Any, after: Any) -> Any:
     """Make the edit that leads from one JSON value to another in a third that is like the first, such as an unread one.
 
-    A model knows some members of an object and fills in others: what was not edited stays as it is in the third.
+    A model knows some members of an object and fills in others: what was not edited stays as it is in the third. A JSON
+    Patch would fail there: a member that the model filled in is not in the third, and nothing can replace it.
 
     Args:
         raw: The value that is edited.

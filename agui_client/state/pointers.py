@@ -66,6 +66,7 @@ class Places:
                 yield path, after
             return
         member = self._members[depth]
+        # No JSON Patch of the whole state: that would compare what nobody watches, with each event.
         for name in _differing(before, after) if member == "*" else (member,):
             yield from self._changes(member_of(before, name), member_of(after, name), depth + 1, pointer(path, name))
 

@@ -259,6 +259,7 @@ class Passing:
         tag = self._names.tag(event.subagent_run_id)
         if isinstance(event, core.StateSnapshotEvent):
             value = without_journal(event.snapshot)
+            # Not the difference from the snapshot before: another call of this member may have written here since.
             operations = state_patch({"op": "add", "path": place, "value": value})
         else:
             operations = [_moved(each, place) for each in event.delta if not _is_of_journal(each)]

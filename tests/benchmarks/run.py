@@ -40,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "looking": streams.looking,
     "show": showing.shown_runs,
     "state": state.large_state,
+    "differences": state.differences,
     "arguments": streams.arguments,
     "chunks": streams.chunks,
     "preparing": stages.preparing,

@@ -1,14 +1,17 @@
-"""State deltas on a large state, held against jsonpatch on its own."""
+"""State deltas on a large state, and differences of two, held against jsonpatch on its own."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import StateDeltaEvent
-from jsonpatch import JsonPatch
+from jsonpatch import JsonPatch, make_patch
 
 from agui_client import Change, Reducer
+from agui_client._protocol.json_difference import difference
 from benchmarks.measure import Row, best_times, per_event
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 _DELTAS = 1_000
 _COPIES = 10  # A megabyte is copied for each: a thousand take half a minute.
 _MEGABYTE = 1_000_000
+_NUMBERS = 4_000
 
 
 def large_state(repeat: int) -> list[Row]:
@@ -36,6 +40,33 @@ def large_state(repeat: int) -> list[Row]:
         Row(work, ours / in_place, 5, "jsonpatch in place", per_event(ours, in_place, _DELTAS)),
         Row(work, ours / copying, 1 / 20, "jsonpatch copying", per_event(ours, copying, _DELTAS)),
     ]
+
+
+def differences(repeat: int) -> list[Row]:
+    """The patch between a state and the next snapshot of it, which shares nothing with it."""
+    large, numbers = _state(), [*range(_NUMBERS)]
+    small = {"projects": {name: large["projects"][name] for name in ("project-0", "project-1", "project-2")}}
+    works = [
+        ("one number changed, 1 MB state", large, _counted(large, 1), 0.6),
+        (f"one number changed, {len(json.dumps(small)) // 1000} kB state", small, _counted(small, 1), 0.6),
+        (f"a list of {_NUMBERS} halved", {**small, "n": numbers}, {**small, "n": numbers[::2]}, 0.05),
+    ]
+    rows: list[Row] = []
+    for work, before, after, goal in works:
+        ours, theirs = best_times(repeat, partial(difference, before, after), partial(make_patch, before, after))
+        rows.append(Row(work, ours / theirs, goal, "jsonpatch of the whole", per_event(ours, theirs, 1)))
+    snapshots = [small, *(_counted(small, number) for number in range(1, 41))]
+    stored = sum(len(json.dumps(difference(*pair))) for pair in pairwise(snapshots))
+    size = len(json.dumps(small))
+    rows.append(Row("40 snapshots, one number changed", stored / size, 0.1, "the state", f"({stored} / {size} bytes)"))
+    return rows
+
+
+def _counted(state: dict[str, Any], number: int) -> dict[str, Any]:
+    """A snapshot of a state in which one number is another."""
+    snapshot: dict[str, Any] = json.loads(json.dumps(state))
+    snapshot["projects"]["project-1"]["phases"][7]["tasks"][3]["progress"] = number
+    return snapshot
 
 
 def _reduce(reducer: Reducer, events: Sequence[StateDeltaEvent]) -> None:

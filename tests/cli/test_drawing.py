@@ -10,6 +10,7 @@ import pytest
 from ag_ui.core import (
     Event,
     StateDeltaEvent,
+    StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentStartedEvent,
     TextMessageContentEvent,
@@ -24,7 +25,7 @@ from rich.console import Console
 
 from agui_client._cli.live_run import LiveRun
 from agui_client._cli.output import Transcript, printable
-from agui_client._cli.state_changes import describe_patch
+from agui_client._cli.state_changes import describe_change
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, turn
 
@@ -113,13 +114,31 @@ def test_a_message_and_a_call_may_share_an_id() -> None:
 def test_a_patch_is_shown_in_words(operation: dict[str, Any], said: str) -> None:
     before = {"trip": {"stops": [{"name": "c"}, {"name": "b"}], "budget": None, "a/b": 1}}
     event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": [operation]})
-    assert describe_patch(event, before) == said
+    assert describe_change(event, before) == said
 
 
 def test_a_patch_of_many_changes_shows_two_and_says_what_it_knows() -> None:
     patch = [{"op": "replace", "path": "/n", "value": number} for number in range(5)]
     event = StateDeltaEvent.model_validate({"type": "STATE_DELTA", "delta": patch})
-    assert describe_patch(event, {"n": None}) == "changed n from nothing to 0, changed n to 1, 3 more"
+    assert describe_change(event, {"n": None}) == "changed n from nothing to 0, changed n to 1, 3 more"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"n": 1}, "set the whole state"),
+        (
+            {"n": 1, "stops": [{"name": "a"}, "b"]},
+            {"n": 1, "stops": [{"name": "c"}, "b"]},
+            "changed name of item 1 of stops from “a” to “c”",
+        ),
+        ({"stops": ["a"]}, {"stops": ["a", "b"], "n": 1}, "set n to 1, added “b” to stops"),
+        ({"n": 1}, {"n": 1}, "nothing changed"),
+        ([{str(number): number} for number in range(7000)], list(range(7000)), "set the whole state"),
+    ],
+)
+def test_a_snapshot_is_shown_as_what_is_different_from_the_state_before(before: Any, after: Any, said: str) -> None:
+    assert describe_change(StateSnapshotEvent(snapshot=after), before) == said
 
 
 @pytest.mark.requirement("SEC-8")

@@ -29,7 +29,10 @@ _DOCUMENTS: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=4),
     max_leaves=12,
 )
-_TOKENS = st.sampled_from(["a", "b", "0", "1", "2", "3", "-", "", "01", "a~1b", "~0"])
+# Some that Python's int() would read, and JSON Pointer does not.
+_TOKENS = st.sampled_from(
+    ["a", "b", "0", "1", "2", "3", "-", "", "01", "-1", "+1", "1_0", " 1", "\u0663", "1.0", "a~1b", "~0", "~01"]
+)
 _PATHS = st.lists(_TOKENS, max_size=4).map(lambda tokens: "".join(f"/{token}" for token in tokens))
 
 
@@ -113,6 +116,36 @@ def test_a_patch_does_what_jsonpatch_does_to_a_deep_copy_and_leaves_the_original
     assert same(outcome(document, models), expected)
     assert same(document, before)
     assert models == models_before
+
+
+def _nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+TOO_MUCH: list[tuple[Any, list[Operation], str]] = [
+    # A few bytes may ask for a value that nothing can read or write any more ...
+    ([[]], [{"op": "add", "path": "/0/0", "value": _nested(194)}], "the value is nested too deeply"),
+    # ... or that fills the memory.
+    (
+        {"a": "x" * 1_000_000},
+        [{"op": "copy", "from": "/a", "path": f"/{number}"} for number in range(11)],
+        "the copies and moves go through too much",
+    ),
+]
+"""All that we do not do as jsonpatch does it: documents, patches, and our reasons."""
+
+
+@pytest.mark.requirement("SNAP-5")
+@pytest.mark.parametrize(("document", "patch", "reason"), TOO_MUCH)
+def test_only_a_patch_that_asks_for_too_much_fails_where_jsonpatch_applies_it(
+    document: Any, patch: list[Operation], reason: str
+) -> None:
+    with pytest.raises(PatchFailed, match=f"{reason}$"):
+        apply(document, *patch)
+    assert outcome_of_jsonpatch(document, patch)[0] == "applied"
 
 
 @pytest.mark.requirement("SNAP-2")

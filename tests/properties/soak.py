@@ -19,6 +19,7 @@ from random import Random
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
+from support.json_patches import difference_findings, patch_findings  # noqa: E402 - as below
 from weaves import Spoiled, encoded, findings, judged, lost_in_compaction, spoil, weave  # noqa: E402 - found by the lines above
 
 _MOST_FINDINGS = 20
@@ -29,11 +30,14 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=10_000, help="how many streams")
     parser.add_argument("--seed", type=int, default=1, help="of the first stream; the others count on")
     parser.add_argument("--compact", action="store_true", help="compact legal streams instead")
+    parser.add_argument("--patches", action="store_true", help="patch and compare JSON values instead")
     parser.add_argument("--legal", action="store_true", help="do not spoil them")
     options = parser.parse_args()
     logging.getLogger("agui_client").disabled = True
     if options.compact:
         return soak_compaction(options.streams, options.seed)
+    if options.patches:
+        return soak_patches(options.streams, options.seed)
     return soak(options.streams, options.seed, legal=options.legal)
 
 
@@ -77,6 +81,20 @@ def soak_compaction(streams: int, seed: int) -> int:
         wrong += len(found.findings)
     seconds = time.perf_counter() - started
     sys.stdout.write(f"{streams} streams, {before} events to {after}, {seconds:.0f} s, {wrong} findings\n")
+    return min(wrong, 1)
+
+
+def soak_patches(count: int, seed: int) -> int:
+    """Hold patches to jsonpatch's answers, and differences to what they make; print what is wrong."""
+    wrong = 0
+    started = time.perf_counter()
+    for each in range(seed, seed + count):
+        found = [*patch_findings(Random(each)), *difference_findings(Random(each))]
+        for finding in found[: max(0, _MOST_FINDINGS - wrong)]:
+            sys.stdout.write(f"seed {each}: {finding}\n")
+        wrong += len(found)
+    seconds = time.perf_counter() - started
+    sys.stdout.write(f"{count} patches and {count} pairs of values, {seconds:.0f} s, {wrong} findings\n")
     return min(wrong, 1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import jsonpatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,6 @@ from agui_client.recording import Recording, inspector_page, record
 from agui_client.recording.format import EventLine, HeaderLine, Line, RequestLine
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.inspector import escaped_json
-from agui_client.recording.json_changes import changes
 from agui_client.testing import ScriptedAgent, Turn, patch, reasoning, state, text, tool_call, turn
 from conformance_fixtures import Fixture, fixtures
 from weaves import weave
@@ -28,24 +28,12 @@ Json = dict[str, Any]
 HEADER = HeaderLine(protocol="1.0", package="0", session="s", time="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
 
 
-def applied(value: Any, operation: list[Any], path: list[Any]) -> Any:
-    """Apply an operation as the page does."""
-    _, kind, *operands = operation
-    if not path:
-        if kind == "=":
-            return operands[0]
-        if kind == "+":
-            return value + operands[0]
-        start, count, values = operands
-        items: list[Any] = [*value[:start], *values, *value[start + count :]]
-        return items
-    copy = value.copy()
-    if kind == "-" and len(path) == 1:
-        del copy[path[0]]
-    else:
-        known = isinstance(path[0], int) or path[0] in copy
-        copy[path[0]] = applied(copy[path[0]] if known else None, operation, path[1:])
-    return copy
+def applied(conversation: Json, operation: Json) -> Json:
+    """Apply an operation as the page does: as JSON Patch, apart from "append"."""
+    if operation["op"] == "append":
+        text = jsonpatch.JsonPointer(operation["path"]).resolve(conversation)
+        operation = {**operation, "op": "replace", "value": text + operation["value"]}
+    return jsonpatch.apply_patch(conversation, [operation])  # type: ignore[no-any-return]
 
 
 def rows_of(events: Iterable[Json], **asked: Any) -> list[Json]:
@@ -65,7 +53,7 @@ def conversations(rows: list[Json]) -> list[Json]:
     for row in rows[2:]:
         conversation = found[-1]
         for operation in row.get("o", ()):
-            conversation = applied(conversation, operation, operation[0])
+            conversation = applied(conversation, operation)
         found.append(conversation)
     return found
 
@@ -106,24 +94,59 @@ def test_every_stream_of_the_corpus_has_rows(fixture: Fixture) -> None:
     conversations(rows)
 
 
-@given(random=st.randoms(use_true_random=False))
-def test_changes_lead_from_one_value_to_the_other(random: Random) -> None:
-    from weaves.material import value
-
-    before, after = value(random, 4), value(random, 4)
-    made = {"v": before}
-    for operation in changes(before, after, ["v"]):
-        made = applied(made, operation, operation[0])
-    assert same(made["v"], after)
-
-
 def test_a_delta_is_one_small_operation_however_long_the_text_is() -> None:
     ends = {"threadId": "thread-1", "runId": "run-1"}
     deltas = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": f"{number} "} for number in range(100)]
     start, end = ({"type": f"TEXT_MESSAGE_{part}", "messageId": "m"} for part in ("START", "END"))
     rows = rows_of([{"type": "RUN_STARTED", **ends}, start, *deltas, end, {"type": "RUN_FINISHED", **ends}])
-    assert rows[50]["o"] == [[["messages", 0, "content"], "+", "46 "]]
+    assert rows[50]["o"] == [{"op": "append", "path": "/messages/0/content", "value": "46 "}]
     assert "o" not in rows[-2]
+
+
+def test_a_delta_with_metadata_does_not_repeat_the_text() -> None:
+    ends = {"threadId": "thread-1", "runId": "run-1"}
+    start, *deltas = (
+        {"type": f"TEXT_MESSAGE_{part}", "messageId": "m", "metadata": {"n": number}, **more}
+        for number, (part, more) in enumerate(
+            [("START", {"role": "assistant"}), ("CONTENT", {"delta": "x" * 500}), ("CONTENT", {"delta": "y"})]
+        )
+    )
+    rows = rows_of([{"type": "RUN_STARTED", **ends}, start, *deltas])
+    assert rows[-1]["o"] == [
+        {"op": "append", "path": "/messages/0/content", "value": "y"},
+        {"op": "replace", "path": "/messages/0/metadata/n", "value": 2},
+    ]
+
+
+def test_a_patch_of_the_state_stands_as_it_came_and_a_snapshot_as_what_is_different() -> None:
+    ends = {"threadId": "thread-1", "runId": "run-1"}
+    state = {"~": "x" * 500, "list": [1, 2]}
+    patch: list[Json] = [
+        {"op": "test", "path": "/list/0", "value": 1},
+        {"op": "move", "from": "/list/0", "path": "/a~1b"},
+    ]
+    events: list[Json] = [
+        {"type": "STATE_SNAPSHOT", "snapshot": state},
+        {"type": "STATE_DELTA", "delta": patch},
+        {"type": "STATE_SNAPSHOT", "snapshot": {**state, "list": [1]}},
+    ]
+    rows = rows_of([{"type": "RUN_STARTED", **ends}, *events])
+    assert [row["o"] for row in rows[-3:]] == [
+        [{"op": "replace", "path": "/state", "value": state}],
+        [
+            {"op": "test", "path": "/state/list/0", "value": 1},
+            {"op": "move", "from": "/state/list/0", "path": "/state/a~1b"},
+        ],
+        [
+            {"op": "remove", "path": "/state/a~1b"},
+            {"op": "replace", "path": "/state/list/0", "value": 1},
+        ],
+    ]
+    assert [each["state"] for each in conversations(rows)[-3:]] == [
+        state,
+        {"~": "x" * 500, "list": [2], "a/b": 1},
+        {**state, "list": [1]},
+    ]
 
 
 def test_a_violation_stops_the_reduction_and_keeps_the_events() -> None:

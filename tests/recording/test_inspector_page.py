@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from agui_client._protocol.patch import PatchFailed, is_same_json
 from agui_client._protocol.schema import is_object
 from agui_client._widgets import views
 from agui_client.notebook import ShownCall, renders
 from agui_client.recording import Recording, inspector_page
 from support.browser import FRAME, Chromium, chromium
+from support.json_patches import applied, patch, value
 from weaves import spoil, weave
 
 if TYPE_CHECKING:
@@ -340,4 +342,33 @@ def test_the_page_comes_to_the_conversation_that_the_client_has(browser: Chromiu
         assert conversation["state"] == woven.state
         for name in ("id", "content", "toolCalls"):
             assert [each.get(name) for each in conversation["messages"]] == [each.get(name) for each in woven.messages]
+    assert complaints == []
+
+
+def test_the_page_patches_a_state_as_the_client_does(browser: Chromium, tmp_path: Path) -> None:
+    random = Random(1)
+    streams: list[list[Json]] = []
+    states: list[Any] = []
+    for _ in range(60):
+        state = value(random)
+        stream: list[Json] = [
+            {"type": "RUN_STARTED", **ENDS},
+            {"type": "STATE_SNAPSHOT", "snapshot": state},
+        ]
+        for _ in range(6):
+            delta = patch(random, state)
+            after = applied(state, delta)
+            state = state if isinstance(after, PatchFailed) else after
+            stream.append({"type": "STATE_DELTA", "delta": delta})
+        streams.append(stream)
+        states.append(state)
+
+    def look(page: Page) -> Any:
+        return page.evaluate(
+            """() => JSON.stringify(page.recording.requests.map(({ rows }) =>
+                page.recording.conversationAt(rows[rows.length - 1]).state))"""
+        )
+
+    found, complaints = browser.visit(written_answers(tmp_path, *streams), look)
+    assert is_same_json(json.loads(found), states)
     assert complaints == []

@@ -33,6 +33,7 @@ from agui_client.recording import (
     UnrecordedRequestError,
     record,
 )
+from agui_client.recording.matching import differences
 from agui_client.testing import (
     Reply,
     ScriptedAgent,
@@ -228,6 +229,33 @@ def test_a_long_text_is_shown_where_it_differs_and_so_is_everything_else(tmp_pat
     assert f'/messages/0/content is …"{x}new{y}"…, recorded was …"{x}old{y}"…' in note
     assert "/state/a is new: 1" in note
     assert '/tools is new: [{"name": "look"' in note
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sentences"),
+    [
+        (["Hello.", "Bye."], ["Hello.", "Well.", "Bye."], ['/1 is new: "Well."']),
+        ({"a": [1, 2, 3]}, {"a": [3]}, [f"/a/0 was recorded, and is missing now: {each}" for each in (1, 2)]),
+        # The earlier operation moved the text to another place.
+        (
+            {"a": [0, 1, {"x": "a" * 99}]},
+            {"a": [1, {"x": "a" * 98 + "b"}]},
+            ["/a/0 was recorded, and is missing now: 0", f'/a/1/x is …"{"a" * 30}b", recorded was …"{"a" * 31}"'],
+        ),
+        ({"a/b": {"~": "text"}}, {"c": "text", "a/b": {}}, ["/c was recorded at /a~1b/~0"]),
+        (None, "failed", ['is "failed", recorded was null']),
+        ([[number] for number in range(7000)], list(range(7000)), ["nearly everything is different"]),
+        ({"n": 1}, {"n": 1.0}, []),
+    ],
+)
+def test_differences_are_sentences_with_both_values(before: Any, now: Any, sentences: list[str]) -> None:
+    assert list(differences(before, now)) == sentences
+
+
+def test_an_equal_question_that_a_function_refuses_is_refused_in_words(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.jsonl", "Hi")
+    with pytest.raises(UnrecordedRequestError, match=r"no answer to this request: match= refused the same question; "):
+        ReplayAgent(path, match=lambda _recorded, _asked: False).run_agent_sync("Hi")
 
 
 def test_equal_questions_get_their_answers_in_turn_and_then_the_last_again(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ const FILTERS = {
   all: () => true,
   "without deltas": (row) => typeof row.d?.delta !== "string",
   text: (row) => row.family === "text" || row.family === "reasoning",
-  state: (row) => (row.o ?? []).some(([path]) => path[0] === "state"),
+  state: (row) => (row.o ?? []).some(({ path }) => path === "/state" || path.startsWith("/state/")),
   tools: (row) => row.family === "tool",
   subagents: (row) => row.family === "subagent",
   "warnings and errors": (row) => row.isBad || Boolean(row.w),

@@ -97,7 +97,7 @@ class Recording {
     while (at < row.p) {
       at++;
       for (const operation of this.rows[request.rows[at]].o ?? []) {
-        conversation = changed(conversation, operation, 0, own);
+        conversation = changed(conversation, operation, own);
       }
       if (at === request.frames.length * KEYFRAME_ROWS) {
         request.frames.push(conversation);
@@ -143,26 +143,59 @@ function noteStep(call, row) {
   call.view = row.v ?? call.view;
 }
 
-/** Return a value with an operation applied; containers that are not `own` are copied. See json_changes.py. */
-function changed(value, operation, depth, own) {
-  const [path, kind] = operation;
-  if (depth === path.length) {
-    if (kind === "=") return operation[2];
-    if (kind === "+") return value + operation[2];
-    const [, , start, count, values] = operation;
-    const list = [...value.slice(0, start), ...values, ...value.slice(start + count)];
-    own.add(list);
-    return list;
+/** Return a value with an operation of JSON Patch, or an "append", applied; containers that are not `own` are copied. */
+function changed(value, operation, own) {
+  const path = parts(operation.path);
+  const set = (given) => edited(value, path, own, (container, key) => put(container, key, given));
+  const insert = (given) =>
+    edited(value, path, own, (container, key) => {
+      if (Array.isArray(container)) container.splice(key === "-" ? container.length : Number(key), 0, given);
+      else put(container, key, given);
+    });
+  switch (operation.op) {
+    case "add":
+      return insert(operation.value);
+    case "replace":
+      return set(operation.value);
+    case "append":
+      return set(found(value, path) + operation.value);
+    case "remove":
+      return edited(value, path, own, take);
+    case "copy":
+      // The same object in two places would be changed in both.
+      return insert(structuredClone(found(value, parts(operation.from))));
+    case "move": {
+      const from = parts(operation.from);
+      const moved = found(value, from);
+      value = edited(value, from, own, take);
+      return insert(moved);
+    }
+    default:
+      return value; // "test" changes nothing
   }
+}
+
+/** Split a JSON Pointer. */
+function parts(path) {
+  return path.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function found(value, path) {
+  return path.reduce((container, key) => container[key], value);
+}
+
+/** Return a value with an edit made in the container that a path leads to; the edit gets it with the path's last part. */
+function edited(value, path, own, edit) {
   const copy = own.has(value) ? value : Array.isArray(value) ? value.slice() : { ...value };
   own.add(copy);
-  const key = path[depth];
-  if (kind === "-" && depth === path.length - 1) {
-    delete copy[key];
-  } else {
-    put(copy, key, changed(copy[key], operation, depth + 1, own));
-  }
+  if (path.length === 1) edit(copy, path[0]);
+  else put(copy, path[0], edited(copy[path[0]], path.slice(1), own, edit));
   return copy;
+}
+
+function take(container, key) {
+  if (Array.isArray(container)) container.splice(Number(key), 1);
+  else delete container[key];
 }
 
 function put(container, key, member) {
@@ -174,7 +207,11 @@ function put(container, key, member) {
   }
 }
 
-/** Return the differences between two JSON values: path, before and after; undefined for what is not there. */
+/**
+ * Return the differences between two JSON values: path, before and after; undefined for what is not there.
+ *
+ * The page compares any two moments that its reader picks, so nothing could compare them before.
+ */
 function differences(before, after, path = [], found = []) {
   if (before === after) return found;
   const isObject = (value) => typeof value === "object" && value !== null;
