@@ -17,6 +17,7 @@ version or with a member that is not known here are refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
@@ -281,7 +282,13 @@ def _growth(
 def _state_change(old: Any, new: Any) -> dict[str, Any]:
     """Return the patch of a state, or the whole new one if that is shorter, or if too much is different."""
     patch = difference(old, new)
-    return {"state": new} if patch is None else {"patch": patch}
+    if patch is None:
+        return {"state": new}
+    # The applier refuses what would take too long, and a patch that cannot be read back would lose the thread.
+    with suppress(PatchFailed):
+        if is_same_json(_patched(old, patch), new):
+            return {"patch": patch}
+    return {"state": new}
 
 
 def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] | None:
@@ -305,9 +312,7 @@ def _apply(members: Members, entry: Entry) -> None:
     if "state" in entry:
         members["state"] = entry["state"]
     elif "patch" in entry:
-        document = Document(members["state"])
-        document.patch(_PATCH.validate_python(entry["patch"]))
-        members["state"] = document.look()
+        members["state"] = _patched(members["state"], entry["patch"])
     if "calls" in entry:
         records = {each.tool_call_id: each for each in members["tool_calls"]} | entry["calls"]
         members["tool_calls"] = [each for each in records.values() if each is not None]
@@ -315,6 +320,12 @@ def _apply(members: Members, entry: Entry) -> None:
         keep, added = entry["results"]
         members["results"] = [*members["results"][:keep], *added]
     members.update(entry.get("values", {}))
+
+
+def _patched(state: Any, patch: list[dict[str, Any]]) -> Any:
+    document = Document(state)
+    document.patch(_PATCH.validate_python(patch))
+    return document.look()
 
 
 def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:

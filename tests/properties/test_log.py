@@ -1,0 +1,145 @@
+"""The log of a conversation: entries add up to the conversation, whatever changed, and cost what is new."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from ag_ui.core import AssistantMessage, FunctionCall, Interrupt, Message, ToolCall, ToolMessage, UserMessage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agui_client import ThreadStoreError
+from agui_client._conversation.ledger import CallStatus, ToolCallRecord
+from agui_client._conversation.log import Members, add_up, as_text, empty_members, entry_of
+from support.json_patches import value
+
+TEXTS = st.text(max_size=6)
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+STATUSES = st.sampled_from(list(CallStatus))
+
+
+def _call(name: str, arguments: str) -> ToolCall:
+    return ToolCall(id=name, function=FunctionCall(name="f", arguments=arguments))
+
+
+MESSAGES: st.SearchStrategy[Message] = st.one_of(
+    st.builds(UserMessage, id=NAMES, content=TEXTS),
+    st.builds(AssistantMessage, id=NAMES, content=st.none() | TEXTS),
+    st.builds(
+        AssistantMessage, id=NAMES, content=TEXTS, tool_calls=st.lists(st.builds(_call, NAMES, TEXTS), max_size=2)
+    ),
+    st.builds(ToolMessage, id=NAMES, content=TEXTS, tool_call_id=NAMES),
+)
+RECORDS = st.builds(ToolCallRecord, tool_call_id=NAMES, message_id=NAMES, status=STATUSES)
+CHANGES: dict[str, st.SearchStrategy[Any]] = {
+    "state": st.randoms(use_true_random=False).map(value),
+    "tool_calls": st.lists(RECORDS, max_size=3, unique_by=lambda each: each.tool_call_id),
+    "results": st.lists(st.builds(ToolMessage, id=NAMES, content=TEXTS, tool_call_id=NAMES), max_size=3),
+    "pending_interrupts": st.lists(st.builds(Interrupt, id=NAMES, reason=TEXTS), max_size=2),
+    "abandoned": st.booleans(),
+    "incomplete_ids": st.lists(NAMES, max_size=2),
+    "unreceived_ids": st.none() | st.lists(NAMES, max_size=2),
+    "run": st.none() | st.fixed_dictionaries({"run_id": NAMES, "resume": st.just([])}),
+}
+
+
+def _grown(message: Message, more: str) -> Message:
+    """The message with more text, and more arguments of its last call."""
+    if message.role == "assistant" and message.tool_calls:
+        *calls, last = message.tool_calls
+        longer = _call(last.id, last.function.arguments + more)
+        return message.model_copy(update={"content": f"{message.content or ''}{more}", "tool_calls": [*calls, longer]})
+    return message.model_copy(update={"content": f"{message.content or ''}{more}"})
+
+
+def _changed(data: st.DataObject, members: Members) -> Members:
+    """The conversation after some changes."""
+    messages: list[Message] = list(members["messages"])
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(messages)))
+        match data.draw(st.sampled_from(["put", "drop", "grow"])):
+            case "put":
+                messages.insert(at, data.draw(MESSAGES))
+            case "drop":
+                del messages[at:]
+            case _ if at < len(messages):
+                messages[at] = _grown(messages[at], data.draw(TEXTS))
+            case _:
+                pass
+    names = data.draw(st.lists(st.sampled_from(list(CHANGES)), max_size=3, unique=True))
+    return {**members, "messages": messages, **{name: data.draw(CHANGES[name]) for name in names}}
+
+
+def _plain(members: Members) -> Any:
+    return json.loads(as_text({name: value for name, value in members.items() if name != "version"}, 0))
+
+
+@given(st.data())
+def test_entries_add_up_to_the_conversation_after_each_of_them(data: st.DataObject) -> None:
+    members, entries = empty_members(), list[str]()
+    for _ in range(data.draw(st.integers(1, 5))):
+        after = _changed(data, members)
+        entry = entry_of(members, after, len(entries) + 1)
+        assert (entry is None) == (_plain(members) == _plain(after))
+        entries += [] if entry is None else [entry]
+        assert _plain(add_up(entries)) == _plain(after)
+        members = after
+
+
+def _message(size: int) -> Message:
+    return AssistantMessage(id="m", content="x" * size)
+
+
+@pytest.mark.parametrize("kind", ["the text of a message", "the arguments of a call"])
+def test_a_text_that_streams_is_stored_once(kind: str) -> None:
+    def at(size: int) -> Members:
+        text = "wörter " * (size // 7)
+        message = AssistantMessage(id="m", content=text)
+        if kind != "the text of a message":
+            message = AssistantMessage(id="m", tool_calls=[_call("c", text)])
+        return {**empty_members(), "messages": [UserMessage(id="u", content="Go"), message]}
+
+    stages = [empty_members(), *map(at, range(0, 200_000, 10_000))]
+    entries = [entry_of(old, new, number) for number, (old, new) in enumerate(pairwise(stages), 1)]
+    stored = sum(len((entry or "").encode()) for entry in entries)
+    assert stored <= 1.1 * len(json.dumps(_plain(stages[-1])["messages"], ensure_ascii=False).encode())
+
+
+def test_changes_of_one_number_in_a_large_state_store_no_more_than_the_state_again() -> None:
+    def state(number: int) -> Any:
+        return {"number": number, "rows": [{"id": each, "text": "row " * 20} for each in range(1000)]}
+
+    stages = [{**empty_members(), "state": state(number)} for number in range(40)]
+    entries = [entry_of(old, new, number) for number, (old, new) in enumerate(pairwise(stages), 2)]
+    whole = entry_of(empty_members(), stages[0], 1) or ""
+    assert sum(len(entry or "") for entry in entries) < 0.1 * len(whole)
+    assert add_up([whole, *(entry or "" for entry in entries)])["state"] == state(39)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ['{"version": 2, "number": 2}'],
+        ['{"version": 2, "number": 1, "colour": "red"}'],
+        ['{"version": 2, "number": 1, "values": {"colour": "red"}}'],
+        ['{"version": 3, "number": 1}'],
+        ['{"version": 2, "number": 1, "text": [[0, 3, "more"]]}'],
+        ['{"version": 2, "number": 1, "messages": [2, 1, []]}'],
+        ['{"version": 2, "number": 1, "patch": [{"op": "remove", "path": "/a"}]}'],
+    ],
+    ids=[
+        "one is lost",
+        "an unknown kind",
+        "an unknown value",
+        "a newer version",
+        "no message",
+        "no splice",
+        "no place",
+    ],
+)
+def test_entries_that_do_not_fit_are_refused(entries: list[str]) -> None:
+    with pytest.raises(ThreadStoreError):
+        add_up(entries)
