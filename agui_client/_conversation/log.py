@@ -6,7 +6,7 @@ An entry is a JSON object with its `number` in the log, from 1, and any of these
 - `arguments`: [position of a message, number of its call, offset, text], for each call whose arguments went on;
 - `messages`: [position, number of messages that go, messages that come], one splice;
 - `state`, the whole state, or `patch`, the operations (RFC 6902) that lead to it from the state before;
-- `calls`: the records of calls that changed, by id; null for those that are settled;
+- `calls`: the records of calls by id, null for one that goes; the others stand behind those that are not named;
 - `results`: [number that stay, results behind them], of tools whose results are not among the messages yet;
 - `values`: other members, whole.
 
@@ -120,10 +120,7 @@ def entry_of(old: Members, new: Members, number: int) -> str | None:
     entry: dict[str, Any] = _message_changes(old["messages"], new["messages"])
     if _has_changed(old["state"], new["state"]):
         entry |= _state_change(old["state"], new["state"])
-    before, after = ({each.tool_call_id: each for each in members["tool_calls"]} for members in (old, new))
-    calls: dict[str, ToolCallRecord | None] = dict.fromkeys(each for each in before if each not in after)
-    calls |= {key: each for key, each in after.items() if before.get(key) != each}
-    if calls:
+    if calls := _call_changes(old["tool_calls"], new["tool_calls"]):
         entry["calls"] = calls
     if (results := _tail(old["results"], new["results"])) is not None:
         entry["results"] = results
@@ -279,6 +276,15 @@ def _growth(
     return text, arguments
 
 
+def _call_changes(old: Sequence[ToolCallRecord], new: Sequence[ToolCallRecord]) -> dict[str, ToolCallRecord | None]:
+    """Return the records that go, and those that stand behind all that stay: what changes comes to the end."""
+    after = {each.tool_call_id: each for each in new}
+    kept = [each for each in old if after.get(each.tool_call_id) == each]
+    count = next((at for at, (one, other) in enumerate(zip(kept, new, strict=False)) if one != other), len(kept))
+    gone: dict[str, ToolCallRecord | None] = {each.tool_call_id: None for each in old if each.tool_call_id not in after}
+    return gone | {each.tool_call_id: each for each in new[min(count, len(new)) :]}
+
+
 def _state_change(old: Any, new: Any) -> dict[str, Any]:
     """Return the patch of a state, or the whole new one if that is shorter, or if too much is different."""
     patch = difference(old, new)
@@ -314,8 +320,9 @@ def _apply(members: Members, entry: Entry) -> None:
     elif "patch" in entry:
         members["state"] = _patched(members["state"], entry["patch"])
     if "calls" in entry:
-        records = {each.tool_call_id: each for each in members["tool_calls"]} | entry["calls"]
-        members["tool_calls"] = [each for each in records.values() if each is not None]
+        calls = entry["calls"]
+        kept = [each for each in members["tool_calls"] if each.tool_call_id not in calls]
+        members["tool_calls"] = [*kept, *(each for each in calls.values() if each is not None)]
     if "results" in entry:
         keep, added = entry["results"]
         members["results"] = [*members["results"][:keep], *added]

@@ -25,20 +25,28 @@ def _call(name: str, arguments: str) -> ToolCall:
     return ToolCall(id=name, function=FunctionCall(name="f", arguments=arguments))
 
 
+def _result(name: str, content: str, call: str) -> ToolMessage:
+    return ToolMessage(id=name, content=content, tool_call_id=call)
+
+
+def _assistant(name: str, content: str | None, calls: list[ToolCall] | None = None) -> AssistantMessage:
+    return AssistantMessage(id=name, content=content, tool_calls=calls)
+
+
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(UserMessage, id=NAMES, content=TEXTS),
-    st.builds(AssistantMessage, id=NAMES, content=st.none() | TEXTS),
-    st.builds(
-        AssistantMessage, id=NAMES, content=TEXTS, tool_calls=st.lists(st.builds(_call, NAMES, TEXTS), max_size=2)
-    ),
-    st.builds(ToolMessage, id=NAMES, content=TEXTS, tool_call_id=NAMES),
+    st.builds(lambda name, text: UserMessage(id=name, content=text), NAMES, TEXTS),
+    st.builds(_assistant, NAMES, st.none() | TEXTS),
+    st.builds(_assistant, NAMES, TEXTS, st.lists(st.builds(_call, NAMES, TEXTS), min_size=1, max_size=2)),
+    st.builds(_result, NAMES, TEXTS, NAMES),
 )
 RECORDS = st.builds(ToolCallRecord, tool_call_id=NAMES, message_id=NAMES, status=STATUSES)
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "state": st.randoms(use_true_random=False).map(value),
     "tool_calls": st.lists(RECORDS, max_size=3, unique_by=lambda each: each.tool_call_id),
-    "results": st.lists(st.builds(ToolMessage, id=NAMES, content=TEXTS, tool_call_id=NAMES), max_size=3),
-    "pending_interrupts": st.lists(st.builds(Interrupt, id=NAMES, reason=TEXTS), max_size=2),
+    "results": st.lists(st.builds(_result, NAMES, TEXTS, NAMES), max_size=3),
+    "pending_interrupts": st.lists(
+        st.builds(lambda name, why: Interrupt(id=name, reason=why), NAMES, TEXTS), max_size=2
+    ),
     "abandoned": st.booleans(),
     "incomplete_ids": st.lists(NAMES, max_size=2),
     "unreceived_ids": st.none() | st.lists(NAMES, max_size=2),

@@ -323,16 +323,17 @@ REPEATED: dict[str, Turn] = {
 }
 
 
-@pytest.mark.parametrize("again", REPEATED.values(), ids=list(REPEATED))
+# A call that starts when the one of its id has a result is another call; one that is only named is not.
+@pytest.mark.parametrize(("again", "count"), [*zip(REPEATED.values(), (2, 2, 1), strict=True)], ids=list(REPEATED))
 @every_result_verb
-@pytest.mark.requirement("TOOL-9")
-def test_a_call_id_that_is_repeated_is_carried_out_once(verb: Verb, again: Turn) -> None:
+@pytest.mark.requirement("TOOL-4", "TOOL-9")
+def test_a_call_is_carried_out_once_in_each_run_that_makes_it(verb: Verb, again: Turn, count: int) -> None:
     ran = Ran()
     first = turn(tool_call("look", {"at": "sea"}, tool_call_id="c1"))
     agent = ScriptedAgent(first, again, turn(text("Done.")), tools=ran.tools)
     result = result_of(verb(agent, "Hi"))
-    assert ran.calls == ["look sea"]
-    assert (len(results_in(agent.messages)), result.pending_tool_calls) == (1, [])
+    assert ran.calls == ["look sea"] * count
+    assert (len(results_in(agent.messages)), result.pending_tool_calls) == (count, [])
 
 
 @every_result_verb
