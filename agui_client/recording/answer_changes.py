@@ -215,11 +215,15 @@ class _Conversation:
                 if isinstance(message.get("content"), str):
                     self._texts[message["id"]] = ("messages", at, "content")
             for number, call in enumerate(message.get("toolCalls", ())):
-                path = self._arguments.setdefault(
-                    call["id"], ("messages", at, "toolCalls", number, "function", "arguments")
-                )
-                if path[1] == at and path[3] == number:
+                if self._is_latest(call["id"], message["id"], at, number):
+                    self._arguments[call["id"]] = ("messages", at, "toolCalls", number, "function", "arguments")
                     self._sizes[call["id"]] = len(call["function"]["arguments"])
+
+    def _is_latest(self, tool_call_id: str, message_id: str, at: int, number: int) -> bool:
+        """Return whether deltas append to the call at a place: the latest of its id, and the first in its message."""
+        place, known = self._reducer.place_of_call(tool_call_id), self._arguments.get(tool_call_id)
+        is_second = known is not None and known[1] == at and int(known[3]) < number
+        return place is not None and place[0].id == message_id and not is_second
 
 
 def _state_operations(event: Event, before: Any, after: Any) -> list[Operation]:
