@@ -151,6 +151,7 @@ class Engine:
                                 turn_at = perf_counter() + _TURN_SECONDS
                     if not state.is_stopped:
                         state.read_to_end()
+                    # The terminal event may have come after the stop, in the same read.
                     has_no_end = state.is_aborted and not run.outcome.is_terminal
                     failure = None if has_no_end else ending.verdict(run)
                 except Exception as error:
