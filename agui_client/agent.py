@@ -666,7 +666,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if self._address() is None and not checked.keys().isdisjoint(("headers", "timeout")):
+        if not checked.keys().isdisjoint(("headers", "timeout")) and self._address() is None:
             raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 

@@ -65,20 +65,14 @@ class Pipeline:
         Args:
             event: An event as its source gave it.
 
-        Yields:
-            The events for application code, verified; `apply` each of them before the next is asked for.
+        Returns:
+            The events for application code, each verified when the iteration comes to it; `apply` it before the next.
 
         Raises:
             InvalidEventError: The event holds a value that the protocol rejects.
             EventOrderError: It may not come now.
         """
-        self._warnings.event_index = self.count
-        self.count += 1
-        for ready in self._expanded(event):
-            self._verify(ready)
-            if (note := self._note.get(type(ready))) is not None:
-                note(ready)
-            yield ready
+        return self._verified(self._expanded(event))
 
     def apply(self, event: Event) -> Change:
         """Reduce an event to messages and state; return the parts that it changed."""
@@ -99,14 +93,19 @@ class Pipeline:
             InvalidEventError: The event holds a value that the protocol rejects.
             EventOrderError: It may not come now.
         """
-        kind = type(event)
-        if not self.is_conforming or self._lanes or kind in _NOT_AS_THEY_CAME:
-            return self._fed(event, watch)
-        # The same for an event that leaves as it came, without a generator and three calls: a quarter of what nearly
-        # all events cost here. `tests/pipeline/test_feed.py` holds it to what `admitted` and `apply` do.
+        # The same without a generator and three calls for what leaves as one event: a quarter of what nearly all events
+        # cost here. `tests/pipeline/test_feed.py` holds it to what `admitted` and `apply` do.
         only: Any = event
-        self._warnings.event_index = self.count
-        self.count += 1
+        kind: Any = type(event)
+        if self.is_conforming and not self._lanes and kind not in _NOT_AS_THEY_CAME:
+            self._warnings.event_index = self.count
+            self.count += 1
+        else:
+            expanded = self._expanded(event)
+            if len(expanded) != 1:
+                return self._fed(expanded, watch)
+            (only,) = expanded
+            kind = only.__class__
         (self.verifier.checks.get(kind) or self._verify)(only)
         if (note := self._note.get(kind)) is not None:
             note(only)
@@ -115,19 +114,30 @@ class Pipeline:
             watch(only, change)
         return (only,)
 
-    def _fed(self, event: WireEvent, watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
-        for ready in self.admitted(event):
+    def _fed(self, expanded: Sequence[Event], watch: Callable[[Event, Change], object] | None) -> Iterator[Event]:
+        for ready in self._verified(expanded):
             change = self.apply(ready)
             if watch is not None:
                 watch(ready, change)
             yield ready
 
+    def _verified(self, expanded: Sequence[Event]) -> Iterator[Event]:
+        for ready in expanded:
+            self._verify(ready)
+            if (note := self._note.get(type(ready))) is not None:
+                note(ready)
+            yield ready
+
     def _expanded(self, event: WireEvent) -> Sequence[Event]:
-        """Translate, validate and expand an event."""
+        """Translate, validate and expand the next event."""
+        self._warnings.event_index = self.count
+        self.count += 1
+        valid: Event | None
         if isinstance(event, UnrecognizedEvent):
-            event = self.compat.feed(event)
-        elif self.is_conforming:
-            # Typed by strict decoding, which leaves nothing to validate.
-            return self._expand(event)
-        valid = self._validate(event)
-        return () if valid is None else self._expand(valid)
+            valid = self._validate(self.compat.feed(event))
+        else:
+            # Strict decoding, which makes the typed events of a conforming source, leaves nothing to validate.
+            valid = event if self.is_conforming else self._validate(event)
+        if valid is None:
+            return ()
+        return self._expand(valid) if self._lanes or type(valid) in KIND_OF_CHUNK else (valid,)

@@ -97,10 +97,11 @@ class Verifier:
         if self._phase == "open":
             sentence = f"Cannot start run {quoted(event.run_id)} while {self._run_name()} is still open"
             raise self._fault("LIFE-2", event, f"{sentence}; the producer has to finish it first")
+        if self._phase != "new":
+            self._earlier += self._run.open_ids()
+            self._run = OpenRun(self._warnings)
         self._phase, self._started = "open", event
         self._has_expected_run = self._has_expected_run or event.run_id == self._run_id
-        self._earlier += self._run.open_ids()
-        self._run = OpenRun(self._warnings)
         self.checks = {**self._run.checks, **self._turns, RunFinishedEvent: self._run_finished}
         self._expect(event, "thread", event.thread_id, self._thread_id)
         if (message := version_warning(event.protocol_version)) is not None:

@@ -279,8 +279,8 @@ class AgentRun(RunView):
         """
         state = self.call.state
         while not state.has_ended:
-            with suppress(StopAsyncIteration):
-                await self._next()
+            async for _ in self:
+                pass
         return self._outcome()
 
     async def _not_open(self) -> Event:

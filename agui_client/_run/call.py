@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import CallTools
     from agui_client.options import RunOptions
 
+_LIMITS = ToolLimits()
+
 
 class Call:
     """One call of a verb, as far as it has come.
@@ -64,7 +66,7 @@ class Call:
         """The runs of the call, the present one last."""
         self.executed: list[dict[str, ToolExecution]] = []
         """The tools that were executed here, by call id, for each time that some were: ids may come again."""
-        self.limits = RoundLimits(setup.options.get("tool_limits") or ToolLimits())
+        self.limits = RoundLimits(setup.options.get("tool_limits") or _LIMITS)
         """The rounds of tools so far, and their limits."""
 
     @property

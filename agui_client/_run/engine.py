@@ -88,7 +88,8 @@ class Engine:
                 call.request = request_of(conversation, self._prompt, call.options)
                 first = call.request.input
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
-            await stack.enter_async_context(call.time.opened(call.tools))
+            if call.tools.toolsets:
+                await stack.enter_async_context(call.time.opened(call.tools))
             first = await self._with_tools(first)
             if call.request is not None:
                 call.approved = call.request.check_tools(call.tools)
@@ -99,7 +100,8 @@ class Engine:
             self._stack = stack.pop_all()
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
-        listed = await self.call.time.wait(Waiter(), partial(self.call.tools.offer, run_input))
+        tools = self.call.tools
+        listed = None if tools.is_empty else await self.call.time.wait(Waiter(), partial(tools.offer, run_input))
         return run_input.model_copy(update={"tools": listed or None})
 
     def _add_round(self, run_input: RunAgentInput) -> None:
@@ -149,6 +151,7 @@ class Engine:
                                 turn_at = perf_counter() + _TURN_SECONDS
                     if not state.is_stopped:
                         state.read_to_end()
+                    # The terminal event may have come after the stop, in the same read.
                     has_no_end = state.is_aborted and not run.outcome.is_terminal
                     failure = None if has_no_end else ending.verdict(run)
                 except Exception as error:
@@ -193,7 +196,7 @@ class Engine:
         state.send()
         await self._saving.save()
         source = run.open()
-        if state.is_stopped:
+        if state.is_aborted:
             self._give_up()
             return None
         return source

@@ -103,7 +103,8 @@ class RunSource(Source):
         async with AsyncExitStack() as stack:
             stack.callback(self._scope.enter())
             for request in self._scope.requests:
-                stack.push_async_callback(request.aclose)
+                if not any(request is events for events in self._opened):
+                    stack.push_async_callback(request.aclose)
             for events in self._opened:
                 if (close := getattr(events, "aclose", None)) is not None:
                     stack.push_async_callback(_closing, close)

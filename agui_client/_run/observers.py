@@ -308,12 +308,16 @@ class RunLog(RunObserver):
 
     def on_end(self, run: RunScope, end: RunEnd) -> None:
         """Log the end of a run; of a failure only its class."""
+        if not _runs.isEnabledFor(logging.INFO):
+            return
         thread_id, seconds = printable(run.input.thread_id), end.timings.total or 0.0
         shown = printable(end.run_id), thread_id, _ending(end), end.events, seconds
         _runs.info("run %s of thread %s: %s, %d events in %.3f s", *shown, extra={"agui": _fields(run, end)})
 
     def on_call_end(self, run: RunScope, end: CallEnd) -> None:
         """Log the end of a call, and what its runs add up to."""
+        if not _calls.isEnabledFor(logging.INFO):
+            return
         tools = len(end.tool_executions)
         fields = {**_fields(run, end), "runs": end.runs, "tool_executions": tools}
         shown = printable(run.input.thread_id), _ending(end), end.runs, end.events, tools, end.timings.total or 0.0

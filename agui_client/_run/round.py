@@ -159,7 +159,12 @@ class Round:
             function: The function, called in the event loop of the run.
             args: Its arguments.
         """
-        return self._loop.call(partial(self._setup.observers.inside, self.scope), function, *args)
+
+        def entered() -> Awaitable[T]:
+            """Call it."""
+            return self._setup.observers.inside(self.scope, function, *args)
+
+        return self._loop.call(entered)
 
     @cached_property
     def _hooks(self) -> HookCalls:

@@ -67,7 +67,7 @@ class TimeLimit:
             ToolsetError: A toolset cannot be opened.
             RunTimeoutError: Opening them took too long.
         """
-        if not tools.toolsets or self.until == math.inf:
+        if self.until == math.inf:
             async with tools:
                 yield
             return

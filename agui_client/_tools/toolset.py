@@ -215,6 +215,11 @@ class CallTools:
         """The names of those that are executed here, also under their own names where others have the same."""
         self._stack = AsyncExitStack()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no tool to offer, and no function that chooses some."""
+        return not self._tools and not self._further and self._choose is None
+
     async def __aenter__(self) -> Self:
         """Open the toolsets, one after the other.
 

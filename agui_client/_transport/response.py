@@ -148,6 +148,9 @@ async def _finish(chunks: AsyncGenerator[bytes]) -> None:
     Dropping them half-way leaves the closing to the garbage collector, which costs a task on asyncio and a
     ResourceWarning on trio. A cancelled read closes the connection at once on both.
     """
+    if getattr(chunks, "ag_frame", chunks) is None:
+        # A body that was read to its end has nothing left to cancel, as nearly all have.
+        return
     with anyio.CancelScope() as scope, suppress(Exception):
         scope.cancel()
         for _ in range(_FINAL_READS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import httpx
 from httpx_sse import EventSource
@@ -30,7 +31,6 @@ class Framer:
         self.keep_alives = 0
         """The number of reads that began with a comment; servers send them while they have no event (SSE-6)."""
         self._max_event_bytes = max_event_bytes
-        self._lines = _Lines(200, headers={"content-type": EVENT_STREAM})
         # The frame under construction, its line ends LF; the lines up to there hold no comments any more.
         self._rest, self._cleared_to = bytearray(), 0
         self._ended_with_cr, self._is_at_start = False, True
@@ -77,6 +77,8 @@ class Framer:
         """
         if self._fault is not None:
             raise self._fault
+        if not self._rest:
+            return []
         last, self._rest = bytes(self._rest), bytearray()
         return self._split(last, is_whole=False)
 
@@ -129,6 +131,10 @@ class Framer:
         if self._fault is not None and not found:
             raise self._fault
         return found
+
+    @cached_property
+    def _lines(self) -> _Lines:
+        return _Lines(200, headers={"content-type": EVENT_STREAM})
 
     def _too_large(self, size: int) -> StreamTooLargeError:
         what = f"a frame of at least {size} bytes exceeds max_event_bytes={self._max_event_bytes}"

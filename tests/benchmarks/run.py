@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import (
     batches,
+    beginnings,
     concurrency,
     imports,
     inspecting,
@@ -33,6 +34,8 @@ from benchmarks.measure import Row
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "text": streams.text_deltas,
+    "result": streams.awaiting_results,
+    "beginning": beginnings.short_runs,
     "extensions": streams.extensions,
     "observed": streams.observed,
     "raw": streams.raw_events,

@@ -33,6 +33,15 @@ def text_deltas(repeat: int) -> list[Row]:
     ]
 
 
+def awaiting_results(repeat: int) -> list[Row]:
+    """`run_agent`, held against iterating the same run."""
+    stream = Stream(text(DELTAS))
+    awaited: Work = lambda: asyncio.run(stream.agent().run_agent(run_id=RUN_ID))  # noqa: E731
+    ours, iterated = best_times(repeat, awaited, stream.iterated())
+    absolute = per_event(ours, iterated, stream.event_count)
+    return [Row("run_agent, 20 k text deltas", ours / iterated, 1.03, "iterating", absolute)]
+
+
 def raw_events(repeat: int) -> list[Row]:
     """Text deltas that carry what the provider or the server said."""
     loaded, labelled = Stream(text(DELTAS, carrying=raw_event)), Stream(text(DELTAS, carrying=metadata))

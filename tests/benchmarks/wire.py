@@ -76,10 +76,10 @@ def client_of(pieces: Iterable[bytes]) -> httpx.AsyncClient:
     )
 
 
-async def read_bare(client: httpx.AsyncClient, url: str) -> int:
+async def read_bare(client: httpx.AsyncClient, url: str, body: Any = None) -> int:
     """The number of events that one POST brings, each validated."""
     count = 0
-    async with client.stream("POST", url) as response:
+    async with client.stream("POST", url, json=body) as response:
         async for sse in EventSource(response).aiter_sse():
             _events.validate_json(sse.data, strict=True, by_alias=True, by_name=False)
             count += 1

@@ -22,7 +22,8 @@ CONVERSATION = (
     ),
     Requirement(
         "TOOL-4",
-        "Reopening a closed call appends to its arguments, and begins them anew if they were whole.",
+        "Reopening a closed call without a result appends to its arguments, and begins them anew if they were whole; "
+        "a call that starts when the one of its id has a result is another call.",
         "events/tool-calls",
     ),
     Requirement(
