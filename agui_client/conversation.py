@@ -315,43 +315,66 @@ class Conversation:
         """
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
-        open_ids, closed_ids = verifier.left_open, outcome.completed_ids - set(verifier.left_open)
-        self.ledger.complete(closed_ids)
+        broken = self._note_incomplete(outcome, verifier)
         self._forget_settled()
         self.ledger.report()
+        asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
+        waiting, answered = [*left, *asked_about], self.reducer.answered_call_ids
+        known = [each.tool_call_id for each in self.ledger]
+        for call_id in dict.fromkeys([*known, *waiting, *outcome.unfinished_call_ids]):
+            if call_id not in answered:
+                owner = left.get(call_id, CallOwner.AGENT)
+                marks = {"is_broken": call_id in broken, "is_shown": call_id in waiting}
+                self._leave(call_id, outcome, run_id, owner, warnings, **marks)
+
+    def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
+        """Note which messages and calls came to their end, and which did not; return the calls that did not."""
+        open_ids = verifier.left_open
+        closed_ids = outcome.completed_ids.difference(open_ids)
+        self.ledger.complete(closed_ids)
         opened_before = [each for each in verifier.left_open_before if each not in closed_ids]
         before = [each for each in self.incomplete_ids if each not in closed_ids]
         cut_short = [each for each in (*before, *opened_before, *open_ids) if self.reducer.tool_call(each) is None]
         self.incomplete_ids = dict.fromkeys(cut_short)
-        unfinished, asked_about = set(outcome.unfinished_call_ids), [each.tool_call_id for each in outcome.interrupts]
-        broken, shown = {*opened_before, *open_ids}, {*left, *asked_about}
-        left_ids = [each.tool_call_id for each in self.ledger] + [*left, *asked_about, *outcome.unfinished_call_ids]
-        answered = self.reducer.answered_call_ids
-        for call_id in dict.fromkeys(each for each in left_ids if each is not None and each not in answered):
-            known = self.ledger.get(call_id)
-            call, place = self.reducer.tool_call(call_id), self.reducer.place_of_call(call_id)
-            if call is None or place is None:
-                continue
-            message, ordinal = place
-            is_whole = call_id not in broken and (known is None or known.is_whole)
-            if known is not None and is_whole and not is_same_call(call, known.latest or call):
-                what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
-                warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
-            status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
-            is_shown = is_whole and (call_id in shown or (known is not None and known.shown is not None))
-            record = ToolCallRecord(
+        return {*opened_before, *open_ids}
+
+    def _leave(
+        self,
+        call_id: str,
+        outcome: Outcome,
+        run_id: str | None,
+        owner: CallOwner,
+        warnings: WarningLog,
+        *,
+        is_broken: bool,
+        is_shown: bool,
+    ) -> None:
+        """Store the record of a call that a run left without a result."""
+        known = self.ledger.get(call_id)
+        call, place = self.reducer.tool_call(call_id), self.reducer.place_of_call(call_id)
+        if call is None or place is None:
+            return
+        message, ordinal = place
+        is_whole = not is_broken and (known is None or known.is_whole)
+        if known is not None and is_whole and not is_same_call(call, known.latest or call):
+            what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
+            warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+        status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
+        first_shown = None if known is None else known.shown
+        self.ledger.leave(
+            ToolCallRecord(
                 tool_call_id=call_id,
                 message_id=message.id,
                 ordinal=ordinal,
                 run_id=run_id if known is None else known.run_id,
                 subagent_run_id=message.subagent_run_id,
-                status=CallStatus.CUT if call_id in unfinished else status,
-                owner=left.get(call_id, CallOwner.AGENT),
+                status=CallStatus.CUT if call_id in outcome.unfinished_call_ids else status,
+                owner=owner,
                 is_whole=is_whole,
-                shown=((known and known.shown) or call) if is_shown else None,
+                shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,
                 latest=call if is_whole else None,
             )
-            self.ledger.leave(record)
+        )
 
     def _forget_settled(self, *, is_cut: bool = False) -> None:
         """Forget the calls that are no longer among the messages, or that have got their results from elsewhere.

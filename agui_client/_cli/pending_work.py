@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._run.run_request import UNKNOWN_RESULT
+from agui_client._protocol.thread_state import UNKNOWN_RESULT
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.toolset import CallTools
 from agui_client.errors import ToolError

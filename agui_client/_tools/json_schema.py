@@ -195,6 +195,7 @@ def _bounded(keywords: Mapping[str, _Keyword]) -> dict[str, _Keyword]:
         """Return a keyword that counts the values that it looks at."""
 
         def checked(validator: Any, limit: Any, instance: Any, schema: dict[str, Any]) -> Iterator[ValidationError]:
+            """Check as the keyword does, as long as steps are left."""
             nonlocal left
             left -= 1 + sum(len(each) for each in (limit, instance) if is_object(each) or is_array(each))
             if left < 0:

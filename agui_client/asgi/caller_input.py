@@ -14,7 +14,8 @@ from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallReco
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
-from agui_client._run.run_request import NO_RESULT, RequestSource, RunRequest
+from agui_client._protocol.thread_state import NO_RESULT
+from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers

@@ -113,6 +113,7 @@ class _Text:
 
     @property
     def is_waiting(self) -> bool:
+        """Whether further pieces wait for the end of the text."""
         return self.state is _State.UNDECIDED or self.state is _State.SECRET
 
     def add(self, entry: Entry) -> None:

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 from sqlalchemy import Table, insert, select
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from agui_client._conversation.log import empty_members, entry_of
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import SQLStore, Threads
-from agui_client.threads.entries import difference, empty_members
 from agui_client.threads.sql import _ENTRIES, _LINES, _THREADS
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times
@@ -81,9 +81,9 @@ async def _fill(url: str) -> None:
     for each in range(_TURNS):
         said = [_question(f"u{each}"), _answer(f"a{each}")]
         # As if the thread had only this turn, so that filling costs no more than the turns.
-        body = difference({**members, "messages": []}, {**members, "messages": said})
+        body = entry_of({**members, "messages": []}, {**members, "messages": said}, each + 1)
         assert body is not None
-        body = body.replace('"keep":0', f'"keep":{2 * each}')
+        body = body.replace('"messages":[0,0,', f'"messages":[{2 * each},0,')
         entries.append({"owner": "", "line": "long", "number": each + 1, "body": body})
     async with engine.begin() as db:
         filled: list[tuple[Table, list[dict[str, Any]]]] = [(_THREADS, rows), (_LINES, lines), (_ENTRIES, entries)]

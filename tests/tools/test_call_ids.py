@@ -192,7 +192,7 @@ def test_a_late_result_of_the_agent_replaces_the_one_that_stood_in(stand_in: str
 @pytest.mark.requirement("SEC-3")
 def test_a_call_that_came_in_a_message_is_never_executed_on_an_approval(answer: Approve) -> None:
     call = ToolCall(id="c1", function=FunctionCall(name="pay", arguments='{"amount": 900}'))
-    brought = [UserMessage(id="u1", content="Hi"), AssistantMessage(id="a1", tool_calls=[call])]
+    brought: list[Message] = [UserMessage(id="u1", content="Hi"), AssistantMessage(id="a1", tool_calls=[call])]
     agent = ScriptedAgent(DONE, tools=[pay], initial_messages=brought)
     with pytest.raises(UsageError, match="no run of this conversation left it"):
         agent.run_agent_sync(tool_results={"c1": answer})

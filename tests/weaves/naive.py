@@ -138,7 +138,8 @@ class Naive:
     def _caller(self, event: Json) -> Json:
         """The message a new call goes on: its parent, else one of the call's own."""
         call_id: str = event["toolCallId"]
-        for message_id in (event.get("parentMessageId") or call_id, call_id):
+        for chosen in (event.get("parentMessageId") or call_id, call_id):
+            message_id = chosen
             message = self.by_id.get(message_id)
             if message is not None and message["role"] == "assistant":
                 if all(call["id"] != call_id for call in message.get("toolCalls") or ()):
