@@ -57,7 +57,7 @@ def test_arguments_are_given_out_only_when_the_call_has_ended() -> None:
 
 @pytest.mark.requirement("TOOL-1")
 def test_a_call_that_a_later_round_starts_again_is_not_complete_before_it_has_ended_again() -> None:
-    agent = ScriptedAgent(turn(*streamed('{"n": 1}')), turn(*streamed('{"n"', ": 2}")), tools=[plan])
+    agent = ScriptedAgent(turn(*streamed('{"n": 1}')), turn(*streamed('{"n"', ": 2}")), turn(), tools=[plan])
     with agent.stream_sync("Hi") as run:
         seen = [call.arguments for call in run.tool_call_stream]
     assert seen == [None, None, {"n": 1}, None, None, None, {"n": 2}]
