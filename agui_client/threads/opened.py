@@ -272,7 +272,9 @@ class OpenThread(Generic[AgentT]):
     async def _write(self, members: Members) -> None:
         """Append what has changed since the last save."""
         async with self._lock:
-            entry = entry_of(self._members, members, self._entries + 1)
+            make = partial(entry_of, self._members, members, self._entries + 1)
+            # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
+            entry = make() if members["state"] is self._members["state"] else await asyncio.to_thread(make)
             if entry is None:
                 return
             now, usage = datetime.now(UTC), list(self._usage)

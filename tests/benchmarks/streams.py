@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from ag_ui.core import AssistantMessage
+from ag_ui.core import AssistantMessage, TextMessageContentEvent, TextMessageStartEvent
 
-from agui_client import HookContext, RunObserver, Subscriber
+from agui_client import HookContext, Reducer, RunObserver, Subscriber
 from benchmarks.measure import Row, Work, best_times, per_event
 from benchmarks.wire import RUN_ID, Stream, iterate, metadata, raw_event, text, text_chunks, tool_call
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, RunAgentInput, TextMessageContentEvent
+    from ag_ui.core import Event, RunAgentInput
 
     from agui_client import Change, HttpAgent
     from agui_client.types import Next, RunScope
@@ -83,7 +83,31 @@ def looking(repeat: int) -> list[Row]:
     looked: Work = lambda: stream.expect(asyncio.run(_look(stream.agent())))  # noqa: E731
     ours, blind = best_times(repeat, looked, stream.iterated())
     absolute = per_event(ours, blind, stream.event_count)
-    return [Row("run.messages after each of 20 k deltas, 100 messages", ours / blind, 2, "not looking", absolute)]
+    growing, copying = best_times(repeat, _look_at_one_text, _copy_one_text)
+    size = per_event(growing, copying, _LOOKS)
+    return [
+        Row("run.messages after each of 20 k deltas, 100 messages", ours / blind, 2, "not looking", absolute),
+        Row("messages after each delta of one text of 2 MB", growing / copying, 2, "copying the text", size),
+    ]
+
+
+_LOOKS = 2_000
+_PIECE = "x" * 1_000
+
+
+def _look_at_one_text() -> None:
+    reducer, delta = Reducer(), TextMessageContentEvent(message_id="m", delta=_PIECE)
+    reducer.feed(TextMessageStartEvent(message_id="m"))
+    for _ in range(_LOOKS):
+        reducer.feed(delta)
+        _ = reducer.messages
+
+
+def _copy_one_text() -> None:
+    grown = ""
+    for _ in range(_LOOKS):
+        seen = grown  # with a second reference, Python has to copy the text
+        grown = seen + _PIECE
 
 
 def chunks(repeat: int) -> list[Row]:
