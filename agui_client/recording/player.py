@@ -73,16 +73,20 @@ class Player:
 
     def _find(self, input: RunAgentInput, asked: dict[str, Any], verb: str) -> Exchange:
         """Return the first answer that was not given yet, or else the last one that was."""
-        candidates = [each for each in self.recording.exchanges if each.request.verb == verb]
+        exchanges = [each for each in self.recording.exchanges if each.request.verb == verb]
+        candidates = [each for each in exchanges if each.request.base is None]
         if self._match is None:
             wanted = question(asked)
             found = [each for each in candidates if question(each.request.input) == wanted]
         else:
             found = [each for each in candidates if self._match(each.input, input)]
         if not found:
-            raise no_answer(
+            error = no_answer(
                 self.recording.path.name, question(asked), [question(each.request.input) for each in candidates]
             )
+            if lost := len(exchanges) - len(candidates):
+                error.add_note(f"Of its requests {lost} cannot be read: they refer to others that are not in the file.")
+            raise error
         return next((each for each in found if each.request.request not in self._played), found[-1])
 
     async def _play(self, exchange: Exchange, ids: Mapping[str, str]) -> AsyncIterator[WireEvent]:
