@@ -120,7 +120,7 @@ def entry_of(old: Members, new: Members, number: int) -> str | None:
         entry |= _state_change(old["state"], new["state"])
     before, after = ({each.tool_call_id: each for each in members["tool_calls"]} for members in (old, new))
     calls: dict[str, ToolCallRecord | None] = dict.fromkeys(each for each in before if each not in after)
-    calls |= {key: each for key, each in after.items() if before.get(key) != each}
+    calls |= {key: each for key, each in after.items() if key not in before or _record_has_changed(before[key], each)}
     if calls:
         entry["calls"] = calls
     if (results := _tail(old["results"], new["results"])) is not None:
@@ -289,6 +289,11 @@ def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] |
     return None if count == len(old) == len(new) else (count, new[count:])
 
 
+def _record_has_changed(old: ToolCallRecord, new: ToolCallRecord) -> bool:
+    # `latest` is not saved, so that a record that was read has none.
+    return old is not new and old.become(latest=new.latest) != new
+
+
 def _has_changed(old: Any, new: Any) -> bool:
     return old is not new and not (old == new and is_same_json(old, new))
 
@@ -356,5 +361,6 @@ def _apply_first(members: Members, entry: FirstEntry) -> None:
     if "keep" in entry:
         members["messages"][entry["keep"] :] = entry.get("messages", ())
     for name, (keep, added) in entry.get("ids", {}).items():
-        members.setdefault(name, [])[keep:] = added
+        # A list of its own: that of an empty conversation is shared by all.
+        members[name] = [*members.get(name, ())[:keep], *added]
     members.update(entry.get("values", {}))
