@@ -74,7 +74,8 @@ class InputReferences:
         if not same and parts == messages:
             return line
         shown = {name: value for name, value in given.items() if name not in same}
-        return {**line, "base": base.request, "same": same, "input": {**shown, "messages": parts}}
+        head = {name: value for name, value in line.items() if name != "input"}
+        return {**head, "base": base.request, "same": same, "input": {**shown, "messages": parts}}
 
     def clear(self) -> None:
         """Forget all inputs, because what is written next may be in another file."""
