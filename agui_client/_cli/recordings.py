@@ -48,11 +48,12 @@ async def _show(agent: ReplayAgent, exchange: Exchange, transcript: Transcript) 
     if exchange.request.verb == "connect":
         transcript.note(f"left out: the thread was sent again, {len(exchange.events)} events")
         return ExitCode.SUCCESS
-    prompt = exchange.input.messages[-1].content if exchange.input.messages else None
-    if exchange.input.messages and exchange.input.messages[-1].role == "user" and isinstance(prompt, str):
-        transcript.note(f"> {prompt}")
     try:
-        async with agent.clone().stream(exchange.input) as run:
+        asked = exchange.input
+        prompt = asked.messages[-1].content if asked.messages else None
+        if asked.messages and asked.messages[-1].role == "user" and isinstance(prompt, str):
+            transcript.note(f"> {prompt}")
+        async with agent.clone().stream(asked) as run:
             async for event in run:
                 transcript.show(event, run.state, viewed(event, run))
             result = await run.result()

@@ -279,8 +279,9 @@ def _growth(
 def _call_changes(old: Sequence[ToolCallRecord], new: Sequence[ToolCallRecord]) -> dict[str, ToolCallRecord | None]:
     """Return the records that go, and those that stand behind all that stay: what changes comes to the end."""
     after = {each.tool_call_id: each for each in new}
-    kept = [each for each in old if after.get(each.tool_call_id) == each]
-    count = next((at for at, (one, other) in enumerate(zip(kept, new, strict=False)) if one != other), len(kept))
+    kept = [each for each in old if _is_same_record(each, after.get(each.tool_call_id))]
+    pairs = enumerate(zip(kept, new, strict=False))
+    count = next((at for at, (one, other) in pairs if one.tool_call_id != other.tool_call_id), len(kept))
     gone: dict[str, ToolCallRecord | None] = {each.tool_call_id: None for each in old if each.tool_call_id not in after}
     return gone | {each.tool_call_id: each for each in new[min(count, len(new)) :]}
 
@@ -303,6 +304,11 @@ def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] |
     if old[:count] != new[:count]:
         count = next(index for index in range(count) if old[index] is not new[index] and old[index] != new[index])
     return None if count == len(old) == len(new) else (count, new[count:])
+
+
+def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:
+    # `latest` is not saved, so that a record that was read has none.
+    return new is not None and (old is new or old.become(latest=new.latest) == new)
 
 
 def _has_changed(old: Any, new: Any) -> bool:
@@ -377,5 +383,6 @@ def _apply_first(members: Members, entry: FirstEntry) -> None:
     if "keep" in entry:
         members["messages"][entry["keep"] :] = entry.get("messages", ())
     for name, (keep, added) in entry.get("ids", {}).items():
-        members.setdefault(name, [])[keep:] = added
+        # A list of its own: that of an empty conversation is shared by all.
+        members[name] = [*members.get(name, ())[:keep], *added]
     members.update(entry.get("values", {}))

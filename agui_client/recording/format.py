@@ -1,9 +1,9 @@
-"""The format of recordings, version 1: a text file in UTF-8 with one JSON object, and so one of these models, a line.
+"""The format of recordings, version 2: a text file in UTF-8 with one JSON object, and so one of these models, a line.
 
 Every line has a `kind`. A `HeaderLine` begins each session of a recorder; a file may have several, one behind the other
 or interleaved, because keys are never used twice: a call is "session-1", its requests "session-1.2" and so on. `at` is
 the seconds since the header of the session. Readers skip members and kinds that they do not know; a change that they
-could misunderstand gets a new number in `HeaderLine.format`.
+could misunderstand gets a new number in `HeaderLine.format`. In version 1, every input is whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-FORMAT = 1
+FORMAT = 2
 """The version of the format that is written here, and the newest that is read."""
 
 
@@ -85,8 +85,14 @@ class RequestLine(_Part):
     at: float
     verb: Literal["run", "connect"] = "run"
     agent: AgentRecord
+    base: str | None = None
+    """The key of the earlier request that the input refers to. None for a whole input, as `Recording.read` makes all
+    whose base is in the file."""
+    same: list[str] = Field(default_factory=list[str])
+    """The members of the input that are those of the base's input."""
     input: dict[str, Any]
-    """The `RunAgentInput` as the agent got it."""
+    """The `RunAgentInput` as the agent got it. With a base it lacks the members in `same`, and each [first, end] among
+    its messages stands for the messages of the base's input from `first` to before `end`."""
 
 
 class ResponseLine(_Part):

@@ -24,6 +24,7 @@ from agui_client.recording.format import (
     RequestLine,
     ToolLine,
 )
+from agui_client.recording.references import InputReferences
 
 _SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
 
@@ -57,6 +58,7 @@ class Inspection:
         self._answers: dict[str, _Answer] = {}
         self._lanes: dict[tuple[int | None, str], list[_Lane]] = {}
         self._lane_count = 0
+        self._references = InputReferences()
         self._new_lanes: list[dict[str, Any]] = []
         self._lanes_of_calls: dict[str, _Lane] = {}
 
@@ -68,10 +70,11 @@ class Inspection:
 
         Returns:
             JSON, with these members: `t`, the seconds since the recording began; `k`, the kind of the line; `d`, its
-            content, of an event the event; and those of these that there is something for: `r` and `l`, the numbers of
-            its request and its lane; `lanes`, lanes that begin; `c`, the conversation that a request begins with, if
-            that is not in its input; `o`, operations that change it; `w`, warnings; `e`, the reason why a client stops;
-            `v`, the HTML that a view makes of a tool call.
+            content, of an event the event, of a request with references as a recording has them; and those of these
+            that there is something for: `r` and `l`, the numbers of its request and its lane; `lanes`, lanes that
+            begin; `c`, the conversation that a request begins with, if that is not in its input; `o`, operations that
+            change it; `w`, warnings; `e`, the reason why a client stops; `v`, the HTML that a view makes of a tool
+            call.
         """
         row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
         match line:
@@ -79,7 +82,8 @@ class Inspection:
                 row["d"] = line.event
                 self._add_event(row, line)
             case RequestLine():
-                row["d"] = line.model_dump(mode="json", exclude_none=True)
+                written = line.model_dump(mode="json", exclude_none=True, exclude={"base", "same"})
+                row["d"] = written if line.base is not None else self._references.shorten(written)
                 self._add_request(row, line)
             case _:
                 row["d"] = line.model_dump(mode="json", exclude_none=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.inspector import escaped_json
 from agui_client.recording.reading import read_line
+from agui_client.recording.references import WholeInputs
 
 
 class LiveRows:
@@ -21,6 +22,7 @@ class LiveRows:
         """The rows so far, each as JSON that can stand in a page."""
         self._path = path
         self._inspection = Inspection()
+        self._inputs = WholeInputs()
         self._position = 0
 
     def catch_up(self) -> None:
@@ -34,4 +36,4 @@ class LiveRows:
         for line in map(read_line, whole):
             # A program that was killed may have left half a line.
             if line is not None and not isinstance(line, str):
-                self.written.append(escaped_json(self._inspection.row(line)))
+                self.written.append(escaped_json(self._inspection.row(self._inputs.restore(line))))

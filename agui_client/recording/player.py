@@ -53,6 +53,7 @@ class Player:
         """The recording."""
         self._speed, self._match, self._redact = speed or math.inf, match, redact
         self._played: set[str] = set()
+        self._inputs = _redacted_inputs(self.recording)
 
     def answer(self, input: RunAgentInput, *, is_connecting: bool = False) -> AsyncIterator[WireEvent]:
         """Return the events that answer a request.
@@ -73,17 +74,22 @@ class Player:
 
     def _find(self, input: RunAgentInput, asked: dict[str, Any], verb: str) -> Exchange:
         """Return the first answer that was not given yet, or else the last one that was."""
-        candidates = [each for each in self.recording.exchanges if each.request.verb == verb]
+        exchanges = [each for each in self.recording.exchanges if each.request.verb == verb]
+        candidates = [each for each in exchanges if each.request.base is None]
         if self._match is None:
             wanted = question(asked)
-            found = [each for each in candidates if question(each.request.input) == wanted]
+            found = [each for each in candidates if self._question(each) == wanted]
         else:
             found = [each for each in candidates if self._match(each.input, input)]
         if not found:
-            raise no_answer(
-                self.recording.path.name, question(asked), [question(each.request.input) for each in candidates]
-            )
+            error = no_answer(self.recording.path.name, question(asked), [self._question(each) for each in candidates])
+            if lost := len(exchanges) - len(candidates):
+                error.add_note(f"Of its requests {lost} cannot be read: they refer to others that are not in the file.")
+            raise error
         return next((each for each in found if each.request.request not in self._played), found[-1])
+
+    def _question(self, exchange: Exchange) -> dict[str, Any]:
+        return question(self._inputs.get(exchange.request.request, exchange.request.input))
 
     async def _play(self, exchange: Exchange, ids: Mapping[str, str]) -> AsyncIterator[WireEvent]:
         # A decoder, so that the events are what they were when they came from the wire.
@@ -100,6 +106,18 @@ class Player:
     async def _pause(self, seconds: float) -> None:
         if seconds > 0 and self._speed < math.inf:
             await anyio.sleep(seconds / self._speed)
+
+
+def _redacted_inputs(recording: Recording) -> dict[str, dict[str, Any]]:
+    """Return the inputs of format 1 that have secrets without them; fewer names counted as secret in that format."""
+    sessions = {header.session for header in recording.headers if header.format == 1}
+    found: dict[str, dict[str, Any]] = {}
+    for request in (exchange.request for exchange in recording.exchanges):
+        if request.request.rpartition("-")[0] in sessions:
+            text = json.dumps({"input": request.input})
+            if (redacted := redacted_line(text)) != text:
+                found[request.request] = json.loads(redacted)["input"]
+    return found
 
 
 def _renamed(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, str]:

@@ -30,6 +30,7 @@ from agui_client.recording.format import (
     ResponseLine,
     ToolLine,
 )
+from agui_client.recording.references import TooManyReferencesError, WholeInputs
 
 _MOST_BYTES = 250_000_000
 """As objects in memory, lines take seven times as much and more."""
@@ -61,8 +62,11 @@ class Exchange:
         """The input that the agent got.
 
         Raises:
-            RecordingError: What was recorded is none.
+            RecordingError: What was recorded is none, or refers to an earlier request that the file does not have.
         """
+        if self.request.base is not None:
+            lost = f"refers to request {self.request.base}, which is not in the file before it as it was"
+            raise RecordingError(f"the input of request {self.request.request} cannot be read: it {lost}")
         try:
             return RunAgentInput.model_validate(self.request.input, by_alias=True, by_name=False)
         except ValidationError as error:
@@ -112,8 +116,8 @@ class Recording:
 
         Args:
             path: The file.
-            max_bytes: The most bytes of a line, and of everything in a packed file, of which three megabytes can hold
-                three gigabytes.
+            max_bytes: The most bytes of a line; of everything in a packed file, of which three megabytes can hold three
+                gigabytes; and of the references from inputs to earlier messages, eight for each message.
 
         Raises:
             RecordingError: It cannot be read, is no recording, is of a newer format, or passes `max_bytes`.
@@ -122,7 +126,7 @@ class Recording:
         is_packed = path.suffix == ".gz"
         try:
             with gzip.open(path) if is_packed else path.open("rb") as file:
-                lines, is_cut = _lines(path, _texts(path, file, max_bytes, is_packed=is_packed))
+                lines, is_cut = _lines(path, _texts(path, file, max_bytes, is_packed=is_packed), max_bytes)
         except (OSError, EOFError, zlib.error) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
@@ -162,9 +166,10 @@ def _add(exchange: Exchange, line: Line) -> None:
             pass
 
 
-def _lines(path: Path, texts: Iterable[bytes]) -> tuple[list[Line], bool]:
+def _lines(path: Path, texts: Iterable[bytes], max_bytes: int) -> tuple[list[Line], bool]:
     """Read lines; a broken one counts for cut off if it is the last of the file or of a session."""
     lines: list[Line] = []
+    inputs = WholeInputs(max_bytes)
     broken: tuple[int, str] | None = None
     for number, text in enumerate(texts, 1):
         if not text.strip():
@@ -176,8 +181,13 @@ def _lines(path: Path, texts: Iterable[bytes]) -> tuple[list[Line], bool]:
         if isinstance(line, HeaderLine) and line.format > FORMAT:
             newer = f"{path} is a recording of format {line.format}, and this version reads format {FORMAT}"
             raise RecordingError(f"{newer}; upgrade agui_client")
-        if line is not None and not isinstance(line, str):
-            lines.append(line)
+        if line is None or isinstance(line, str):
+            continue
+        try:
+            lines.append(inputs.restore(line))
+        except TooManyReferencesError:
+            bound = f"{max_bytes / 1_000_000:g} MB; raise max_bytes= of Recording.read"
+            raise RecordingError(f"{path}, line {number}: the inputs so far take more than {bound}") from None
     return lines, broken is not None
 
 

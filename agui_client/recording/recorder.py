@@ -41,6 +41,7 @@ from agui_client.recording.format import (
 )
 from agui_client.recording.pieces import Answer, Entry
 from agui_client.recording.redaction import Redact
+from agui_client.recording.references import InputReferences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,7 @@ class Recorder(RunObserver):
         self._requests: WeakKeyDictionary[RunScope, dict[int, str]] = WeakKeyDictionary()
         self._answers: dict[str, Answer] = {}
         self._reports: dict[tuple[str, str], int] = {}
+        self._references = InputReferences()
         self._lock = threading.RLock()
         self._numbers = count(1)
         self._process: int | None = None
@@ -195,17 +197,23 @@ class Recorder(RunObserver):
             parent: The key of the call inside which this one is made.
         """
         key = f"{call}.{next(self._numbers)}"
-        self._write(
-            RequestLine(
-                request=key,
-                call=call,
-                parent=parent,
-                at=self._now(),
-                verb="connect" if is_connecting else "run",
-                agent=agent,
-                input=json.loads(request_body(input)),
-            )
+        line = RequestLine(
+            request=key,
+            call=call,
+            parent=parent,
+            at=self._now(),
+            verb="connect" if is_connecting else "run",
+            agent=agent,
+            input=json.loads(request_body(input)),
         )
+        whole = Entry(line.model_dump_json(exclude_none=True, exclude={"same"}).encode()).redacted(self._redact)
+        # No other thread may come to a new file between the reference and its line.
+        with self._lock:
+            try:
+                self._write_bytes(_dumped(self._references.shorten(json.loads(whole))))
+            except OSError:
+                self._references.clear()
+                raise
         return key
 
     def write_event(self, request: str, event: WireEvent) -> None:
@@ -241,6 +249,8 @@ class Recorder(RunObserver):
             if self._file is not None:
                 self._closer()
                 self._file = None
+            # The file may be moved away before it is opened again.
+            self._references.clear()
 
     def __repr__(self) -> str:
         return f"record({str(self.path)!r})"
@@ -256,6 +266,7 @@ class Recorder(RunObserver):
         with self._lock:
             if self._process != os.getpid():
                 self._process, self._file = os.getpid(), None
+                self._references.clear()
                 self._session = uuid4().hex[:12]
                 self._began, self._time = perf_counter(), datetime.now(UTC)
 

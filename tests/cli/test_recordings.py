@@ -97,3 +97,27 @@ def test_a_file_that_is_no_recording_is_wrong_usage(agui: Agui, tmp_path: Path) 
     done = agui("replay", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert "is no recording" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["recording.jsonl", "packed.jsonl.gz"])
+def test_the_commands_take_recordings_of_the_first_format(agui: Agui, name: str, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[1] / "fixtures" / "first_version"
+    path, page = str(folder / name), tmp_path / "page.html"
+    assert agui("diff", str(folder / "recording.jsonl"), path).returncode == 0
+    assert "The ferry leaves at nine." in agui("replay", path).stdout
+    assert "requests: 6," in agui("inspect", path, "--out", str(page)).stdout
+    assert b"leaves" in page.read_bytes()
+
+
+def test_a_request_that_cannot_be_read_is_named_and_the_others_are_replayed(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    recorder = record(path)
+    for thread_id, prompts in {"t": ("Hi", "How is Oslo?"), "u": ("Bye",)}.items():
+        agent = ScriptedAgent(turn(text(f"In {thread_id}.")), thread_id=thread_id).use(recorder)
+        for prompt in prompts:
+            agent.run_agent_sync(prompt)
+    lost = Recording.read(path).exchanges[0].request.request
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if f'"request":"{lost}"' not in line))
+    shown = agui("replay", str(path))
+    assert "cannot be read: it refers to request" in shown.stderr
+    assert shown.stdout == "In u.\n"

@@ -15,7 +15,9 @@ from agui_client._protocol.patch import PatchFailed, is_same_json
 from agui_client._protocol.schema import is_object
 from agui_client._widgets import views
 from agui_client.notebook import ShownCall, renders
-from agui_client.recording import Recording, inspector_page
+from agui_client.recording import Recording, inspector_page, record
+from agui_client.recording.live_rows import LiveRows
+from agui_client.testing import ScriptedAgent, text, turn
 from support.browser import FRAME, Chromium, chromium
 from support.json_patches import applied, patch, value
 from weaves import spoil, weave
@@ -371,4 +373,24 @@ def test_the_page_patches_a_state_as_the_client_does(browser: Chromium, tmp_path
 
     found, complaints = browser.visit(written_answers(tmp_path, *streams), look)
     assert is_same_json(json.loads(found), states)
+    assert complaints == []
+
+
+def test_the_page_grows_by_what_is_new_and_shows_whole_requests(tmp_path: Path, browser: Chromium) -> None:
+    path, file = tmp_path / "run.jsonl", tmp_path / "page.html"
+    agent = ScriptedAgent(turn(text("At nine.")), initial_state={"plan": "x" * 200}).use(record(path))
+    for number in range(4):
+        agent.run_agent_sync(f"Question {number}")
+    file.write_bytes(inspector_page(Recording.read(path)))
+    assert file.read_bytes().count(b"x" * 200) == 1
+    live = LiveRows(path)
+    live.catch_up()
+    assert b",\n".join(live.written) in file.read_bytes()
+
+    def look(page: Page) -> Any:
+        return page.evaluate("page.recording.requests.map(({ line, frames }) => [line.input, frames[0].messages])")
+
+    found, complaints = browser.visit(file, look)
+    inputs = [exchange.request.input for exchange in Recording.read(path).exchanges]
+    assert found == [[each, each["messages"]] for each in inputs]
     assert complaints == []

@@ -21,6 +21,7 @@ class Recording {
   constructor() {
     this.rows = [];
     this.requests = [];
+    this.inputs = new Map();
     this.lanes = [];
     this.calls = new Map();
     this.warnings = [];
@@ -51,9 +52,22 @@ class Recording {
   }
 
   begin(row) {
-    const input = row.d.input ?? {};
+    const input = this.wholeInput(row.d);
+    row.d = { ...row.d, input, base: undefined, same: undefined };
     const conversation = row.c ?? { messages: input.messages ?? [], state: input.state };
     this.requests.push({ number: this.requests.length, row: row.i, line: row.d, rows: [], frames: [conversation] });
+  }
+
+  /** Return the input of a request with what it refers to, as references.py describes. */
+  wholeInput({ request, base, same, input }) {
+    const before = this.inputs.get(base);
+    const whole = { ...input };
+    if (before) {
+      for (const name of same) whole[name] = before[name];
+      whole.messages = input.messages.flatMap((part) => (Array.isArray(part) ? before.messages.slice(...part) : [part]));
+    }
+    this.inputs.set(request, whole);
+    return whole;
   }
 
   /** Note the time in which a lane is busy. */
