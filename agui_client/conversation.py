@@ -71,6 +71,8 @@ class Conversation:
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self._interrupt: Callable[[], None] | None = None
+        self.run_checkpoint: Callable[[], Any] | None = None
+        """Returns the `Checkpoint` of the run that is going on; None between runs."""
         self.ledger = Ledger()
         """The records of the tool calls that are not settled."""
         self.incomplete_ids: dict[str, None] = {}

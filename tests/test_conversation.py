@@ -253,3 +253,9 @@ def test_a_state_that_contains_itself_is_not_taken() -> None:
     with pytest.raises(UsageError, match="the state contains itself, or nests deeper"):
         agent.state = endless
     assert agent.state == {"n": 1}
+
+
+def test_a_conversation_without_a_run_has_a_checkpoint() -> None:
+    agent = ScriptedAgent(HELLO, initial_messages=BEFORE, initial_state={"n": 1})
+    found = agent.checkpoint()
+    assert (found.snapshot(), found.run_id, found.results) == (agent.snapshot(), None, ())
