@@ -107,7 +107,7 @@ def _answering(
     seal = signing.seal(input.thread_id, is_stored=is_owner)
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
-        seal.distrust(input.state, agent.state if is_owner else None)
+        seal.refuse_ids_of(input.state, agent.state if is_owner else None)
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
