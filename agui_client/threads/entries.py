@@ -158,8 +158,7 @@ def _executed(read: Sequence[Entry | FirstEntry]) -> list[tuple[str, str | None]
         if entry["version"] == 1:
             found += [(each, None) for each in entry.get("ids", {}).get("executed_call_ids", (0, []))[1]]
         else:
-            begun = (CallStatus.EXECUTING, CallStatus.ANSWERED)
-            records = [each for each in entry.get("calls", {}).values() if each is not None and each.status in begun]
+            records = [each for each in entry.get("calls", {}).values() if each is not None and each.is_begun]
             found += [(each.tool_call_id, each.message_id) for each in records]
     return found
 
