@@ -248,7 +248,7 @@ class Saving:
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
-            raise self._failure from error.__cause__
+            raise self._failure from self._failure.__cause__
 
     async def sometimes(self) -> None:
         """Save the conversation unless that was done just now: events arrive one after the other."""
