@@ -287,7 +287,7 @@ class OpenThread(Generic[AgentT]):
             is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
             if not is_written:
                 self._is_lost = True
-                what = f"thread {self.thread_id!r} was taken over by somebody else, or deleted"
+                what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
             del self._usage[: len(usage)]
@@ -358,13 +358,13 @@ async def take_lease(
         The number of the lease.
 
     Raises:
-        ThreadBusyError: Somebody else still has it.
+        ThreadBusyError: It was not free in time.
     """
     give_up, pause = monotonic() + wait, _FIRST_WAIT
     while (number := await store.lease(owner, thread_id, seconds)) is None:
         check()
         if (left := give_up - monotonic()) <= 0:
-            what = f"somebody else has thread {thread_id!r}, and did not leave it within {wait:g} seconds"
+            what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
             raise ThreadBusyError(f"{what}; wait= sets how long to wait")
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)

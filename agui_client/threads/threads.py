@@ -287,7 +287,7 @@ class Threads:
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             if entry is not None and not await self._store.append(owner, changed, entry, number):
-                raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
+                raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
             await self._store.lease(owner, thread_id, 0, number)
 
