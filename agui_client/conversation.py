@@ -34,7 +34,7 @@ Listener = Callable[[Change], None]
 
 
 class StateOverlay(Protocol):
-    """Edits of the application that the agent does not know of yet, shown over the agent's state."""
+    """Edits of the application that the agent does not have yet, shown over the agent's state."""
 
     def shown(self, theirs: Any) -> Any:
         """Return the agent's state with the edits in it."""
@@ -71,6 +71,8 @@ class Conversation:
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self._interrupt: Callable[[], None] | None = None
+        self.run_checkpoint: Callable[[], Any] | None = None
+        """Returns the `Checkpoint` of the run that is going on; None between runs."""
         self.ledger = Ledger()
         """The records of the tool calls that are not settled."""
         self.incomplete_ids: dict[str, None] = {}
@@ -78,6 +80,7 @@ class Conversation:
         self._kept_answers: list[ResumeEntry] = []
         self.is_abandoned = False
         """Whether the next run cancels the pending interrupts because they were abandoned."""
+        # The messages and the state that a replay goes back to if it ends early.
         self._local = self.reducer
 
     @contextmanager
@@ -160,10 +163,10 @@ class Conversation:
         self.notify(Change.MESSAGES)
 
     def set_messages(self, messages: Iterable[MessageLike]) -> None:
-        """Replace all messages; what was known of the calls that are not among them any more is forgotten."""
+        """Replace all messages, and forget the records of the calls that are no longer among them."""
         self.reducer.set_messages(as_messages(messages))
         self.unreceived = None
-        self._forget_settled(is_cut=True)
+        self._reconcile_ledger(is_cut=True)
         self.notify(Change.MESSAGES)
 
     def set_state(self, state: Any) -> None:
@@ -282,7 +285,7 @@ class Conversation:
         calls = {each.id: each.tool_call_id for each in self.pending_interrupts}
         for entry in entries:
             answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
-            # Whatever else resolves an interrupt may be a yes in words of the caller's own.
+            # Any other answer may be a yes in words of the application, so it counts as an approval.
             may_approve = entry.status == "resolved" and not isinstance(answer, Deny | Cancel)
             if may_approve and tool_call_id is not None:
                 self.check_approval(tool_call_id, answer if isinstance(answer, Approve) else Approve())
@@ -316,7 +319,7 @@ class Conversation:
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
-        self._forget_settled()
+        self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
         waiting, answered = [*left, *asked_about], self.reducer.answered_call_ids
@@ -376,8 +379,11 @@ class Conversation:
             )
         )
 
-    def _forget_settled(self, *, is_cut: bool = False) -> None:
-        """Forget the calls that are no longer among the messages, or that have got their results from elsewhere.
+    def _reconcile_ledger(self, *, is_cut: bool = False) -> None:
+        """Bring the records of calls in line with the messages, after these were changed or replaced.
+
+        A record goes if its call is no longer among the messages, or got its result from elsewhere. Of the others, the
+        status follows the result: whether there is one now, and whether it is a stand-in.
 
         Args:
             is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
@@ -541,10 +547,10 @@ class Conversation:
             self.become(document)
 
     def become(self, document: ConversationSnapshot) -> None:
-        """Do the same in the middle of a run."""
+        """Replace the conversation by a saved one, as `restore` does, also in the middle of a run."""
         is_same_thread = document.thread_id == self.thread_id
-        now = {each.tool_call_id: self._now(each) for each in document.tool_calls} if is_same_thread else {}
-        # It may refuse the messages: then nothing is replaced.
+        now = {each.tool_call_id: self._current_record(each) for each in document.tool_calls} if is_same_thread else {}
+        # First, as it may refuse the messages: then nothing is replaced.
         self.reducer.set_messages(document.messages)
         self.thread_id = document.thread_id
         self.replace_state(copy.deepcopy(document.state))
@@ -557,11 +563,11 @@ class Conversation:
         self.ledger = Ledger(
             each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
-        self._forget_settled()
+        self._reconcile_ledger()
         self.notify(Change.MESSAGES | Change.STATE)
 
-    def _now(self, record: ToolCallRecord) -> ToolCallRecord | None:
-        """Return the record of a call that a document has; None if the conversation knows no more of it."""
+    def _current_record(self, record: ToolCallRecord) -> ToolCallRecord | None:
+        """Return what the conversation knows of a call in a document of its thread; None if it knows nothing."""
         place = self.reducer.place_of_call(record.tool_call_id)
         if place is None or place[0].id != record.message_id:
             return None

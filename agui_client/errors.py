@@ -19,7 +19,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  └─ ThreadBusyError              somebody else has the thread, or took it meanwhile
+│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """

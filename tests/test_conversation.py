@@ -28,6 +28,7 @@ from agui_client import (
     tool,
 )
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
+from agui_client.types import Checkpoint
 from support import scenario
 from support.verbs import Verb, every_kind_of_verb
 
@@ -253,3 +254,23 @@ def test_a_state_that_contains_itself_is_not_taken() -> None:
     with pytest.raises(UsageError, match="the state contains itself, or nests deeper"):
         agent.state = endless
     assert agent.state == {"n": 1}
+
+
+def test_a_conversation_without_a_run_has_a_checkpoint() -> None:
+    agent = ScriptedAgent(HELLO, initial_messages=BEFORE, initial_state={"n": 1})
+    found = agent.checkpoint()
+    assert (found.snapshot(), found.run_id, found.results) == (agent.snapshot(), None, ())
+
+
+def test_the_first_failure_to_save_keeps_its_cause_when_later_saves_fail_too() -> None:
+    cause, failures = ValueError("the disk is full"), [OSError("first"), OSError("second")]
+
+    async def save(checkpoint: Checkpoint) -> None:
+        """Fail, the first time for a known cause."""
+        if len(failures) == 2:
+            raise failures.pop(0) from cause
+        raise failures[0]
+
+    with pytest.raises(OSError, match="first") as caught:
+        ScriptedAgent(HELLO).save_with(save).run_agent_sync("Hi")
+    assert caught.value.__cause__ is cause

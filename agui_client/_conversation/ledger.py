@@ -16,8 +16,8 @@ longer among the messages, and when a server uses the id again, which then means
 A call that got its result from elsewhere (its caller or the agent) has no record any more; one with a stand-in for a
 result, or whose arguments never ended, is STOOD_IN.
 
-An invariant: a function is called only after its record was saved as EXECUTING. Whoever reads such a record without a
-result does not know whether the function had its effect, and nothing here calls it again.
+An invariant: a function is called only after its record was saved as EXECUTING. From such a record without a
+result, a program cannot know whether the function had its effect, and nothing here calls it again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CallOwner(StrEnum):
     APPLICATION = "application"
     """This application: its functions alone answer the call."""
     CALLER = "caller"
-    """The one who runs the agent: a program, or the caller of a served agent."""
+    """The side that runs the agent: a program, or the caller of a served agent."""
     AGENT = "agent"
     """The agent itself, which asks about the call in an interrupt, or did not name it among those that it left."""
 
@@ -129,7 +129,7 @@ class Ledger:
     # --- transitions
 
     def leave(self, record: ToolCallRecord) -> None:
-        """Store the record of a call that a run left; one whose function was called stays so."""
+        """Store the record of a call that a run left; a call that is executing, or has a question, keeps its status."""
         before = self._records.get(record.tool_call_id)
         if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):
             record = record.become(status=before.status, question=before.question)
@@ -169,6 +169,8 @@ class Ledger:
 
     def lose(self, tool_call_id: str) -> None:
         """Note that the result of a call is not among the messages any more."""
+        # Never back to WAITING: a function that was called is not called again, and a call that the conversation went
+        # on without is executed only on an approval.
         is_answered = self.has(tool_call_id, CallStatus.ANSWERED)
         self._change(tool_call_id, status=CallStatus.EXECUTING if is_answered else CallStatus.CUT)
 
@@ -179,7 +181,7 @@ class Ledger:
 
 
 def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:
-    """Return the record of a call in a document, or as it is now, whichever has come further.
+    """Return the record of a call in a document, or as it is now, whichever has the later status.
 
     Args:
         one: The record in the document.
@@ -188,5 +190,5 @@ def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord
     order = list(CallStatus)
     if other is None or order.index(other.status) <= order.index(one.status):
         return one
-    # The result may not be in the document: then nobody knows it any more.
+    # The document may lack the result, which is unknown then.
     return one.become(status=CallStatus.EXECUTING) if other.status is CallStatus.ANSWERED else other

@@ -96,7 +96,7 @@ _PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_f
 
 
 def empty_members() -> Members:
-    """Return the members of a conversation that nobody has begun."""
+    """Return the members of a conversation without messages, state and pending work."""
     return {**members_of_document(_NEW), "state": {}, "messages": []}
 
 
@@ -291,7 +291,7 @@ def _state_change(old: Any, new: Any) -> dict[str, Any]:
     patch = difference(old, new)
     if patch is None:
         return {"state": new}
-    # The applier refuses what would take too long, and a patch that cannot be read back would lose the thread.
+    # `Document.patch` refuses what would take too long, and a patch that cannot be read back would lose the thread.
     with suppress(PatchFailed):
         if is_same_json(_patched(old, patch), new):
             return {"patch": patch}
@@ -312,6 +312,7 @@ def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:
 
 
 def _has_changed(old: Any, new: Any) -> bool:
+    # Python's == is fast, but has True equal 1.
     return old is not new and not (old == new and is_same_json(old, new))
 
 

@@ -23,6 +23,7 @@ _Rest: TypeAlias = "tuple[Any, Any] | None"
 _MOST_EFFORT = 3_000_000
 """The effort that a comparison may take, in tenths of a microsecond, roughly: some tenths of a second."""
 _EFFORT_OF_OPERATION = 500
+"""The effort of making one operation, besides that of its value, in the same unit."""
 _BYTES_OF_OPERATION = 35
 """The length of an operation without its path and its value."""
 _PATHS = frozenset({"from", "path"})
@@ -78,6 +79,7 @@ class _Comparison:
         self.effort = 0
         """The effort of comparing the rest, in the unit of `_MOST_EFFORT`."""
         self._is_detailed = is_detailed
+        # The estimated length of the operations, as JSON.
         self._bytes = 0
         # The places of arrays that are compared without their first elements, and the number of these.
         self._shifts: dict[str, int] = {}
@@ -99,6 +101,7 @@ class _Comparison:
             spent = self._bytes - size
             weight = extent(after, spent)[1]
             if weight + _BYTES_OF_OPERATION + len(path) < spent:
+                # None, which no object or array equals, is replaced by one operation, and costs nothing to compare.
                 self.effort, self._bytes = effort, size
                 return self._replaced(None, after, path)
         return found
@@ -120,7 +123,7 @@ class _Comparison:
         return "/".join(["", *parts])
 
     def _replaced(self, before: Any, after: Any, path: str) -> _Rest:
-        """Have one value stand for another."""
+        """Have one operation replace a value by another; None stands for an old value that need not be looked at."""
         weight = extent(after, _MOST_EFFORT)[1]
         self._note(path, weight)
         self.effort += weight + extent(before, _MOST_EFFORT)[1]
@@ -152,7 +155,7 @@ class _Comparison:
 
     def _elements(self, before: list[Any], after: list[Any], path: str) -> _Rest:
         if len(before) != len(after):
-            start, end = _differing(before, after)
+            start, end = _ends_alike(before, after)
             return self._aligned(before, after, start, end, path) or self._replaced(None, after, path)
         effort, size = self.effort, self._bytes
         found = {
@@ -190,8 +193,9 @@ class _Comparison:
         """
         old, new = before[start : len(before) - end], after[start : len(after) - end]
         known = {each for each in old if not isinstance(each, dict | list)}
-        strange = sum(not isinstance(each, dict | list) and each not in known for each in new)
-        count = max(strange, abs(len(old) - len(new)))
+        new_scalars = sum(not isinstance(each, dict | list) and each not in known for each in new)
+        # The fewest operations that can lead from one to the other, as each brings or takes one element.
+        count = max(new_scalars, abs(len(old) - len(new)))
         inner = [_weight_and_effort(each) for each in (*old, *new)]
         effort = sum(map(sum, inner)) + len(old) * len(new)
         if self.effort + effort + count * _EFFORT_OF_OPERATION > _MOST_EFFORT:
@@ -202,8 +206,8 @@ class _Comparison:
         return old, new
 
 
-def _differing(before: list[Any], after: list[Any]) -> tuple[int, int]:
-    """Return the numbers of elements that two arrays begin with and end with alike; no element counts twice."""
+def _ends_alike(before: list[Any], after: list[Any]) -> tuple[int, int]:
+    """Return the number of equal elements that two arrays begin with, and end with; no element counts twice."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if not _is_same(before[at], after[at])), shorter)
     rest = shorter - start

@@ -107,11 +107,11 @@ def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
 
 def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     """Put the result behind its call as a message of its own; a repeated one replaces the content in place (TOOL-5)."""
-    _withdraw_if_retold(thread, event)
+    _withdraw_if_restated(thread, event)
     call_id, message_id = event.tool_call_id, event.message_id
     stored = thread.slots.get(message_id)
     if stored is not None and thread.answers_earlier(stored, call_id):
-        # Servers that number the calls of each run anew may number the results anew, too.
+        # Servers that number the calls of each run from the start may do so with the results, too.
         message_id = _id_of_another(thread, message_id)
         stored = thread.results.get(call_id)
     if stored is not None:
@@ -135,10 +135,10 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     return MESSAGES
 
 
-def _withdraw_if_retold(thread: Thread, event: core.ToolCallResultEvent) -> None:
-    """Take a call out again that its result shows to be the earlier one of its id, told again as a whole.
+def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> None:
+    """Take a call out again whose result shows it to be the earlier one of its id, sent again as a whole.
 
-    Some servers tell a call and its result again after they got the result. With another result, it is another call:
+    Some servers send a call and its result again after they got the result. With another result, it is another call:
     one that asks for the time has the same arguments each time.
     """
     call = thread.calls.get(event.tool_call_id)
@@ -150,7 +150,7 @@ def _withdraw_if_retold(thread: Thread, event: core.ToolCallResultEvent) -> None
 
 
 def _id_of_another(thread: Thread, taken_id: str) -> str:
-    """Return an id for a message whose own is taken, the same one whenever the thread is told."""
+    """Return an id for a message whose own is taken, the same one in each replay of the thread."""
     found, number = taken_id, 2
     while found in thread.slots:
         found, number = str(uuid5(NAMESPACE_OID, f"{taken_id}/{number}")), number + 1

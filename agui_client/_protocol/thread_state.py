@@ -4,8 +4,8 @@ Reductions write to it, callers read from it. A delta is an append to a list of 
 messages that changed since the last one (STREAM-2), and copies a list of references; after a message was put between
 others, it costs a pass over all of them. Models are never changed, only succeeded by a copy.
 
-An id does not name one tool call for ever, as servers number the calls of each run anew: a call that starts when the
-one of its id has a result is another call, and the latest one is found by the id.
+An id does not name one tool call for ever, as some servers number the calls of each run from the start: a call that
+starts when the one of its id has a result is another call, and the latest one is found by the id.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def adopt(message: Message, event: Any) -> Message:
 
 
 _LONG = 10_000
+"""The characters from which arguments are long: restarts parse them again only after they have doubled."""
 
 NO_RESULT = "no result: the conversation went on without one"
 """The agent's message about a tool call that nobody answered."""
@@ -83,8 +84,8 @@ class CallSlot:
     """The number of this call among those of the same id."""
     changes: dict[str, Any] | None = None
     """New values of other fields than the arguments; None if there are none since the last look."""
-    begins_anew = False
-    """Whether the next arguments replace these, which were whole when the call started again."""
+    restarts = False
+    """Whether the next arguments replace the stored ones, which were whole when the call started again."""
     _read_again_at = 0
 
     def __init__(self, call: ToolCall, owner: MessageSlot, position: int) -> None:
@@ -99,18 +100,18 @@ class CallSlot:
         """The number of characters in them, known without joining them."""
 
     def start_again(self) -> None:
-        """Let further arguments begin anew if these are whole, and go on from them otherwise."""
+        """Have further arguments replace the stored ones if those are whole, and be appended to them otherwise."""
         # A server may restart a call any number of times: long arguments are read again when there are twice as many.
-        if self.begins_anew or self.size < self._read_again_at:
+        if self.restarts or self.size < self._read_again_at:
             return
         with suppress(ValueError):
-            self.begins_anew = is_object(from_json(self.build().function.arguments))
+            self.restarts = is_object(from_json(self.build().function.arguments))
         self._read_again_at = 2 * self.size if self.size > _LONG else 0
 
     def append(self, delta: str) -> None:
-        """Append to the arguments, or begin them anew."""
-        if self.begins_anew and delta:
-            self.arguments, self.size, self.begins_anew, self._read_again_at = [""], 0, False, 0
+        """Append to the arguments, or replace them if the call has restarted."""
+        if self.restarts and delta:
+            self.arguments, self.size, self.restarts, self._read_again_at = [""], 0, False, 0
         self.arguments.append(delta)
         self.size += len(delta)
 
@@ -132,9 +133,9 @@ class MessageSlot:
     next: MessageSlot | None = None
     """The slot of the message behind this one."""
     is_gone = False
-    """Whether the message was removed; the slot is taken out when somebody comes by."""
+    """Whether the message was removed; the next walk along the slots takes this one out."""
     last_result: MessageSlot | None = None
-    """The last known slot of the tool results behind this message; None before anybody looked for them."""
+    """The last known slot of the tool results behind this message; None before the first look for them."""
     text: list[str] | None = None
     """The pieces of the text; None until something is streamed to the message."""
     parts: list[ContentPart] | None = None
@@ -297,7 +298,7 @@ class Thread:
                 self._unfollow(call)
 
     def withdraw(self, call: CallSlot) -> None:
-        """Take a call out again that turned out to be the one of its id before it, told again."""
+        """Take a call out again that turned out to be the one of its id before it, sent again."""
         self._unfollow(call)
         slot = call.owner
         slot.calls = [each for each in slot.calls if each is not call]

@@ -74,7 +74,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     )
     if not ours and not (outcome.interrupts and answer):
         return Answers()
-    # Before anybody is asked: an answer of a person must not be lost to a limit.
+    # Before a person is asked: an answer must not be lost to a limit.
     call.limits.check(ours, [usage for each in call.rounds for usage in each.outcome.usage])
     call.state.answer()
 
@@ -96,7 +96,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
 
 
 async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable[[], Awaitable[Answers]]) -> Answers:
-    """Wait for answers; of a wait that is given up, keep what tools have done: nothing is done twice."""
+    """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
     try:
         answers = await wait_for(reply)

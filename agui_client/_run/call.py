@@ -1,7 +1,7 @@
 """What is known of a call: its state, its runs, and what came with it.
 
-The engine carries a call out, and this record is what everything else gets to see of it: results, the end of a run,
-the time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
+The engine carries a call out. All other code gets this record instead of the engine: results, the end of a run, the
+time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Call:
     _result: RunResult | None = None
 
     def __init__(self, setup: CallSetup, options: RunOptions) -> None:
-        self.setup, self.options = setup, options
+        self.setup = setup
+        """The parts that the agent brings, with the options of its constructor."""
+        self.options = options
+        """The keywords of the verb."""
         self.conversation = setup.conversation
         """The conversation."""
         self.state = CallState()
@@ -124,7 +127,7 @@ class Call:
 
     @property
     def is_saved(self) -> bool:
-        """Whether the conversation is saved here, so that what it has need not be told to a caller."""
+        """Whether the conversation is saved here, so that a caller need not be sent what it has."""
         return self.setup.save is not None
 
     @property

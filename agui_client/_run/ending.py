@@ -160,7 +160,7 @@ def _has_replayed(run: Round, *, has_ended: bool) -> bool:
 
 
 def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
-    """Whether this side left a run that the agent may still be working on.
+    """Return whether this side left a run that the agent may still be working on.
 
     Args:
         failure: The exception that it failed with; None if it did not fail.
@@ -201,8 +201,8 @@ class Checkpoint(Record):
     results: Sequence[ToolMessage] = ()
     """Results of tools that the application executed, which are not among the messages yet."""
     run_id: str | None = None
-    """The id of the run that is sent or going on; None between runs. If the program ends now, nobody knows what became
-    of that run."""
+    """The id of the run that is sent or going on; None between runs. If the program ends now, the end
+    of that run is unknown."""
     resume: Sequence[ResumeEntry] = ()
     """The answers to interrupts that the run carries, as long as it is unknown whether the agent got them."""
 
@@ -248,7 +248,7 @@ class Saving:
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
-            raise self._failure from error.__cause__
+            raise self._failure from self._failure.__cause__
 
     async def sometimes(self) -> None:
         """Save the conversation unless that was done just now: events arrive one after the other."""

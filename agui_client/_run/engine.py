@@ -127,6 +127,7 @@ class Engine:
                 observers.call("on_call_start", call.round.scope)
             for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
                 yield result
+            # An approved call that asked a question waits for the answer, and no run is sent before it.
             while not (call.approved and call.conversation.questions):
                 run = call.round
                 failure: Exception | None = None
@@ -181,6 +182,7 @@ class Engine:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
         call, state, setup, scope = self.call, self._state, self.call.setup, run.scope
         if call.approved:
+            # The input was made when the block was entered, before the calls had their results.
             run.renew_input()
         if not state.is_stopped:
             scope.started_at = perf_counter()
@@ -189,6 +191,7 @@ class Engine:
         if state.is_stopped:
             return None
         if setup.subscribers:
+            # Hooks may have changed messages and state.
             run.renew_input()
         if not await run.choose_messages(self._wait_for, is_passed=call.is_passed and scope.first is None):
             return None
@@ -197,6 +200,7 @@ class Engine:
         await self._saving.save()
         source = run.open()
         if state.is_aborted:
+            # `interrupt` may have come during the save, when there was no source to stop.
             self._give_up()
             return None
         return source
@@ -332,7 +336,7 @@ class Engine:
                 raise failure
 
     async def _leave_run(self) -> Exception | None:
-        """End a run in the middle; whoever leaves the block has reasons of their own, which failures must not hide."""
+        """End a run in the middle; a failure is returned, as it must not hide the exception that leaves the block."""
         reported = self.call.round.outcome.error
         expected = None if reported is None else RunFailedError(reported)
         try:

@@ -52,19 +52,20 @@ class Panel:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        _disable([*self._inputs, *self._buttons])
+        _set_disabled([*self._inputs, *self._buttons], True)
 
     async def pressed(self) -> str:
         """Wait until a button is pressed; return its label.
 
         Afterwards the values of the inputs are those that stand on the page, and they stay so until the next call.
         """
-        _disable(self._inputs, is_disabled=False)
+        _set_disabled(self._inputs, False)
         with _messages(self._buttons) as clicks:
             button, click = await clicks.receive()
+            # A button also sends the changes of its traits.
             while click["content"]["data"]["method"] != "custom":
                 button, click = await clicks.receive()
-        _disable(self._inputs)
+        _set_disabled(self._inputs, True)
         await _read(self._inputs, click["header"]["session"])
         return str(button.description)
 
@@ -125,7 +126,7 @@ def _messages(widgets: Sequence[Any]) -> Generator[MemoryObjectReceiveStream[tup
                 each.comm.on_msg(None)
 
 
-def _disable(widgets: Sequence[Any], *, is_disabled: bool = True) -> None:
+def _set_disabled(widgets: Sequence[Any], is_disabled: bool) -> None:
     for each in widgets:
         each.disabled = is_disabled
 

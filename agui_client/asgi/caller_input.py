@@ -46,7 +46,7 @@ def served_run(
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
-    An agent whose `thread_id` is the caller's goes on with its own conversation, which it shares with nobody else: of
+    An agent whose `thread_id` is the caller's goes on with its own conversation, which no other agent has: of
     the input, it takes the user messages that it does not have, results of the caller's own tools, and a state that is
     not empty. Any other agent is cloned, and the clone gets the conversation of the input.
 
@@ -103,11 +103,11 @@ def _answering(
 ) -> tuple[AbstractAgent, CallerInput | None, RunOptions, Seal | None]:
     """Return the agent that answers an input, and the prompt, the keywords and the seal of its run."""
     resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
-    # What waits in a stored thread was asked by this side: the conversation is the proof.
+    # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
     seal = signing.seal(input.thread_id, is_stored=is_owner)
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
-        seal.distrust(input.state, agent.state if is_owner else None)
+        seal.refuse_ids_of(input.state, agent.state if is_owner else None)
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
@@ -174,31 +174,33 @@ class StoredThreadRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
         self._caller, input = caller, caller.input
-        self._state = None if input.state in (None, {}) else self._own_notes_in(state_as_json(input.state))
+        self._state = None if input.state in (None, {}) else self._with_stored_journal(state_as_json(input.state))
         stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
         open_ids = {each.tool_call_id for each in conversation.open_records if _takes_results(each)}
         if caller.is_trusted:
             open_ids = set(conversation.check_results({}))
+        # Backwards, so that of several messages with one id the first one counts.
         new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
         answers = CallerAnswers(caller.resume, waiting)
         decided = answers.options.get("tool_results", {})
-        self._theirs: dict[str, ToolMessage] = {}
+        # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
+        self._sent_results: dict[str, ToolMessage] = {}
         prompts: list[Message] = []
         self._dropped: list[Message] = []
         for message in reversed(new):
             if message.role == "tool" and message.tool_call_id in open_ids and message.tool_call_id not in decided:
-                self._theirs.setdefault(message.tool_call_id, message)
+                self._sent_results.setdefault(message.tool_call_id, message)
             else:
                 (prompts if caller.is_trusted or message.role == "user" else self._dropped).append(message)
-        results = {key: message.content for key, message in self._theirs.items()}
+        results = {key: message.content for key, message in self._sent_results.items()}
         given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
         super().__init__(conversation, prompts, given)
-        self.results = [self._theirs.get(each.tool_call_id, each) for each in self.results]
+        self.results = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
         if self._state is not None:
             self.input = self.input.model_copy(update={"state": self._state})
 
-    def _own_notes_in(self, state: Any) -> Any:
-        """Return a caller's state with the notes of a team that are stored here: a caller could make up results."""
+    def _with_stored_journal(self, state: Any) -> Any:
+        """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""
         agent, stored = self._caller.agent, self._caller.agent.state
         if self._caller.is_trusted or not agent.is_team or not is_object(state):
             return state
@@ -208,7 +210,7 @@ class StoredThreadRequest(RunRequest):
     @property
     def results_to_tell(self) -> Sequence[ToolMessage]:
         """The results of tool calls that the caller did not send itself."""
-        return [each for each in self.results if self._theirs.get(each.tool_call_id) is not each]
+        return [each for each in self.results if self._sent_results.get(each.tool_call_id) is not each]
 
     def check_tools(self, tools: CallTools) -> dict[str, Approve]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
@@ -223,9 +225,9 @@ class StoredThreadRequest(RunRequest):
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
         """
         if not self._caller.is_trusted:
-            records = [each for each in self._conversation.open_records if each.tool_call_id in self._theirs]
-            ours = {each.tool_call_id for each in records if self._is_ours(each, tools)}
-            self._dropped += [self._theirs[key] for key in ours]
+            records = [each for each in self._conversation.open_records if each.tool_call_id in self._sent_results]
+            ours = [each.tool_call_id for each in records if self._is_ours(each, tools)]
+            self._dropped += [self._sent_results[key] for key in ours]
             # Under the caller's id, so that it learns what its result was replaced by.
             self.results = [_without_result(each) if each.tool_call_id in ours else each for each in self.results]
         return super().check_tools(tools)
@@ -253,7 +255,7 @@ class StoredThreadRequest(RunRequest):
 
 
 def _takes_results(record: ToolCallRecord) -> bool:
-    """Return whether a caller's message about a call is looked at: nobody but the agent answers some calls."""
+    """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`_is_ours`)."""
     return record.owner is not CallOwner.AGENT and record.status in (CallStatus.CUT, CallStatus.WAITING)
 
 

@@ -17,6 +17,7 @@ from agui_client._run.subagents import JOURNAL
 from agui_client.errors import UsageError
 
 _SHORTEST = 16
+"""The bytes of the shortest key."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -64,31 +65,34 @@ class Seal:
     def __init__(self, secret: str | bytes, thread_id: str, *, is_of_process: bool = False) -> None:
         self._key, self._thread_id, self._is_of_process = key_of(secret), thread_id, is_of_process
         self._answered: set[str] = set()
-        self._unproven: tuple[str, ...] = ()
+        self._unsigned_ids: tuple[str, ...] = ()
 
-    def distrust(self, state: Any, own_state: Any) -> None:
-        """Refuse to sign interrupts that only the caller's state names: a team asks again what the journal in it says.
+    def refuse_ids_of(self, state: Any, own_state: Any) -> None:
+        """Refuse to sign interrupts that only the caller's state names.
+
+        A team asks again what the journal in its state says, so a caller could write a question into the journal, and
+        get it signed.
 
         Args:
             state: The state that the caller sent.
             own_state: The state of a thread that is stored here, whose journal may have the same interrupts.
         """
-        self._unproven = tuple(set(_noted(state)) - set(_noted(own_state)))
+        self._unsigned_ids = tuple(set(_journal_interrupt_ids(state)) - set(_journal_interrupt_ids(own_state)))
 
     def sign(self, interrupt_id: str) -> str:
         """Return the id under which the caller gets an interrupt.
 
         Raises:
-            UsageError: It may be one that the caller made up.
+            UsageError: Only the caller's state names it, so the caller may have made it up.
         """
         # A team puts the invocation of its member before an id that is in its journal.
-        if interrupt_id not in self._answered and interrupt_id.endswith(self._unproven):
+        if interrupt_id not in self._answered and interrupt_id.endswith(self._unsigned_ids):
             raise UsageError(
                 f"the interrupt {quoted(interrupt_id)} of the caller's state is not answered: where interrupts are "
                 "signed, a caller answers all interrupts of a run at once"
             )
         if self._is_of_process:
-            _say_whose_key_it_is()
+            _warn_of_process_key()
         return self._with_signature(interrupt_id)
 
     def _with_signature(self, interrupt_id: str) -> str:
@@ -110,8 +114,8 @@ class Seal:
 
 
 @cache
-def _say_whose_key_it_is() -> None:
-    """Log, once in a process, that others cannot take the answers to what is asked here."""
+def _warn_of_process_key() -> None:
+    """Log, once in a process, that other processes will refuse the answers to the interrupts of this one."""
     _logger.warning(
         "interrupts are signed with a key of this process: after a restart, and in other processes, answers to them "
         "are refused; give all processes of a server the same agent_app(..., secret=)"
@@ -119,7 +123,7 @@ def _say_whose_key_it_is() -> None:
 
 
 def key_of(secret: object) -> bytes:
-    """Return the key that the `secret=` option means.
+    """Return the key of the `secret=` option as bytes.
 
     Raises:
         UsageError: It is neither text nor bytes, or so short that it can be guessed.
@@ -132,13 +136,13 @@ def key_of(secret: object) -> bytes:
     return key
 
 
-def _noted(value: Any, *, is_journal: bool = False) -> Iterator[str]:
+def _journal_interrupt_ids(value: Any, *, is_journal: bool = False) -> Iterator[str]:
     """Yield the ids of the interrupts in the journals of teams, which are in each other where members are teams."""
     if is_object(value):
         for name, each in value.items():
             if is_journal and name == "interrupts" and is_array(each):
                 yield from (str(one["id"]) for one in each if is_object(one) and one.get("id"))
-            yield from _noted(each, is_journal=is_journal or name == JOURNAL)
+            yield from _journal_interrupt_ids(each, is_journal=is_journal or name == JOURNAL)
     elif is_array(value):
         for each in value:
-            yield from _noted(each, is_journal=is_journal)
+            yield from _journal_interrupt_ids(each, is_journal=is_journal)

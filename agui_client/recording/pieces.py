@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client.recording.redaction import Redact, begins_as_json, edits_of, redacted_line, redacted_text
 from agui_client.recording.secret_texts import (
+    NAME_ENDS,
     NAME_HINTS,
     REDACTED,
     REST,
@@ -44,7 +45,7 @@ _HINTS = (*NAME_HINTS, "value", "//", "\\/")
 _VALUE = re.compile(r"value[\"']", re.IGNORECASE)
 """The member of a patch or of a header that may be secret, as a `path` or `name` behind it will say."""
 _UNDECIDED = re.compile(
-    r"""(?://[^\s/?#"'<>]*|(?:value|content|authorization|cookie|key|token|secret|password)s?\s*)\Z""",
+    rf"""(?://[^\s/?#"'<>]*|{NAME_ENDS}\s*)\Z""",
     re.IGNORECASE | re.ASCII,
 )
 """The end of a text, behind which a secret may come in the next piece."""
@@ -55,7 +56,9 @@ _TAIL_OF_NAMES = 512
 _TAIL_OF_ESCAPES = 4096
 """As many where there are ASCII characters that are written as escapes, perhaps of escapes."""
 _LONGEST_UNDECIDED = 8192
+"""The characters of the longest end that may be an address or a name; more of them count for a secret."""
 _UNIT = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]|\\", re.DOTALL)
+"""A character, or an escape, of a text that may be cut in the middle of one."""
 _RAW = dict.fromkeys(("/event/rawEvent", "/event/raw_event", "/event/event"), REDACTED)
 """Copies of what a provider sent, of which the pieces cannot be told from other texts."""
 
@@ -83,6 +86,11 @@ class Entry:
     """The piece."""
     given: Mapping[str, str] | None = None
     """Texts to write instead of values, by their pointers."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the text of the event must come to its end before the line is written."""
+        return self.text is not None and self.text.is_waiting
 
     def redacted(self, redact: Redact | None) -> bytes:
         """Return the line without secrets.
@@ -154,7 +162,6 @@ class _Text:
         if mentions_secret(text) or any(map(_VALUE.search, levels(text))):
             self.state = _State.SECRET
         elif any(map(_UNDECIDED.search, levels(text))):
-            # What never ends is no address and no name.
             self.state = _State.UNDECIDED if len(self.tail) < _LONGEST_UNDECIDED else _State.SECRET
             self.tail = text
         else:
@@ -196,7 +203,7 @@ class Answer:
             entry = Entry(line)
             if self._texts and event.type.endswith("_END"):
                 self._end(self._text(event))
-        if not self._entries and not (entry.text and entry.text.is_waiting):
+        if not self._entries and not entry.is_waiting:
             return (entry,)
         self._entries.append(entry)
         return self._ready()
@@ -231,9 +238,8 @@ class Answer:
     def _ready(self) -> Iterator[Entry]:
         """Take the lines that can be written from those that are on their way."""
         entries = self._entries
-        while entries and not (entries[0].text and entries[0].text.is_waiting):
-            entry = entries.popleft()
-            yield entry
+        while entries and not entries[0].is_waiting:
+            yield entries.popleft()
 
 
 _WIRE_NAMES = ("toolCallId", "messageId", "subagentRunId")

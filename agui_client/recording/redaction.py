@@ -105,7 +105,7 @@ def edits_of(text: str) -> list[Edit]:
         except ValueError:
             edits = edits_in_place(text)
         except RecursionError:
-            pass
+            pass  # too deep to be read, so it is replaced as a whole
     return [Edit(0, len(text), REDACTED)] if edits is None else edits
 
 
@@ -224,7 +224,7 @@ class _Reader:
             at, is_over = self._go_on(end, "]")
         # A pair in a list of pairs; two names in a list, as in `required` of a schema, are none.
         if mode is not _Mode.SECRET and is_item and len(items) == 2 and is_secret_name(first or ""):
-            self._seal(*items[1])
+            self._redact_again(*items[1])
         return at
 
     def _object(self, at: int, path: str, mode: _Mode, *, are_properties: bool) -> int:
@@ -244,7 +244,7 @@ class _Reader:
             at, is_over = self._go_on(end, "}")
         if mode is not _Mode.SECRET and any(map(names_secret, labels)):
             for value in values:
-                self._seal(*value)
+                self._redact_again(*value)
         return at
 
     def _mode(self, outer: _Mode, name: str, *, is_schema: bool) -> _Mode:
@@ -253,7 +253,7 @@ class _Reader:
             return _Mode.SCHEMA if is_schema else _Mode.SECRET
         return _Mode.SECRET if outer is _Mode.SCHEMA and name not in _SCHEMA_WORDS else outer
 
-    def _seal(self, start: int, end: int, path: str) -> None:
+    def _redact_again(self, start: int, end: int, path: str) -> None:
         """Read a value again, as one that is secret."""
         self._edits = [edit for edit in self._edits if not start <= edit.start < end]
         self._value(start, path, _Mode.SECRET)

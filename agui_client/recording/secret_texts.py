@@ -18,6 +18,8 @@ _NAME = (
 """The end of every name whose value is secret; docs/recording.md lists them."""
 NAME_HINTS = ("crypted", "authoriz", "cookie", "key", "token", "secret", "password")
 """Every such name, in lower case, has one of these."""
+NAME_ENDS = r"(?:value|content|authorization|cookie|key|token|secret|password)s?"
+"""Every such name ends as this says, so that a text which ends so may go on with a secret."""
 _HINTS = (*NAME_HINTS, "@", REST)
 _HINT_BYTES = tuple(hint.encode() for hint in _HINTS)
 _ASCII_ESCAPE = re.compile(r"\\u00[2-7]")

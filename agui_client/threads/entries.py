@@ -62,7 +62,7 @@ def members_of(checkpoint: Checkpoint) -> Members:
     return {**checkpoint.members, "results": list(checkpoint.results), "run": run or None}
 
 
-def opened(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
+def document_and_members(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
     """Return a stored conversation as a document with all results in it, and as members made of the same objects.
 
     The members are what a save is compared with. In them, results that a killed program had stored are still apart
@@ -76,7 +76,7 @@ def opened(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Memb
 
 def document_of(thread_id: str, members: Members) -> ConversationSnapshot:
     """Return a stored conversation as a document."""
-    return opened(thread_id, members)[0]
+    return document_and_members(thread_id, members)[0]
 
 
 def cut(entries: Sequence[str], at: str | None) -> Cut:
@@ -100,6 +100,8 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
         members = whole.members
         return Cut(len(read), members, {**members, "run": None, "unreceived_ids": None})
     kept = _up_to(whole.members["messages"], at)
+    # Shared are the entries up to the one that changed the message last, and those behind it that saved only state and
+    # pending work: up to the first that brings or changes messages behind that message, if none are there already.
     log, size, shared = Log(), 0, 0
     for number, entry in enumerate(read, 1):
         after, changed = sizes_of(entry, size)
@@ -110,6 +112,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     before = log.members
     members = {**before, "messages": before["messages"][:kept], "run": None, "unreceived_ids": None}
     if size > kept:
+        # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
@@ -155,8 +158,7 @@ def _executed(read: Sequence[Entry | FirstEntry]) -> list[tuple[str, str | None]
         if entry["version"] == 1:
             found += [(each, None) for each in entry.get("ids", {}).get("executed_call_ids", (0, []))[1]]
         else:
-            begun = (CallStatus.EXECUTING, CallStatus.ANSWERED)
-            records = [each for each in entry.get("calls", {}).values() if each is not None and each.status in begun]
+            records = [each for each in entry.get("calls", {}).values() if each is not None and each.is_begun]
             found += [(each.tool_call_id, each.message_id) for each in records]
     return found
 

@@ -22,7 +22,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.threads.entries import members_of, opened, reading
+from agui_client.threads.entries import document_and_members, members_of, reading
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _RENEWALS = 3
 
 @dataclass(frozen=True, slots=True)
 class CutOffRun(Record):
-    """A run that was going on when its program ended: nobody knows what became of it."""
+    """A run that was going on when its program ended, so that its end is unknown."""
 
     run_id: str
     """The id of the run."""
@@ -256,7 +256,7 @@ class OpenThread(Generic[AgentT]):
                 self._members, self._entries = add_up(entries), len(entries)
                 if (run := self._members["run"]) is not None:
                     self.cut_off = CutOffRun(run["run_id"], run["resume"])
-                document, self._members = opened(self.thread_id, self._members)
+                document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
     async def _renew(self, number: int) -> None:
@@ -289,7 +289,7 @@ class OpenThread(Generic[AgentT]):
             is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
             if not is_written:
                 self._is_lost = True
-                what = f"thread {self.thread_id!r} was taken over by somebody else, or deleted"
+                what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
             del self._usage[: len(usage)]
@@ -300,8 +300,8 @@ class OpenThread(Generic[AgentT]):
         try:
             # A block in which nothing happened makes no thread: a server refuses requests in such blocks.
             begun = None if self.info is not None else self._new_members
-            is_worth = begun is None or members is None or entry_of(begun, members, 1) is not None
-            if members is not None and self._number is not None and is_worth:
+            has_changed = begun is None or members is None or entry_of(begun, members, 1) is not None
+            if members is not None and self._number is not None and has_changed:
                 await self._write(members)
         except Exception as error:
             failure = error
@@ -346,7 +346,7 @@ async def take_lease(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> int:
-    """Take the lease of a thread, as soon as nobody else has it.
+    """Take the lease of a thread, as soon as it is free.
 
     Args:
         store: The store.
@@ -354,19 +354,19 @@ async def take_lease(
         thread_id: The thread.
         seconds: The seconds that the lease lasts.
         wait: The most seconds to wait for it.
-        check: Called between two attempts; raises an exception if nobody waits any more.
+        check: Called between two attempts; raises an exception to end the wait.
 
     Returns:
         The number of the lease.
 
     Raises:
-        ThreadBusyError: Somebody else still has it.
+        ThreadBusyError: It was not free in time.
     """
     give_up, pause = monotonic() + wait, _FIRST_WAIT
     while (number := await store.lease(owner, thread_id, seconds)) is None:
         check()
         if (left := give_up - monotonic()) <= 0:
-            what = f"somebody else has thread {thread_id!r}, and did not leave it within {wait:g} seconds"
+            what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
             raise ThreadBusyError(f"{what}; wait= sets how long to wait")
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)

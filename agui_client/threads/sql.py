@@ -124,9 +124,10 @@ class SQLStore(ThreadStore):
             raise UsageError(f"this database cannot be used: {error}") from None
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine.sync_engine, "connect", _set_up_sqlite)
-        self._be_new()
+        self._reset()
 
-    def _be_new(self) -> None:
+    def _reset(self) -> None:
+        # Locks and events belong to the event loop that first waits for them, and a child has another loop.
         self._is_ready, self._lock = False, asyncio.Lock()
         self._transactions = 0
         self._is_idle, self._may_begin = asyncio.Event(), asyncio.Event()
@@ -147,9 +148,9 @@ class SQLStore(ThreadStore):
             is_over = or_(_THREADS.c.leased_until <= now, _THREADS.c.leased_until > _LATEST)
             free = update(_THREADS).where(this, is_over)
             taken = free.values(lease=_THREADS.c.lease + 1, leased_until=until).returning(_THREADS.c.lease)
-            held: int | None = (await db.execute(taken)).scalar_one_or_none()
-            if held is not None:
-                return held
+            new_number: int | None = (await db.execute(taken)).scalar_one_or_none()
+            if new_number is not None:
+                return new_number
             if (await db.execute(select(_THREADS.c.lease).where(this))).first() is not None:
                 return None
             # A thread that is made again after it was deleted gets higher numbers than before.
@@ -250,7 +251,7 @@ class SQLStore(ThreadStore):
             # Collecting a connection would close it, and the parent uses those that were open all the same.
             _inherited.append((self._engine.pool, self._lock, self._is_idle, self._may_begin))
             self._engine.sync_engine.dispose(close=False)
-            self._be_new()
+            self._reset()
 
     @asynccontextmanager
     async def _begin(self) -> AsyncGenerator[AsyncConnection]:

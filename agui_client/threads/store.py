@@ -55,7 +55,7 @@ class ThreadStore(ABC):
             number: The number of the lease to renew or give back; None takes a new one.
 
         Returns:
-            The number of the lease, higher than all before it; None if somebody else has it, or took it meanwhile.
+            The number of the lease, higher than all before it; None if another block has it, or took it meanwhile.
         """
 
     @abstractmethod

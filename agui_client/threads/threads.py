@@ -80,10 +80,10 @@ class Threads:
             agent: The agent to go on with. The block gives a clone of it, with the conversation of the thread; a new
                 thread begins with the agent's own conversation.
             owner: The owner of the thread.
-            wait: The most seconds to wait while somebody else has the thread open.
+            wait: The most seconds to wait while another block has the thread open.
 
         Returns:
-            The block. Entering it raises `ThreadBusyError` if somebody else has the thread, and `ThreadStoreError` if
+            The block. Entering it raises `ThreadBusyError` if another block has the thread, and `ThreadStoreError` if
             the database fails.
 
         Raises:
@@ -112,7 +112,7 @@ class Threads:
         return self._call(self._store.list, owner, limit, after)
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
-        """Return a thread as it was saved last; None if there is none. Nobody waits for its lease."""
+        """Return a thread as it was saved last; None if there is none. It does not wait for the lease."""
         return self._call(self._get, owner, thread_id)
 
     def fork(
@@ -144,11 +144,11 @@ class Threads:
             thread_id: The thread.
             at: The id of the message that becomes the last one; the results of its calls stay, too.
             owner: The owner.
-            wait: The most seconds to wait while somebody has the thread open.
+            wait: The most seconds to wait while a block has the thread open.
 
         Raises:
             UsageError: There is no such thread or message.
-            ThreadBusyError: Somebody has the thread open.
+            ThreadBusyError: A block has the thread open.
         """
         return self._call(self._rewind, owner, thread_id, at, wait)
 
@@ -158,13 +158,13 @@ class Threads:
         Args:
             thread_id: The thread.
             owner: The owner.
-            wait: The most seconds to wait while somebody has the thread open.
+            wait: The most seconds to wait while a block has the thread open.
 
         Returns:
             Whether there was such a thread.
 
         Raises:
-            ThreadBusyError: Somebody has the thread open.
+            ThreadBusyError: A block has the thread open.
         """
         return self._call(self._delete, owner, thread_id, wait)
 
@@ -205,7 +205,7 @@ class Threads:
 
         Raises:
             ThreadStoreError: A thread could not be saved.
-            ThreadBusyError: Somebody else had taken a thread over, so it was not saved.
+            ThreadBusyError: Another block had taken a thread over, so it was not saved.
         """
         closing = self._loop.refuse_calls(self._close_blocks)
         self._loop.close()
@@ -287,7 +287,7 @@ class Threads:
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             if entry is not None and not await self._store.append(owner, changed, entry, number):
-                raise ThreadBusyError(f"thread {thread_id!r} was taken over by somebody else, and is as it was")
+                raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
             await self._store.lease(owner, thread_id, 0, number)
 

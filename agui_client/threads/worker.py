@@ -79,10 +79,11 @@ class StoreLoop:
     def __init__(self, store: ThreadStore) -> None:
         self._store = store
         self._is_closed = False
-        self._be_new()
+        self._reset()
         _loops.add(ref(self, _loops.discard))
 
-    def _be_new(self) -> None:
+    def _reset(self) -> None:
+        # Locks are new, too: in a child, one may be held by a thread that does not exist there.
         self._lock = threading.RLock()
         self._thread: PrivateLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,11 +153,11 @@ class StoreLoop:
             self._begin(self._loop, rest)
         return rests
 
-    def be_forked(self) -> None:
-        """Begin anew in a child, where the thread of the loop does not exist."""
+    def start_in_child(self) -> None:
+        """Forget the loop in a child, where its thread does not exist; the next call starts another one."""
         # Tasks that were collected would run their last steps here, on what belongs to the parent.
         _inherited.append((self._thread, self._tasks))
-        self._be_new()
+        self._reset()
         self._store.after_fork(is_child=True)
 
     def _begin(self, loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
@@ -175,7 +176,7 @@ class StoreLoop:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        # The context of the caller, who may be in the middle of a run, is none of the store's business.
+        # Without the context of the caller, which may be in the middle of a run: the store is not part of that run.
         loop.call_soon_threadsafe(begin, context=Context())
         return future
 
@@ -225,7 +226,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     for each in list(_loops):
         if (loop := each()) is not None:
-            loop.be_forked()
+            loop.start_in_child()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork

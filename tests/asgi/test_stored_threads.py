@@ -224,7 +224,7 @@ async def test_a_caller_cannot_write_the_notes_of_a_stored_team(state_of: Any) -
 async def test_without_storage_and_secret_only_the_app_that_asked_takes_the_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seal._say_whose_key_it_is.cache_clear()
+    seal._warn_of_process_key.cache_clear()
     agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3}, tool_call_id="c")), turn(text("Done.")), tools=[pay])
     app, other = agent_app(agent), agent_app(agent)
     caller = HttpAgent("http://app/", app=app, thread_id="t")

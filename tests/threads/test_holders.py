@@ -89,7 +89,7 @@ def test_a_holder_that_was_stopped_past_its_lease_writes_nothing(tmp_path: Path)
             told, complaints = program.communicate("go\n", 60)
             agent.run_agent_sync("their own")
         found = threads.get("t").result()
-    assert ("taken over by somebody else" in told, "Traceback" in complaints) == (True, False)
+    assert ("taken over by another block" in told, "Traceback" in complaints) == (True, False)
     assert found is not None
     assert [each.content for each in found.conversation.messages] == ["first", "Mine.", "their own", "Theirs."]
 

@@ -461,7 +461,7 @@ async def test_a_lost_lease_overwrites_nothing_and_calls_no_tool() -> None:
             await theirs.run_agent("Their question")
         yield turn(tool_call("pay"))
 
-    with pytest.raises(ThreadBusyError, match="taken over by somebody else"):
+    with pytest.raises(ThreadBusyError, match="taken over by another block"):
         async with threads.open("t", ScriptedAgent(lasting, tools=[pay])) as agent:
             await agent.run_agent("My question")
     messages = (await saved(other)).conversation.messages
