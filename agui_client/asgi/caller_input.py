@@ -21,6 +21,7 @@ from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Signing
 from agui_client.conversation import state_as_json
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -286,7 +287,16 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
 
 
 def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecord]:
-    """Return the records of the calls that a caller decides about, or whose questions it answers."""
+    """Return the records of the calls that a caller decides about, or whose questions it answers.
+
+    Raises:
+        UsageError: The caller answers a question about a call of another tool than the one that asked it.
+    """
+    for call in answers.calls:
+        # The call is made again with the answer, and without another approval.
+        if (asking := answers.tools.get(call.id, call.function.name)) != call.function.name:
+            what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
+            raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
     questions = {each.interrupt.tool_call_id: each for each in answers.questions}
     messages = {
         call.id: each.id for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
@@ -61,12 +61,12 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here."""
-    asked = [execution.question for execution in run.tool_executions if execution.question is not None]
-    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, run)}) for each in asked]
+    asked = [(each.question, each.name) for each in run.tool_executions if each.question is not None]
+    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, name, run)}) for each, name in asked]
 
 
-def _packed(question: ToolQuestion, run: AgentRun) -> str:
-    value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+def _packed(question: ToolQuestion, tool: str, run: AgentRun) -> str:
+    value = {**question.model_dump(mode="json", exclude_defaults=True, by_alias=True), "tool": tool}
     if run.call.is_saved:
         # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
         value.pop("left", None)
@@ -82,14 +82,17 @@ def _without_encrypted(value: Any) -> Any:
     return [_without_encrypted(each) for each in value] if is_array(value) else value
 
 
-def _unpacked(interrupt_id: str) -> ToolQuestion:
-    """Return the question of a tool that is in the id of an interrupt.
+def _unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
+    """Return the question of a tool that is in the id of an interrupt, and the name of the tool.
 
     Raises:
         UsageError: There is none in it.
     """
     try:
-        return ToolQuestion.model_validate_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+        value: Any = from_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+        # Where threads are stored, ids without the name may still wait to be answered.
+        tool = str(value.pop("tool", "")) if is_object(value) else ""
+        return ToolQuestion.model_validate(value), tool
     except ValueError:
         raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
 
@@ -110,6 +113,8 @@ class CallerAnswers:
         """The answers to interrupts of the agent."""
         self.questions: list[ToolQuestion] = []
         """The questions of tools that are answered."""
+        self.tools: dict[str, str] = {}
+        """The tools that asked them, by the ids of their calls."""
         decisions: dict[str, Approve | Deny] = {}
         answers: list[ResumeEntry] = []
         for entry in resume:
@@ -117,8 +122,10 @@ class CallerAnswers:
                 tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
                 decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
             elif entry.interrupt_id.startswith(QUESTION):
-                self.questions.append(_unpacked(entry.interrupt_id))
-                answers.append(entry.model_copy(update={"interrupt_id": self.questions[-1].interrupt.id}))
+                question, tool = _unpacked(entry.interrupt_id)
+                self.questions.append(question)
+                self.tools[question.interrupt.tool_call_id or ""] = tool
+                answers.append(entry.model_copy(update={"interrupt_id": question.interrupt.id}))
             else:
                 own_id = entry.interrupt_id.removeprefix(PASSED_ON)
                 self.entries.append(entry.model_copy(update={"interrupt_id": own_id}))
