@@ -177,11 +177,14 @@ class StoredThreadRequest(RunRequest):
         self._caller, input = caller, caller.input
         self._state = None if input.state in (None, {}) else self._own_notes_in(state_as_json(input.state))
         stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
-        open_ids = {each.tool_call_id for each in conversation.open_records if _takes_results(each)}
+        records = {each.tool_call_id: each for each in conversation.open_records}
+        open_ids = {key for key, each in records.items() if _takes_results(each)}
         if caller.is_trusted:
             open_ids = set(conversation.check_results({}))
         new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
-        answers = CallerAnswers(caller.resume, waiting)
+        answers = CallerAnswers(
+            caller.resume, waiting, {each.tool_call_id: each.ordinal for each in conversation.ledger}
+        )
         decided = answers.options.get("tool_results", {})
         self._theirs: dict[str, ToolMessage] = {}
         prompts: list[Message] = []

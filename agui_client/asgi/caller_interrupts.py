@@ -34,6 +34,9 @@ QUESTION = "question:"
 PASSED_ON = "passed-on:"
 """The prefix for an agent's own interrupt whose id begins with one of these prefixes, as those of a served agent do."""
 
+_NUMBER, _MOST_DIGITS = "-", 10
+"""The mark before the number of a call among those of its id, and the length that no such number has."""
+
 
 def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
     """Return the interrupts for the caller of a run; their ids are signed if the run has a seal.
@@ -103,12 +106,16 @@ class CallerAnswers:
     Args:
         resume: The caller's entries.
         calls: The tool calls that the caller may have decided about, by id.
+        ordinals: The numbers of stored calls among those of their ids; empty where no thread is stored.
 
     Raises:
-        UsageError: The id of an entry begins like a tool's question, and cannot be read.
+        UsageError: The id of an entry begins like a tool's question, and cannot be read; or the entry decides about
+            another call of the id than the one that waits.
     """
 
-    def __init__(self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall]) -> None:
+    def __init__(
+        self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall], ordinals: Mapping[str, int] | None = None
+    ) -> None:
         self.entries: list[ResumeEntry] = []
         """The answers to interrupts of the agent."""
         self.questions: list[ToolQuestion] = []
@@ -119,7 +126,11 @@ class CallerAnswers:
         answers: list[ResumeEntry] = []
         for entry in resume:
             if entry.interrupt_id.startswith(APPROVAL):
-                tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
+                tool_call_id, _, proof = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")
+                if _ordinal(proof) != (ordinals or {}).get(tool_call_id, _ordinal(proof)):
+                    # A request that is sent again must not decide about the next call of the same id.
+                    what = f"resume answers {quoted(entry.interrupt_id)}"
+                    raise UsageError(f"{what}, which is about another call of that id than the one that waits")
                 decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
             elif entry.interrupt_id.startswith(QUESTION):
                 question, tool = _unpacked(entry.interrupt_id)
@@ -146,9 +157,16 @@ def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
     if entry.status != "resolved" or given.get("approved") is not True:
         reason = given.get("reason")
         return Deny(reason) if isinstance(reason, str) and reason else Deny()
-    if call is None or not entry.interrupt_id.endswith(f":{_digest(call)}"):
+    proof = entry.interrupt_id.rpartition(":")[2].partition(_NUMBER)[0]
+    if call is None or proof != _digest(call):
         return Deny("The call is not the one that was approved.")
     return Approve(given.get("editedArgs"))
+
+
+def _ordinal(proof: str) -> int:
+    """Return the number of a call among those of its id, which is behind the digest of all but the first."""
+    number = proof.partition(_NUMBER)[2]
+    return int(number) if number.isdecimal() and len(number) < _MOST_DIGITS else 1
 
 
 def _digest(call: ToolCall) -> str:
@@ -162,13 +180,18 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     asked = {interrupt.tool_call_id for interrupt in result.interrupts}
     calls = [call for call in result.pending_tool_calls if call.id not in asked]
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
-    return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
+    places = run.call.conversation.reducer
+    return [
+        _approval(call, tool, 1 if (place := places.place_of_call(call.id)) is None else place[1])
+        for call, tool in pending
+        if tool is not None and tool.toolset is not None
+    ]
 
 
-def _approval(call: ToolCall, tool: OfferedTool) -> Interrupt:
+def _approval(call: ToolCall, tool: OfferedTool, ordinal: int) -> Interrupt:
     edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
     return Interrupt(
-        id=f"{APPROVAL}{call.id}:{_digest(call)}",
+        id=f"{APPROVAL}{call.id}:{_digest(call)}{f'{_NUMBER}{ordinal}' if ordinal > 1 else ''}",
         reason="tool_call",
         message=f"Allow the call of {call.function.name}?",
         tool_call_id=call.id,

@@ -92,6 +92,21 @@ def _ends(response: httpx.Response) -> dict[str, Any]:
     return last
 
 
+@pytest.mark.parametrize("verdict", [True, False], ids=["approved", "denied"])
+async def test_an_answer_that_is_sent_again_says_nothing_about_the_next_call_of_the_same_id(*, verdict: bool) -> None:
+    calls = [turn(tool_call("pay", {"amount": 3}, tool_call_id="call_0")) for _ in range(2)]
+    served = Served(ScriptedAgent(*calls, turn(text("Done.")), tools=[pay]))
+    [first] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
+    answer = {"interruptId": first["id"], "status": "resolved", "payload": {"approved": verdict}}
+    [second] = _ends(await served.post(resume=[answer]))["outcome"]["interrupts"]
+    before = await served.stored()
+    again = await served.post(resume=[answer])
+    assert (again.status_code, paid) == (422, [3] if verdict else [])
+    assert await served.stored() == before
+    assert (await served.post(resume=[{**answer, "interruptId": second["id"]}])).status_code == 200
+    assert paid == ([3, 3] if verdict else [])
+
+
 @pytest.mark.parametrize("edits", [{}, {"editedArgs": {"amount": 5}}], ids=["as it is", "with other arguments"])
 async def test_a_call_that_the_caller_made_up_is_never_stored_and_never_approved(edits: dict[str, Any]) -> None:
     served = Served(ScriptedAgent(turn(text("Hello.")), tools=[pay]))
