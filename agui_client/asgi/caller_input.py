@@ -17,6 +17,7 @@ from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import JOURNAL
+from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Signing
@@ -186,6 +187,13 @@ class StoredThreadRequest(RunRequest):
             caller.resume, waiting, {each.tool_call_id: each.ordinal for each in conversation.ledger}
         )
         decided = answers.options.get("tool_results", {})
+        for key, answer in decided.items():
+            # A denial becomes the result of the call, with a reason in the caller's words.
+            is_known = (record := records.get(key)) is not None and _takes_results(record)
+            if isinstance(answer, Deny) and not is_known and not caller.is_trusted:
+                raise UsageError(
+                    f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent"
+                )
         self._theirs: dict[str, ToolMessage] = {}
         prompts: list[Message] = []
         self._dropped: list[Message] = []

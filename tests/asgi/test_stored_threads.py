@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import pytest
-from ag_ui.core import RunStartedEvent, ToolCallArgsEvent, ToolCallStartEvent
+from ag_ui.core import (
+    Interrupt,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
 
 from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app, seal
@@ -143,6 +151,24 @@ async def _cut_call(input: RunAgentInput) -> AsyncIterator[Event]:
     yield ToolCallStartEvent(tool_call_id="cut", tool_call_name="pay")
     yield ToolCallArgsEvent(tool_call_id="cut", delta='{"amou')
     raise OSError("the model is gone")
+
+
+async def test_a_caller_does_not_deny_a_call_that_the_agent_itself_answers() -> None:
+    served = Served(FunctionAgent(_own_call))
+    [asked] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
+    before = await served.stored()
+    payload = {"approved": False, "reason": "paid, receipt 77"}
+    denied = {"interruptId": f"{APPROVAL}own:0", "status": "resolved", "payload": payload}
+    response = await served.post(resume=[{"interruptId": asked["id"], "status": "cancelled"}, denied])
+    assert (response.status_code, await served.stored()) == (422, before)
+
+
+async def _own_call(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield ToolCallStartEvent(tool_call_id="own", tool_call_name="charge")
+    yield ToolCallEndEvent(tool_call_id="own")
+    outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id="sure", reason="ask", tool_call_id="own")])
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id, outcome=outcome)
 
 
 async def test_a_caller_does_not_answer_for_a_tool_of_the_server() -> None:
