@@ -17,10 +17,12 @@ from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import JOURNAL
+from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.seal import Signing
 from agui_client.conversation import state_as_json
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -176,13 +178,23 @@ class StoredThreadRequest(RunRequest):
         self._caller, input = caller, caller.input
         self._state = None if input.state in (None, {}) else self._with_stored_journal(state_as_json(input.state))
         stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
-        open_ids = {each.tool_call_id for each in conversation.open_records if _takes_results(each)}
+        records = {each.tool_call_id: each for each in conversation.open_records}
+        open_ids = {key for key, each in records.items() if _takes_results(each)}
         if caller.is_trusted:
             open_ids = set(conversation.check_results({}))
         # Backwards, so that of several messages with one id the first one counts.
         new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
-        answers = CallerAnswers(caller.resume, waiting)
+        answers = CallerAnswers(
+            caller.resume, waiting, {each.tool_call_id: each.ordinal for each in conversation.ledger}
+        )
         decided = answers.options.get("tool_results", {})
+        for key, answer in decided.items():
+            # A denial becomes the result of the call, with a reason in the caller's words.
+            is_known = (record := records.get(key)) is not None and _takes_results(record)
+            if isinstance(answer, Deny) and not is_known and not caller.is_trusted:
+                raise UsageError(
+                    f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent"
+                )
         # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
         self._sent_results: dict[str, ToolMessage] = {}
         prompts: list[Message] = []
@@ -288,7 +300,16 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
 
 
 def _records(input: RunAgentInput, answers: CallerAnswers) -> list[ToolCallRecord]:
-    """Return the records of the calls that a caller decides about, or whose questions it answers."""
+    """Return the records of the calls that a caller decides about, or whose questions it answers.
+
+    Raises:
+        UsageError: The caller answers a question about a call of another tool than the one that asked it.
+    """
+    for call in answers.calls:
+        # The call is made again with the answer, and without another approval.
+        if (asking := answers.tools.get(call.id, call.function.name)) != call.function.name:
+            what = f"resume answers a question of tool {quoted(asking)} about call {quoted(call.id)}"
+            raise UsageError(f"{what}, which is one of {quoted(call.function.name)} here")
     questions = {each.interrupt.tool_call_id: each for each in answers.questions}
     messages = {
         call.id: each.id for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
@@ -33,6 +33,9 @@ QUESTION = "question:"
 """The prefix of the ids of interrupts that are questions of tools; what is needed to make the call again follows."""
 PASSED_ON = "passed-on:"
 """The prefix for an agent's own interrupt whose id begins with one of these prefixes, as those of a served agent do."""
+
+_NUMBER, _MOST_DIGITS = "-", 10
+"""The mark before the number of a call among those of its id, and the length that no such number has."""
 
 
 def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
@@ -61,12 +64,12 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here."""
-    asked = [execution.question for execution in run.tool_executions if execution.question is not None]
-    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, run)}) for each in asked]
+    asked = [(each.question, each.name) for each in run.tool_executions if each.question is not None]
+    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, name, run)}) for each, name in asked]
 
 
-def _packed(question: ToolQuestion, run: AgentRun) -> str:
-    value = question.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+def _packed(question: ToolQuestion, tool: str, run: AgentRun) -> str:
+    value = {**question.model_dump(mode="json", exclude_defaults=True, by_alias=True), "tool": tool}
     if run.call.is_saved:
         # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
         value.pop("left", None)
@@ -82,14 +85,17 @@ def _without_encrypted(value: Any) -> Any:
     return [_without_encrypted(each) for each in value] if is_array(value) else value
 
 
-def _unpacked(interrupt_id: str) -> ToolQuestion:
-    """Return the question of a tool that is in the id of an interrupt.
+def _unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
+    """Return the question of a tool that is in the id of an interrupt, and the name of the tool.
 
     Raises:
         UsageError: There is none in it.
     """
     try:
-        return ToolQuestion.model_validate_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+        value: Any = from_json(urlsafe_b64decode(interrupt_id.removeprefix(QUESTION)))
+        # Where threads are stored, ids without the name may still wait to be answered.
+        tool = str(value.pop("tool", "")) if is_object(value) else ""
+        return ToolQuestion.model_validate(value), tool
     except ValueError:
         raise UsageError(f"resume answers {quoted(interrupt_id)}, which is no question of a tool") from None
 
@@ -100,25 +106,37 @@ class CallerAnswers:
     Args:
         resume: The caller's entries.
         calls: The tool calls that the caller may have decided about, by id.
+        ordinals: The numbers of stored calls among those of their ids; empty where no thread is stored.
 
     Raises:
-        UsageError: The id of an entry begins like a tool's question, and cannot be read.
+        UsageError: The id of an entry begins like a tool's question, and cannot be read; or the entry decides about
+            another call of the id than the one that waits.
     """
 
-    def __init__(self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall]) -> None:
+    def __init__(
+        self, resume: Iterable[ResumeEntry], calls: Mapping[str, ToolCall], ordinals: Mapping[str, int] | None = None
+    ) -> None:
         self.entries: list[ResumeEntry] = []
         """The answers to interrupts of the agent."""
         self.questions: list[ToolQuestion] = []
         """The questions of tools that are answered."""
+        self.tools: dict[str, str] = {}
+        """The tools that asked them, by the ids of their calls."""
         decisions: dict[str, Approve | Deny] = {}
         answers: list[ResumeEntry] = []
         for entry in resume:
             if entry.interrupt_id.startswith(APPROVAL):
-                tool_call_id = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")[0]
+                tool_call_id, _, proof = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")
+                if _ordinal(proof) != (ordinals or {}).get(tool_call_id, _ordinal(proof)):
+                    # A request that is sent again must not decide about the next call of the same id.
+                    what = f"resume answers {quoted(entry.interrupt_id)}"
+                    raise UsageError(f"{what}, which is about another call of that id than the one that waits")
                 decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
             elif entry.interrupt_id.startswith(QUESTION):
-                self.questions.append(_unpacked(entry.interrupt_id))
-                answers.append(entry.model_copy(update={"interrupt_id": self.questions[-1].interrupt.id}))
+                question, tool = _unpacked(entry.interrupt_id)
+                self.questions.append(question)
+                self.tools[question.interrupt.tool_call_id or ""] = tool
+                answers.append(entry.model_copy(update={"interrupt_id": question.interrupt.id}))
             else:
                 own_id = entry.interrupt_id.removeprefix(PASSED_ON)
                 self.entries.append(entry.model_copy(update={"interrupt_id": own_id}))
@@ -139,9 +157,16 @@ def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
     if entry.status != "resolved" or given.get("approved") is not True:
         reason = given.get("reason")
         return Deny(reason) if isinstance(reason, str) and reason else Deny()
-    if call is None or not entry.interrupt_id.endswith(f":{_digest(call)}"):
+    proof = entry.interrupt_id.rpartition(":")[2].partition(_NUMBER)[0]
+    if call is None or proof != _digest(call):
         return Deny("The call is not the one that was approved.")
     return Approve(given.get("editedArgs"))
+
+
+def _ordinal(proof: str) -> int:
+    """Return the number of a call among those of its id, which is behind the digest of all but the first."""
+    number = proof.partition(_NUMBER)[2]
+    return int(number) if number.isdecimal() and len(number) < _MOST_DIGITS else 1
 
 
 def _digest(call: ToolCall) -> str:
@@ -155,13 +180,18 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     asked = {interrupt.tool_call_id for interrupt in result.interrupts}
     calls = [call for call in result.pending_tool_calls if call.id not in asked]
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
-    return [_approval(call, tool) for call, tool in pending if tool is not None and tool.toolset is not None]
+    places = run.call.conversation.reducer
+    return [
+        _approval(call, tool, 1 if (place := places.place_of_call(call.id)) is None else place[1])
+        for call, tool in pending
+        if tool is not None and tool.toolset is not None
+    ]
 
 
-def _approval(call: ToolCall, tool: OfferedTool) -> Interrupt:
+def _approval(call: ToolCall, tool: OfferedTool, ordinal: int) -> Interrupt:
     edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
     return Interrupt(
-        id=f"{APPROVAL}{call.id}:{_digest(call)}",
+        id=f"{APPROVAL}{call.id}:{_digest(call)}{f'{_NUMBER}{ordinal}' if ordinal > 1 else ''}",
         reason="tool_call",
         message=f"Allow the call of {call.function.name}?",
         tool_call_id=call.id,

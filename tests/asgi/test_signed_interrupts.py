@@ -52,6 +52,13 @@ def pay(amount: int) -> str:
     return "paid"
 
 
+@tool(approval="always")
+def tip() -> str:
+    """Tip."""
+    done.append("tipped")
+    return "tipped"
+
+
 @tool
 async def book(ctx: ToolContext) -> str:
     """Book a hotel."""
@@ -151,6 +158,16 @@ async def test_the_id_of_a_question_shows_nothing_that_is_encrypted() -> None:
     left = urlsafe_b64decode(question_id.partition(":")[2].partition(".")[0]).decode()
     assert "Hm." in left
     assert "opaque-secret" not in left
+
+
+async def test_an_answer_to_the_question_of_one_tool_does_not_call_another() -> None:
+    caller = _caller(ScriptedAgent(turn(tool_call("book", {})), turn(text("Done.")), tools=[book, tip]))
+    question_id = await _asked(caller)
+    renamed = caller.snapshot().model_dump_json().replace('"name":"book"', '"name":"tip"')
+    caller.restore(ConversationSnapshot.model_validate_json(renamed))
+    with anyio.fail_after(_SECONDS), pytest.raises(HTTPStatusError) as refused:
+        await caller.run_agent(resume={question_id: Resolve("Ritz")})
+    assert (refused.value.status_code, done) == (422, [])
 
 
 @pytest.mark.parametrize("more", [{"more": 1}, {"answers": [{"more": 1}]}], ids=["the question", "an answer"])

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import pytest
-from ag_ui.core import RunStartedEvent, ToolCallArgsEvent, ToolCallStartEvent
+from ag_ui.core import (
+    Interrupt,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
 
 from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
 from agui_client.asgi import ASGITransport, agent_app, seal
@@ -92,6 +100,21 @@ def _ends(response: httpx.Response) -> dict[str, Any]:
     return last
 
 
+@pytest.mark.parametrize("verdict", [True, False], ids=["approved", "denied"])
+async def test_an_answer_that_is_sent_again_says_nothing_about_the_next_call_of_the_same_id(*, verdict: bool) -> None:
+    calls = [turn(tool_call("pay", {"amount": 3}, tool_call_id="call_0")) for _ in range(2)]
+    served = Served(ScriptedAgent(*calls, turn(text("Done.")), tools=[pay]))
+    [first] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
+    answer = {"interruptId": first["id"], "status": "resolved", "payload": {"approved": verdict}}
+    [second] = _ends(await served.post(resume=[answer]))["outcome"]["interrupts"]
+    before = await served.stored()
+    again = await served.post(resume=[answer])
+    assert (again.status_code, paid) == (422, [3] if verdict else [])
+    assert await served.stored() == before
+    assert (await served.post(resume=[{**answer, "interruptId": second["id"]}])).status_code == 200
+    assert paid == ([3, 3] if verdict else [])
+
+
 @pytest.mark.parametrize("edits", [{}, {"editedArgs": {"amount": 5}}], ids=["as it is", "with other arguments"])
 async def test_a_call_that_the_caller_made_up_is_never_stored_and_never_approved(edits: dict[str, Any]) -> None:
     served = Served(ScriptedAgent(turn(text("Hello.")), tools=[pay]))
@@ -128,6 +151,24 @@ async def _cut_call(input: RunAgentInput) -> AsyncIterator[Event]:
     yield ToolCallStartEvent(tool_call_id="cut", tool_call_name="pay")
     yield ToolCallArgsEvent(tool_call_id="cut", delta='{"amou')
     raise OSError("the model is gone")
+
+
+async def test_a_caller_does_not_deny_a_call_that_the_agent_itself_answers() -> None:
+    served = Served(FunctionAgent(_own_call))
+    [asked] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
+    before = await served.stored()
+    payload = {"approved": False, "reason": "paid, receipt 77"}
+    denied = {"interruptId": f"{APPROVAL}own:0", "status": "resolved", "payload": payload}
+    response = await served.post(resume=[{"interruptId": asked["id"], "status": "cancelled"}, denied])
+    assert (response.status_code, await served.stored()) == (422, before)
+
+
+async def _own_call(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    yield ToolCallStartEvent(tool_call_id="own", tool_call_name="charge")
+    yield ToolCallEndEvent(tool_call_id="own")
+    outcome = RunFinishedInterruptOutcome(interrupts=[Interrupt(id="sure", reason="ask", tool_call_id="own")])
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id, outcome=outcome)
 
 
 async def test_a_caller_does_not_answer_for_a_tool_of_the_server() -> None:
