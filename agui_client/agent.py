@@ -28,7 +28,7 @@ from agui_client._tools.tool_limits import ToolLimits
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import OF_THE_REQUEST, ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from typing import Self
@@ -666,8 +666,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if self._address() is None and not checked.keys().isdisjoint(("headers", "timeout")):
-            raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
+        if self._address() is None and (refused := sorted(checked.keys() & OF_THE_REQUEST)):
+            raise UsageError(f"{refused[0]}= is for an HttpAgent; this agent runs in the process")
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
     def _total(self, options: RunOptions) -> float:
