@@ -16,6 +16,7 @@ class Record:
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         kind: Any = cls
         if "__slots__" in vars(cls):  # the decorator makes the class a second time, with its slots
             kind.__slots__ = _FieldDocs(kind)

@@ -23,12 +23,12 @@ from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
-from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT
+from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import OF_THE_REQUEST, ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from typing import Self
@@ -170,7 +170,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     # --- the verbs
 
-    async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
+    async def run_agent(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
         """Run the agent and wait for its answer.
 
         Args:
@@ -190,7 +190,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         async with self.stream(prompt, **options) as run:
             return await run.result()
 
-    def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun:
+    def stream(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> AgentRun[StateT]:
         """Run the agent and iterate its events: `async with agent.stream("...") as run: async for event in run`.
 
         Args:
@@ -205,7 +205,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         return AgentRun(self._starting(prompt, options))
 
-    def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult:
+    def run_agent_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> RunResult[StateT]:
         """`run_agent` for code without `await`: scripts, threads, and notebooks with a running loop.
 
         Args:
@@ -222,7 +222,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         with self.stream_sync(prompt, **options) as run:
             return run.result()
 
-    def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun:
+    def stream_sync(self, prompt: Prompt = None, **options: Unpack[RunOptions]) -> SyncAgentRun[StateT]:
         """`stream` for code without `await`: `with agent.stream_sync("...") as run: for event in run`.
 
         Args:
@@ -255,7 +255,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         checked_options(options, RunOptions, "a run")
         return observe_run(lambda: self.stream(prompt, **options), self._conversation)
 
-    async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult:
+    async def connect_agent(self, **options: Unpack[ConnectOptions]) -> RunResult[StateT]:
         """Take up the thread where the agent has it: after a cut connection, a restart, or on another machine.
 
         The thread that the server sends again is merged with the local one, message by message; a run that is still
@@ -273,7 +273,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         async with self.stream_connect(**options) as run:
             return await run.result()
 
-    def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun:
+    def stream_connect(self, **options: Unpack[ConnectOptions]) -> AgentRun[StateT]:
         """`connect_agent`, to be iterated: `async with agent.stream_connect() as run`.
 
         Args:
@@ -325,9 +325,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             ParseError: The state does not fit.
             UsageError: The agent has no `state_model`.
         """
-        if self._state_model is None:
-            raise UsageError("typed_state needs to know the type: give the agent state_model=, or read agent.state")
-        return self._state_model.read(self.state)
+        return typed(self.state, self._read_state)
 
     def edit_state(self) -> StateEdit[StateT]:
         """Return a block that edits the state: `with agent.edit_state() as trip: trip.budget = 900`.
@@ -658,6 +656,10 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             self._state_model = StateModel(model)
             self._observers.append(ModelCheck(self._state_model))
 
+    @property
+    def _read_state(self) -> Callable[[Any], StateT] | None:
+        return None if self._state_model is None else self._state_model.read
+
     def _address(self) -> str | None:
         """Return the address of a remote agent; None for one in this process."""
         return None
@@ -666,8 +668,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if not checked.keys().isdisjoint(("headers", "timeout")) and self._address() is None:
-            raise UsageError("headers= and timeout= are for an HttpAgent; this agent runs in the process")
+        if self._address() is None and (refused := sorted(checked.keys() & OF_THE_REQUEST)):
+            raise UsageError(f"{refused[0]}= is for an HttpAgent; this agent runs in the process")
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
     def _total(self, options: RunOptions) -> float:
@@ -690,6 +692,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             middleware=tuple(self._middleware),
             subscribers=self._subscribers,
             observers=Observers(self._observers),
+            read_state=self._read_state,
             save=self._save,
             total=self._total(options),
             is_replay=is_replay,

@@ -32,6 +32,8 @@ class RunOptions(ConnectOptions, total=False):
 
     run_id: str
     """The run's id, never used before on this thread; minted if left out."""
+    parent_run_id: str
+    """The id of the earlier run of the thread that this run continues, for servers that keep branches of a thread."""
     tools: ToolSource
     """The tools offered in this run instead of the agent's `tools`."""
     resume: Resume
@@ -40,6 +42,15 @@ class RunOptions(ConnectOptions, total=False):
     """Answers to pending tool calls by id: text, content parts, any JSON value, a `ToolError`, a `Deny`, or an
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
+
+OF_THE_REQUEST = frozenset({"headers", "timeout"})
+"""Keywords about the HTTP request, which only an `HttpAgent` takes."""
+BESIDE_AN_INPUT = OF_THE_REQUEST | {"tools"}
+"""Keywords that can stand beside a whole `RunAgentInput`.
+
+Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never
+dropped without an error.
+"""
 
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack
 
 from ag_ui.core import (
     TextMessageContentEvent,
@@ -27,6 +27,7 @@ from pydantic_core import from_json
 
 from agui_client._concurrency import LoopThread
 from agui_client._run.result import Snapshot, annotate
+from agui_client._run.scope import StateT, typed
 from agui_client._run.subagents import SubagentText
 from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
 
@@ -85,7 +86,7 @@ Start = Callable[["RunLoop"], "Engine"]
 """Makes the engine of a run for the event loop that it uses."""
 
 
-class RunView:
+class RunView(Generic[StateT]):
     """The parts of a run in progress that can be looked at, the same for asynchronous and sync runs."""
 
     _outside = "a run is used inside its block"
@@ -120,7 +121,18 @@ class RunView:
         return call.result().state if call.state.has_ended else call.conversation.state
 
     @property
-    def partial(self) -> RunResult:
+    def typed_state(self) -> StateT:
+        """The state so far as an object of the agent's `state_model`: a copy, read anew at each look.
+
+        Raises:
+            ParseError: The state does not fit, which may be so in the middle of a run.
+            UsageError: The agent has no `state_model`.
+        """
+        read: Callable[[Any], StateT] | None = self.call.setup.read_state
+        return typed(self.state, read)
+
+    @property
+    def partial(self) -> RunResult[StateT]:
         """The result so far, at any time; after the end, the result."""
         return self.call.result()
 
@@ -166,7 +178,11 @@ class RunView:
             raise UsageError(self._outside)
         return self._entered
 
-    def _outcome(self) -> RunResult:
+    def _snapshot(self, call: Call, event: Event) -> Snapshot[StateT]:
+        snapshot: Snapshot[StateT] = Snapshot(event, call.conversation.messages, call.conversation.state)
+        return snapshot.read_with(call.setup.read_state)
+
+    def _outcome(self) -> RunResult[StateT]:
         """Return the result of a run that is over.
 
         Raises:
@@ -183,7 +199,7 @@ class RunView:
         return result
 
 
-class AgentRun(RunView):
+class AgentRun(RunView[StateT]):
     """A run in progress: `async with agent.stream("...") as run`, then iterate it in one task at a time.
 
     Iterating gives typed events; `messages` and `state` already include the event that was just given. Leaving the
@@ -260,12 +276,11 @@ class AgentRun(RunView):
         return _Lens(self._next, self.tool_calls.of)
 
     @property
-    def snapshots(self) -> AsyncIterator[Snapshot]:
+    def snapshots(self) -> AsyncIterator[Snapshot[StateT]]:
         """Every event, with the messages and the state that include it."""
-        conversation = self.call.conversation
-        return _Lens(self._next, lambda event: Snapshot(event, conversation.messages, conversation.state))
+        return _Lens(self._next, partial(self._snapshot, self.call))
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[StateT]:
         """Wait for the end of the run.
 
         Returns:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, aggregate_token_usage
 from pydantic import TypeAdapter, ValidationError
@@ -18,13 +18,15 @@ from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._run.observers import CallEnd, RunEnd, without_secrets
+from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, subagent_results
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
 
     from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
 
@@ -39,8 +41,37 @@ T = TypeVar("T")
 _SHOWN = 200
 
 
+class TypedState(Generic[StateT]):
+    """The base of records with a state, which is an object of the agent's `state_model`, too."""
+
+    # No field: the record stays plain data, which is compared, written as JSON and pickled without the model.
+    __slots__ = ("_read_state",)
+
+    if TYPE_CHECKING:
+        _read_state: Callable[[Any], StateT] | None
+
+        @property
+        def state(self) -> Any: ...
+
+    def read_with(self, read: Callable[[Any], StateT] | None) -> Self:
+        """Take the function that reads a state as an object of the model; None if there is no model."""
+        object.__setattr__(self, "_read_state", read)
+        return self
+
+    @property
+    def typed_state(self) -> StateT:
+        """The state as an object of the agent's `state_model`: a copy, read anew at each look.
+
+        Raises:
+            ParseError: The state does not fit.
+            UsageError: The agent has no `state_model`, or this is a copy, such as one that was pickled.
+        """
+        read: Callable[[Any], StateT] | None = getattr(self, "_read_state", None)
+        return typed(self.state, read)
+
+
 @dataclass(frozen=True, slots=True)
-class Snapshot(Record, Displayed):
+class Snapshot(TypedState[StateT], Record, Displayed):
     """An event, and the conversation with that event in it."""
 
     event: Event
@@ -66,7 +97,7 @@ class Timings(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult(Record, Displayed):
+class RunResult(TypedState[StateT], Record, Displayed):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
 
     Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
@@ -180,7 +211,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
     requests = [request for each in rounds for request in each.scope.requests]
-    return RunResult(
+    result: RunResult = RunResult(
         thread_id=run.input.thread_id,
         run_id=run.run_id,
         text=_text(run, messages if run.scope.is_replay else new_messages),
@@ -203,6 +234,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         incomplete_ids=list(run.pipeline.verifier.left_open),
         aborted=state.is_aborted,
     )
+    return result.read_with(call.setup.read_state)
 
 
 def annotate(failure: Exception | None, result: RunResult) -> None:

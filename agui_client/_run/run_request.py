@@ -20,6 +20,7 @@ from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
+from agui_client.options import BESIDE_AN_INPUT
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
@@ -196,9 +197,8 @@ class PassedRequest(RunRequest):
     is_passed = True
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
-        for name in ("run_id", "context", "forwarded_props", "resume", "tool_results"):
-            if name in options:
-                raise UsageError(f"{name}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
+        if refused := sorted(options.keys() - BESIDE_AN_INPUT):
+            raise UsageError(f"{refused[0]}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
         passed = Conversation(given.thread_id, given.messages)
         passed.set_state(given.state)
         super().__init__(passed, [], {})
@@ -309,6 +309,7 @@ def composed_input(
         return RunAgentInput(
             thread_id=conversation.thread_id,
             run_id=options.get("run_id") or str(uuid4()),
+            parent_run_id=options.get("parent_run_id"),
             messages=messages,
             state=conversation.state,
             context=list(options.get("context", ())) or None,
@@ -328,7 +329,8 @@ def next_input(before: RunAgentInput, conversation: Conversation, entries: Seque
         conversation: The messages and the state to send.
         entries: The answers to the interrupts of the run before.
     """
-    changes = {"run_id": str(uuid4()), "tools": None, "resume": list(entries) or None}
+    # The run before is the one that this run continues, not the parent that the caller named for that one.
+    changes = {"run_id": str(uuid4()), "parent_run_id": None, "tools": None, "resume": list(entries) or None}
     return with_conversation(before, conversation).model_copy(update=changes)
 
 

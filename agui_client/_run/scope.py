@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from typing_extensions import TypeVar
 
 from agui_client._field_docs import Record
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from types import UnionType
@@ -130,6 +131,22 @@ StateT = TypeVar("StateT", default=Any)
 """The type of an agent's state; any JSON value unless `state_model` says more."""
 
 
+def typed(state: Any, read: Callable[[Any], StateT] | None) -> StateT:
+    """Return a state as an object of the agent's `state_model`.
+
+    Args:
+        state: The state.
+        read: Reads it as an object of the model; None if the agent has no model, or it is not known here.
+
+    Raises:
+        ParseError: The state does not fit.
+        UsageError: There is no model.
+    """
+    if read is None:
+        raise UsageError("typed_state needs to know the type: give the agent state_model=, or read `state`")
+    return read(state)
+
+
 class AgentOptions(TypedDict, Generic[StateT], total=False):
     """The keywords that the constructor of every agent takes."""
 
@@ -202,6 +219,8 @@ class CallSetup:
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
+    read_state: Callable[[Any], Any] | None = None
+    """Reads a state as an object of the agent's `state_model`; None without one."""
     save: Save | None = None
     """Awaited when something must not be lost; None if nothing is saved."""
     total: float = math.inf

@@ -18,7 +18,7 @@ import anyio
 
 from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled, stay_if_program_ends
 from agui_client._run.async_run import SYNC_CALLER, AgentRun, AnswerText, RunLoop, RunView
-from agui_client._run.result import Snapshot
+from agui_client._run.scope import StateT
 from agui_client._run.subagents import SubagentText
 from agui_client._transport.source import Source
 from agui_client.errors import IncompleteRunError, UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import Start, StreamedToolCall
     from agui_client._run.engine import Engine
-    from agui_client._run.result import RunResult
+    from agui_client._run.result import RunResult, Snapshot
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -42,7 +42,7 @@ _MOST_BATCHES = 64
 """The number of reads that may wait for the caller's thread before the stream is held back."""
 
 
-class SyncAgentRun(RunView):
+class SyncAgentRun(RunView[StateT]):
     """A run in progress, for code without `await`: `with agent.stream_sync("...") as run`, then iterate it.
 
     As `AgentRun`: iterating gives typed events, `messages` and `state` include the event that was just given, leaving
@@ -107,7 +107,7 @@ class SyncAgentRun(RunView):
         from anyio.from_thread import start_blocking_portal
 
         with start_blocking_portal("asyncio") as portal:
-            run = AgentRun(self._start)
+            run: AgentRun = AgentRun(self._start)
             run.seal = self.seal
             chunks = run.sse(keep_alive=keep_alive, expose_errors=expose_errors)
             # Ctrl-C in a wait for a chunk ends the portal, which cancels the wait and so closes the run.
@@ -139,11 +139,11 @@ class SyncAgentRun(RunView):
         return (call for event in self if (call := self.tool_calls.of(event)) is not None)
 
     @property
-    def snapshots(self) -> Iterator[Snapshot]:
+    def snapshots(self) -> Iterator[Snapshot[StateT]]:
         """Every event, with the messages and the state that include it."""
-        return (Snapshot(event, self.messages, self.state) for event in self)
+        return map(partial(self._snapshot, self.call), self)
 
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[StateT]:
         """Wait for the end of the run.
 
         Returns:

@@ -116,6 +116,8 @@ def _answering(
         "context": input.context or (),
         "forwarded_props": input.forwarded_props,
     }
+    if input.parent_run_id is not None:
+        options["parent_run_id"] = input.parent_run_id
     if is_owner:
         return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 
 import anyio
 from pydantic import TypeAdapter
@@ -25,7 +25,7 @@ from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
 from agui_client.batch.places import place_of
 from agui_client.batch.progress import Progress, Summary, Tally
-from agui_client.batch.results import RowResult, count_tokens, error_of, from_line, unfinished
+from agui_client.batch.results import ParsedT, RowResult, count_tokens, error_of, from_line, unfinished
 from agui_client.batch.rows import PromptOf, Row, RowSource, read_rows
 from agui_client.batch.workers import AgentSource, ClusterError
 from agui_client.errors import AGUIError, ParseError, UsageError
@@ -41,9 +41,43 @@ Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSour
 """An agent, or several with their names; or functions that make them."""
 
 _CLOSING_SECONDS = 5.0
-_OF_ONE_RUN = ("run_id", "resume", "tool_results")
+_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results")
 
 
+@overload
+def run_many(
+    agent: Agents,
+    rows: RowSource,
+    *,
+    prompt: PromptOf = "prompt",
+    key: str | None = None,
+    at_once: int = 10,
+    journal: str | Path | None = None,
+    rerun_failed: bool = False,
+    parse: type[ParsedT],
+    per_minute: float | None = None,
+    retry: RowRetry | int | None = None,
+    budget: Budget | None = None,
+    on: Any = None,
+    **options: Unpack[RunOptions],
+) -> Batch[ParsedT]: ...
+@overload
+def run_many(
+    agent: Agents,
+    rows: RowSource,
+    *,
+    prompt: PromptOf = "prompt",
+    key: str | None = None,
+    at_once: int = 10,
+    journal: str | Path | None = None,
+    rerun_failed: bool = False,
+    parse: Any = None,
+    per_minute: float | None = None,
+    retry: RowRetry | int | None = None,
+    budget: Budget | None = None,
+    on: Any = None,
+    **options: Unpack[RunOptions],
+) -> Batch[Any]: ...
 @lists_keywords(RunOptions)
 def run_many(
     agent: Agents,
@@ -60,7 +94,7 @@ def run_many(
     budget: Budget | None = None,
     on: Any = None,
     **options: Unpack[RunOptions],
-) -> Batch:
+) -> Batch[Any]:
     """Run an agent on each row: `async for done in run_many(...)`, or `for done in run_many(...)` in a script.
 
     The rows are read and checked now; nothing is sent before the loop begins. Results come as rows are finished, those
@@ -122,7 +156,7 @@ class _Attempts:
     tokens: dict[str, int] = field(default_factory=dict[str, int])
 
 
-class Batch:
+class Batch(Generic[ParsedT]):
     """A batch, made by `run_many`; iterate it once, with `async for` or with `for`."""
 
     def __init__(
@@ -139,7 +173,7 @@ class Batch:
     ) -> None:
         self._jobs, self._open_place, self._at_once, self._open_journal = jobs, place, at_once, journal
         self._parse, self._pace, self._retry, self._budget = parse, pace, retry, budget
-        self._adapter: TypeAdapter[Any] | None = None if parse is None else TypeAdapter(parse)
+        self._adapter: TypeAdapter[ParsedT] | None = None if parse is None else TypeAdapter(parse)
         self._journal: Journal | None = None
         self._tally = Tally(len(jobs))
         self._is_begun = False
@@ -154,13 +188,13 @@ class Batch:
         """The summary, complete when the loop has ended; `print(batch.summary)` prints a few lines."""
         return self._tally.summary()
 
-    def __aiter__(self) -> AsyncGenerator[RowResult]:
+    def __aiter__(self) -> AsyncGenerator[RowResult[ParsedT]]:
         return self._results()
 
-    def __iter__(self) -> Generator[RowResult]:
+    def __iter__(self) -> Generator[RowResult[ParsedT]]:
         return self._results_sync()
 
-    async def _results(self) -> AsyncGenerator[RowResult]:
+    async def _results(self) -> AsyncGenerator[RowResult[ParsedT]]:
         """Yield the rows of the journal, and then run the others."""
         if self._is_begun:
             raise UsageError("a batch is iterated once; call run_many() again, with the same journal")
@@ -179,9 +213,9 @@ class Batch:
         finally:
             self._tally.end()
 
-    def _taken_up(self) -> tuple[list[RowResult], list[_Job]]:
+    def _taken_up(self) -> tuple[list[RowResult[ParsedT]], list[_Job]]:
         """Return what the journal has, and what is left to do."""
-        finished: list[RowResult] = []
+        finished: list[RowResult[ParsedT]] = []
         left: list[_Job] = []
         lines = {} if self._journal is None else self._journal.lines
         for job in self._jobs:
@@ -195,9 +229,9 @@ class Batch:
             self._tally.add(done)
         return finished, left
 
-    async def _run(self, jobs: Sequence[_Job]) -> AsyncGenerator[RowResult]:
+    async def _run(self, jobs: Sequence[_Job]) -> AsyncGenerator[RowResult[ParsedT]]:
         """Run rows in a task of their own, because no generator may keep a task group open while it yields."""
-        send, receive = anyio.create_memory_object_stream[RowResult](self._at_once)
+        send, receive = anyio.create_memory_object_stream[RowResult[ParsedT]](self._at_once)
         scope, is_over, failures = anyio.CancelScope(), anyio.Event(), list[BaseException]()
         queue = iter(jobs)
 
@@ -226,7 +260,7 @@ class Batch:
             with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await is_over.wait()
 
-    async def _work(self, jobs: Iterator[_Job], ask: Ask, send: MemoryObjectSendStream[RowResult]) -> None:
+    async def _work(self, jobs: Iterator[_Job], ask: Ask, send: MemoryObjectSendStream[RowResult[ParsedT]]) -> None:
         """Run rows, one after the other, until none is left or the budget is spent."""
         for job in jobs:
             if self._is_spent():
@@ -256,7 +290,7 @@ class Batch:
         tally.stopped_by = tally.stopped_by or next((name for name, is_spent in spent.items() if is_spent), None)
         return any(spent.values())
 
-    async def _run_row(self, job: _Job, ask: Ask) -> RowResult | None:
+    async def _run_row(self, job: _Job, ask: Ask) -> RowResult[ParsedT] | None:
         """Run a row until it is answered or has failed for good; None if the time is up before that."""
         attempts = _Attempts()
         while await self._pace.turn():
@@ -287,7 +321,7 @@ class Batch:
 
     def _result(
         self, job: _Job, attempts: _Attempts, start: float, result: RunResult | None, **outcome: Any
-    ) -> RowResult:
+    ) -> RowResult[ParsedT]:
         return RowResult(
             number=job.row.number,
             key=job.row.key,
@@ -303,9 +337,9 @@ class Batch:
             **outcome,
         )
 
-    def _results_sync(self) -> Generator[RowResult]:
+    def _results_sync(self) -> Generator[RowResult[ParsedT]]:
         """Yield results in a thread without an event loop; the batch runs in another thread."""
-        finished: SimpleQueue[tuple[RowResult, Callable[[], None]] | BaseException | None] = SimpleQueue()
+        finished: SimpleQueue[tuple[RowResult[ParsedT], Callable[[], None]] | BaseException | None] = SimpleQueue()
 
         async def produce() -> None:
             """Pass results on, as many as the caller's thread has room for."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from typing_extensions import TypeVar
 
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError, sendable
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from agui_client._run.result import RunResult
     from agui_client.batch.rows import Row
+
+ParsedT = TypeVar("ParsedT", default=Any)
+"""The type of parsed answers; any value unless `parse=` says more."""
 
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens", "cached_input_tokens")
 
@@ -36,7 +40,7 @@ class RowError(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RowResult(Record):
+class RowResult(Record, Generic[ParsedT]):
     """A row that is finished: answered, or given up."""
 
     number: int
@@ -51,7 +55,7 @@ class RowResult(Record):
     """The prompt, if it is a text; or else a digest of it."""
     text: str = ""
     """The answer's text; of a failed row, as far as it came."""
-    parsed: Any = None
+    parsed: ParsedT | None = None
     """The answer as an object of `parse=`; None without one, and if the row failed."""
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tokens by kind, such as "input_tokens", of all attempts and models together; without those nobody reported."""
@@ -94,7 +98,7 @@ class RowResult(Record):
             return sendable(json.dumps(to_jsonable_python(line, fallback=repr), ensure_ascii=False)).encode() + b"\n"
 
 
-def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[Any] | None) -> RowResult:
+def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] | None) -> RowResult[ParsedT]:
     """Make the result of a row of its line in the journal.
 
     Args:
@@ -110,7 +114,8 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[Any] | Non
             f"the journal has row {row.key} with another prompt: the input has changed since; "
             "give another journal, or key= a column that names rows for good"
         )
-    parsed, error = None, line["error"]
+    parsed: ParsedT | None = None
+    error = line["error"]
     if adapter is not None and error is None:
         try:
             parsed = adapter.validate_json(to_json(line["parsed"]))

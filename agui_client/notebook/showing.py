@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agui_client._cli.plain_view import PlainRun
     from agui_client._display import Displayed
     from agui_client._run.result import RunResult
+    from agui_client._run.scope import StateT
     from agui_client._tools.context import ToolExecution
     from agui_client.notebook.elements import Element
 
@@ -61,12 +62,12 @@ _REST = 3
 
 
 @overload
-def show(shown: AgentRun) -> Coroutine[Any, Any, RunResult]: ...
+def show(shown: AgentRun[StateT]) -> Coroutine[Any, Any, RunResult[StateT]]: ...
 @overload
-def show(shown: SyncAgentRun) -> RunResult: ...
+def show(shown: SyncAgentRun[StateT]) -> RunResult[StateT]: ...
 @overload
 def show(shown: Shown | Sequence[Shown]) -> None: ...
-def show(shown: object) -> Coroutine[Any, Any, RunResult] | RunResult | None:
+def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
 
     In a notebook that is one output of the cell, redrawn at most 20 times a second; elsewhere the terminal is used.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Unpack
 
-from agui_client._run.scope import AgentOptions
+from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.options import lists_keywords
 from agui_client.recording.player import Player
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agui_client.recording.redaction import Redact
 
 
-class ReplayAgent(AbstractAgent):
+class ReplayAgent(AbstractAgent[StateT]):
     """Answers each run as the recorded agent did when it was asked the same; nothing is sent anywhere.
 
     Two inputs ask the same if they differ only in the ids of threads, runs and messages. Equal questions get the
@@ -51,7 +51,7 @@ class ReplayAgent(AbstractAgent):
         match: Match | None = None,
         redact: Redact | None = None,
         max_protocol_version: str | None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         super().__init__(**options)
         self._player = Player(recording, speed=speed, match=match, redact=redact)

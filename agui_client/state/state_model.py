@@ -53,7 +53,7 @@ class StateModel(Generic[StateT]):
             return self._parsed(state)
         except ValidationError as misfit:
             what = f"the state does not fit {self._name}: {_explained(misfit, state)}"
-            raise ParseError(f"{what}; agent.state has it as it is") from None
+            raise ParseError(f"{what}; `state` has it as it is") from None
 
     def _parsed(self, state: Any) -> StateT:
         return self._adapter.validate_json(to_json(state, inf_nan_mode="constants"))

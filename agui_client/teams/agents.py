@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.scope import AgentOptions
+from agui_client._run.scope import AgentOptions, StateT
 from agui_client._run.subagents import JOURNAL
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     Lead: TypeAlias = "Callable[[Team], Awaitable[Any]]"
 
 
-class _TeamBase(AbstractAgent):
+class _TeamBase(AbstractAgent[StateT]):
     """An agent that runs members, within limits, as its `_lead` says."""
 
     is_team = True
 
     def __init__(
-        self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions
+        self, members: list[Member], on_error: OnError, limits: TeamLimits | None, options: AgentOptions[StateT]
     ) -> None:
         super().__init__(**options)
         self.members = tuple(members)
@@ -88,7 +88,7 @@ class _TeamBase(AbstractAgent):
         raise NotImplementedError
 
 
-class _ListedTeam(_TeamBase):
+class _ListedTeam(_TeamBase[StateT]):
     """A team whose members are listed in order, and named by themselves."""
 
     @lists_keywords(AgentOptions)
@@ -97,14 +97,14 @@ class _ListedTeam(_TeamBase):
         *members: AbstractAgent | Member,
         on_error: OnError = "raise",
         limits: TeamLimits | None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         super().__init__(
             [as_member(each, place=place) for place, each in enumerate(members)], on_error, limits, options
         )
 
 
-class SequentialAgent(_ListedTeam):
+class SequentialAgent(_ListedTeam[StateT]):
     """Members that work one after the other; the last one speaks for the team.
 
     Args:
@@ -119,7 +119,7 @@ class SequentialAgent(_ListedTeam):
             await team.run(member, speaks=member is self.members[-1])
 
 
-class ParallelAgent(_ListedTeam):
+class ParallelAgent(_ListedTeam[StateT]):
     """Members that work side by side, their events interleaved as they happen.
 
     Args:
@@ -137,7 +137,7 @@ class ParallelAgent(_ListedTeam):
         then: AbstractAgent | Member | None = None,
         on_error: OnError = "raise",
         limits: TeamLimits | None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[StateT]],
     ) -> None:
         last = () if then is None else (then,)
         super().__init__(*members, *last, on_error=on_error, limits=limits, **options)
@@ -149,7 +149,7 @@ class ParallelAgent(_ListedTeam):
             await team.run(self._then, speaks=True)
 
 
-class RouterAgent(_TeamBase):
+class RouterAgent(_TeamBase[StateT]):
     """Members of which a function chooses one for each run, which speaks for the team.
 
     Args:
@@ -166,7 +166,7 @@ class RouterAgent(_TeamBase):
         *,
         on_error: OnError = "raise",
         limits: TeamLimits | None = None,
-        options: AgentOptions | None = None,
+        options: AgentOptions[StateT] | None = None,
         **members: AbstractAgent | Member,
     ) -> None:
         if not callable(choose):
@@ -179,7 +179,7 @@ class RouterAgent(_TeamBase):
         await team.run(cast("str", chosen), speaks=True)
 
 
-class HandoffAgent(_ListedTeam):
+class HandoffAgent(_ListedTeam[StateT]):
     """Members of which one speaks with the user at a time, and hands over to another by calling `transfer_to_<name>`.
 
     The member that spoke last goes on with the next run.
@@ -211,7 +211,7 @@ class HandoffAgent(_ListedTeam):
         raise TeamLimitError(f"the members handed over more than {most} times; see TeamLimits(handovers=...)")
 
 
-class TeamAgent(_TeamBase):
+class TeamAgent(_TeamBase[StateT]):
     """Members that a function leads.
 
         async def plan_trip(team: Team) -> None:
@@ -239,7 +239,7 @@ class TeamAgent(_TeamBase):
         *,
         on_error: OnError = "raise",
         limits: TeamLimits | None = None,
-        options: AgentOptions | None = None,
+        options: AgentOptions[StateT] | None = None,
         **members: AbstractAgent | Member,
     ) -> None:
         if not inspect.iscoroutinefunction(lead):

@@ -102,6 +102,12 @@ async def test_a_call_of_several_rounds_is_one_run_for_the_caller() -> None:
     assert result.warnings == []
 
 
+async def test_a_served_agent_gets_the_parent_of_its_callers_run() -> None:
+    agent = ScriptedAgent(turn())
+    await _events(_ask(agent), "Hi", parent_run_id="before")
+    assert [each.parent_run_id for each in agent.inputs] == ["before"]
+
+
 async def test_the_caller_answers_its_own_tools_in_a_later_request() -> None:
     agent = ScriptedAgent(
         turn(tool_call("look", {"where": "Oslo"}), tool_call("locate", {})), turn(text("Done.")), tools=[look]

@@ -525,7 +525,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         with pytest.raises(UsageError):
             make()
     with pytest.raises(TypeError, match="unknown keyword 'rows_at_once'"):
-        run_many(agent, ["a"], rows_at_once=3)  # type: ignore[call-arg]
+        run_many(agent, ["a"], rows_at_once=3)  # type: ignore[call-overload]
     batch = run_many(agent, ["a"])
     list(batch)
     with pytest.raises(UsageError, match="iterated once"):

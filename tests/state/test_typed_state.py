@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -105,7 +106,7 @@ def test_a_state_of_the_agent_that_does_not_fit_is_a_warning_with_the_path_and_s
         ("STATE-2", "/legs/1/price", f"the state does not fit Trip at /legs/1/price: {problem}")
     ]
     assert agent.state == {"legs": [{"to": "Oslo"}, {"to": "Rome", "price": "dear"}]}
-    with pytest.raises(ParseError, match=r"does not fit Trip: /legs/1/price: .*; agent\.state has it as it is"):
+    with pytest.raises(ParseError, match=r"does not fit Trip: /legs/1/price: .*; `state` has it as it is"):
         _ = agent.typed_state
     with pytest.raises(ParseError), agent.edit_state():
         pytest.fail("there is nothing to edit")
@@ -143,6 +144,38 @@ def test_a_clone_has_the_type_and_checks_its_own_state() -> None:
 def test_without_a_model_there_is_no_typed_state() -> None:
     with pytest.raises(UsageError, match="give the agent state_model="):
         _ = HttpAgent("http://localhost:1/").typed_state
+
+
+@pytest.mark.anyio
+async def test_a_run_its_snapshots_and_its_result_have_the_state_as_the_model() -> None:
+    agent = ScriptedAgent(turn(state({"budget": 1}), state({"budget": 2})), state_model=Trip)
+    async with agent.stream("Go") as run:
+        seen = [(each.typed_state, run.typed_state) async for each in run.snapshots]
+    assert seen[1:3] == [(Trip(budget=1), Trip(budget=1)), (Trip(budget=2), Trip(budget=2))]
+    result = await run.result()
+    agent.set_state({"budget": 3})
+    assert (result.typed_state, run.typed_state) == (Trip(budget=2), Trip(budget=2))
+    with agent.stream_sync() as sync_run:
+        assert next(sync_run.snapshots).typed_state == Trip(budget=3)
+        assert sync_run.typed_state == Trip(budget=3)
+
+
+def test_the_model_is_no_part_of_a_results_data() -> None:
+    class Local(BaseModel):
+        budget: int = 0
+
+    result = ScriptedAgent(turn(), state_model=Local, initial_state=Local()).run_agent_sync("Go")
+    copy = pickle.loads(pickle.dumps(result))
+    assert (result.typed_state, copy) == (Local(), result)
+    assert (copy.to_json(), repr(copy)) == (result.to_json(), repr(result))
+    with pytest.raises(UsageError, match="typed_state needs to know the type"):
+        _ = copy.typed_state
+
+
+def test_a_result_without_a_model_has_no_typed_state() -> None:
+    result = ScriptedAgent(turn()).run_agent_sync("Go")
+    with pytest.raises(UsageError, match="give the agent state_model="):
+        _ = result.typed_state
 
 
 def test_what_is_no_type_is_refused() -> None:

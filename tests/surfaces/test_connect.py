@@ -462,7 +462,7 @@ async def test_an_agent_that_remembers_nothing_says_so() -> None:
 
 
 async def test_headers_and_time_outs_mean_nothing_to_it() -> None:
-    with pytest.raises(UsageError, match="headers= and timeout= are for an HttpAgent"):
+    with pytest.raises(UsageError, match="timeout= is for an HttpAgent"):
         await Remembering(turn(), past=FIRST_RUN).connect_agent(timeout=5)
 
 

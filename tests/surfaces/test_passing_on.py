@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -19,9 +19,9 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import HttpAgent, IncompleteRunError, UsageError, tool
+from agui_client import HttpAgent, IncompleteRunError, Resolve, UsageError, tool
 from agui_client.testing import ScriptedAgent, interrupt, serve, state, text, tool_call, turn
-from agui_client.types import Next
+from agui_client.types import Next, RunOptions
 from support import scenario
 from support.verbs import Verb, every_kind_of_verb
 
@@ -102,8 +102,59 @@ def test_a_call_of_the_callers_tool_is_left_to_the_caller_and_one_of_ours_is_exe
     assert [call.id for call in agent.pending_tool_calls] == ["c"]
 
 
-@pytest.mark.parametrize("name", ["run_id", "context", "forwarded_props", "resume", "tool_results"])
+KEYWORDS = RunOptions.__annotations__
+
+
+@pytest.mark.parametrize("name", sorted(KEYWORDS.keys() - {"tools", "headers", "timeout"}))
 def test_what_is_in_an_input_is_no_keyword_beside_it(name: str) -> None:
     options: Any = {name: "given"}
-    with pytest.raises(UsageError, match=f"{name}= goes with a prompt; a RunAgentInput is sent as it is"):
+    with pytest.raises(UsageError, match=f"^{name}= goes with a prompt; a RunAgentInput is sent as it is"):
         ScriptedAgent(turn()).run_agent_sync(GIVEN, **options)
+
+
+def test_a_new_keyword_is_refused_beside_an_input_until_it_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KEYWORDS, "priority", int)
+    options: Any = {"priority": 1}
+    agent = ScriptedAgent(turn())
+    with pytest.raises(UsageError, match=r"^priority= goes with a prompt"):
+        agent.run_agent_sync(GIVEN, **options)
+    assert agent.inputs == []
+
+
+ANSWER = ResumeEntry(interrupt_id="interrupt-1", status="resolved", payload=True)
+USED: dict[str, tuple[Any, Any, Callable[[RunAgentInput], Any]]] = {
+    "run_id": ("r", "r", lambda run: run.run_id),
+    "parent_run_id": ("p", "p", lambda run: run.parent_run_id),
+    "context": (GIVEN.context, GIVEN.context, lambda run: run.context),
+    "forwarded_props": ({"tenant": "acme"}, {"tenant": "acme"}, lambda run: run.forwarded_props),
+    "tools": ([WEATHER], [WEATHER], lambda run: run.tools),
+    "resume": ({"interrupt-1": Resolve(True)}, [ANSWER], lambda run: run.resume),
+    "tool_results": ({"c": "Rain."}, ["Rain."], lambda run: [each.content for each in run.messages][-1:]),
+}
+"""For each keyword a value, and what the agent gets of it."""
+
+
+@pytest.mark.parametrize("name", USED)
+def test_every_keyword_reaches_the_agent(name: str) -> None:
+    asking, calling = turn(outcome=interrupt("Proceed?")), turn(tool_call("get_weather", tool_call_id="c"))
+    waiting = {"resume": asking, "tool_results": calling}
+    agent = ScriptedAgent(waiting.get(name, turn()), turn())
+    agent.run_agent_sync("Hi")
+    given, expected, got = USED[name]
+    options: Any = {name: given}
+    agent.run_agent_sync(None, **options)
+    assert got(agent.inputs[1]) == expected != got(agent.inputs[0])
+
+
+def test_no_keyword_is_left_out_of_these_tests() -> None:
+    assert KEYWORDS.keys() - USED.keys() == {"headers", "timeout"}, "those two are the request's, see tests/transport"
+
+
+def test_the_parent_of_a_run_is_not_that_of_the_round_after_it() -> None:
+    @tool
+    def look_up(name: str) -> str:
+        return f"{name} found"
+
+    agent = ScriptedAgent(turn(tool_call("look_up", {"name": "Oslo"})), turn(), tools=[look_up])
+    agent.run_agent_sync("Hi", parent_run_id="p")
+    assert [each.parent_run_id for each in agent.inputs] == ["p", None]

@@ -64,7 +64,10 @@ from agui_client import (
     Window,
     attach,
 )
+from agui_client.batch import Batch, RowResult, Summary, run_many, write_table
+from agui_client.notebook import show
 from agui_client.state import ABSENT, Conflict, merge
+from agui_client.teams import SequentialAgent
 from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
 from agui_client.types import History, Next, Prompt, RunEnd, RunScope, Snapshot
 
@@ -229,6 +232,51 @@ def sharing_state(adapter: TypeAdapter[Trip | None]) -> None:
     days(1, "/days")
     merged, conflicts = merge({"a": 1}, {"a": 2}, {"a": 3}, settle)
     print(merged, [each.path for each in conflicts])
+
+
+async def reading_typed_states(agent: HttpAgent[Trip], plain: HttpAgent, local: SequentialAgent[Trip]) -> None:
+    result = assert_type(await agent.run_agent("Hi"), RunResult[Trip])
+    assert_type(result.typed_state, Trip)
+    assert_type(result.typed_state.city, str)
+    assert_type(agent.run_agent_sync("Hi").typed_state, Trip)
+    assert_type((await agent.connect_agent()).typed_state, Trip)
+    async with agent.stream("Hi") as run:
+        assert_type(run, AgentRun[Trip])
+        async for snapshot in run.snapshots:
+            assert_type(snapshot, Snapshot[Trip])
+            assert_type(snapshot.typed_state, Trip)
+        assert_type(run.typed_state, Trip)
+        assert_type(run.partial.typed_state, Trip)
+        assert_type((await run.result()).typed_state, Trip)
+    async with agent.stream_connect() as replay:
+        assert_type(replay.typed_state, Trip)
+    with agent.stream_sync("Hi") as sync_run:
+        assert_type(sync_run, SyncAgentRun[Trip])
+        for snapshot in sync_run.snapshots:
+            assert_type(snapshot.typed_state, Trip)
+        assert_type(sync_run.typed_state, Trip)
+        assert_type(sync_run.result().typed_state, Trip)
+    assert_type(await show(agent.stream("Hi")), RunResult[Trip])
+    assert_type(show(agent.stream_sync("Hi")), RunResult[Trip])
+    assert_type(await plain.run_agent("Hi"), RunResult[Any])
+    assert_type((await plain.run_agent("Hi")).typed_state, Any)
+    assert_type(plain.stream("Hi"), AgentRun[Any])
+    assert_type((await local.run_agent("Hi")).typed_state, Trip)
+    assert_type(SequentialAgent(plain, state_model=Trip), SequentialAgent[Trip])
+
+
+async def asking_many(agent: HttpAgent, rows: list[str]) -> None:
+    batch = assert_type(run_many(agent, rows, parse=Trip), Batch[Trip])
+    async for done in batch:
+        assert_type(done, RowResult[Trip])
+        assert_type(done.parsed, Trip | None)
+    for done in batch:
+        assert_type(done.parsed, Trip | None)
+    write_table(batch, "trips.parquet")
+    print(assert_type(batch.summary, Summary).failed)
+    assert_type(run_many(agent, rows, parse=list[int]), Batch[list[int]])
+    assert_type(run_many(agent, rows, parse=Trip | None), Batch[Any])
+    assert_type(run_many(agent, rows), Batch[Any])
 
 
 def reading(result: RunResult) -> Trip:
