@@ -201,9 +201,7 @@ def _call_ids(message: Message) -> list[str]:
 def _new(messages: Sequence[Message], unreceived: Collection[str]) -> list[Message]:
     """Return the instructions, and the blocks with a new message or with a call that waits for its answer."""
     head, blocks = _split(messages)
-    waiting: set[str] = set()
-    for message in messages:
-        (waiting.difference_update if message.role == "tool" else waiting.update)(_call_ids(message))
+    waiting, _ = _unpaired(messages)
     wanted = {*unreceived, *waiting}
     return [*head, *chain(*(block for block in blocks if not wanted.isdisjoint(_ids(block))))]
 
@@ -212,11 +210,17 @@ def _ids(block: Iterable[Message]) -> set[str]:
     return {each for message in block for each in (message.id, *_call_ids(message))}
 
 
-def _calls_and_results(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
-    """Return the ids of the calls that are made in messages, and of those that are answered there."""
-    calls, results = set[str](), set[str]()
+def _unpaired(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
+    """Return the ids of the calls that no later message answers, and of the results that no earlier one asked for."""
+    calls, results, called = set[str](), set[str](), set[str]()
     for message in messages:
-        (results if message.role == "tool" else calls).update(_call_ids(message))
+        ids = _call_ids(message)
+        if message.role == "tool":
+            calls.difference_update(ids)
+            results.update(each for each in ids if each not in called)
+        else:
+            calls.update(ids)
+            called.update(ids)
     return calls, results
 
 
@@ -226,9 +230,8 @@ def _check_whole(chosen: Iterable[Message], messages: Iterable[Message]) -> None
     Raises:
         HistoryError: It did.
     """
-    calls, results = _calls_and_results(chosen)
-    stored_calls, stored_results = _calls_and_results(messages)
-    if parted := (calls ^ results) - (stored_calls ^ stored_results):
+    calls, results = _unpaired(chosen)
+    if parted := (calls | results).difference(*_unpaired(messages)):
         first = min(parted)
         what = "tool call {} without its result" if first in calls else "a result of tool call {} without that call"
         returned = f"the function of history= returned {what.format(quoted(first))}"

@@ -405,6 +405,10 @@ def test_a_function_chooses_what_is_sent(verb: Verb, history: Any, first: str) -
     assert len(agent.messages) == len(LONG) + 2
 
 
+def since_the_question(messages: list[Message]) -> list[Message]:
+    return messages[[each.role for each in messages].index("user") :]
+
+
 def without_calls(messages: list[Message]) -> list[Message]:
     return messages[6:]
 
@@ -455,6 +459,16 @@ def test_a_call_without_a_result_may_be_sent_as_the_conversation_has_it() -> Non
         tool_call("pay", tool_call_id="c1", parent_message_id="m1"), outcome=interrupt("May I?", interrupt_id="i1")
     )
     agent = ScriptedAgent(asks, turn(text("Paid.")), history=as_it_is)
+    agent.run_agent_sync("Hi")
+    agent.run_agent_sync(resume={"i1": Resolve(True)})
+    assert sent(agent)[1] == ["user", "m1"]
+
+
+def test_a_function_may_leave_out_an_earlier_call_whose_id_comes_again() -> None:
+    """As servers number the calls of each run anew."""
+    paying = turn(tool_call("pay", tool_call_id="a", parent_message_id="m1"), outcome=interrupt("?", interrupt_id="i1"))
+    known: list[Message] = [calling("a"), result("a")]
+    agent = ScriptedAgent(paying, turn(text("Paid.")), initial_messages=known, history=since_the_question)
     agent.run_agent_sync("Hi")
     agent.run_agent_sync(resume={"i1": Resolve(True)})
     assert sent(agent)[1] == ["user", "m1"]
