@@ -108,13 +108,6 @@ DEFAULT_OBSERVERS[:] = [_default_observers]
 
 def __getattr__(name: str) -> Any:
     module = next((module for module, names in _LATER.items() if name in names), None)
-    if module is None and not name.startswith("_") and name in vars(types := import_module("agui_client.types")):
-        # Names of the first edition, importable from here until 0.3.
-        import warnings
-
-        message = f"import {name} from agui_client.types; agui_client.{name} goes with version 0.3"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return getattr(types, name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

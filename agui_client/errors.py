@@ -129,7 +129,7 @@ class CannotWaitError(UsageError):
 
 
 class TransportError(AGUIError):
-    """No usable response arrived, or the connection broke; see `RetryPolicy.explain`."""
+    """No usable response arrived, or the connection broke."""
 
     may_have_started: bool = True
     """Whether the agent may have begun to work; False only if it certainly has not."""

@@ -13,40 +13,13 @@ from functools import partial
 from itertools import chain, pairwise, takewhile
 from typing import Any, Literal, TypeAlias
 
-from ag_ui.core import Message, TextPart
+from ag_ui.core import Message
 
 from agui_client._concurrency import call_aside
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client.errors import AGUIError, HistoryError, UsageError
 from agui_client.messages import MessageLike, as_messages
-
-_BYTES_PER_TOKEN = 4
-_TOKENS_PER_MESSAGE = 4
-_TOKENS_PER_FILE = 1000
-
-
-def estimated_tokens(message: Message) -> int:
-    """Estimate the tokens of a message, for want of the model's own tokenizer.
-
-    Args:
-        message: Any message.
-
-    Returns:
-        One token for every four bytes of text (UTF-8; tool calls included), 1 000 for each attached file, and four for
-        the message itself.
-    """
-    content = message.content
-    parts: list[Any] = [*content] if isinstance(content, list) else []
-    texts: list[str] = [part.text for part in parts if isinstance(part, TextPart)]
-    files = len(parts) - len(texts)
-    if isinstance(content, str):
-        texts.append(content)
-    if message.role == "assistant":
-        for call in message.tool_calls or ():
-            texts += [call.function.name, call.function.arguments]
-    size = sum(len(text.encode(errors="replace")) for text in texts)
-    return math.ceil(size / _BYTES_PER_TOKEN) + _TOKENS_PER_FILE * files + _TOKENS_PER_MESSAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +31,7 @@ class Window(Record):
     messages at the beginning of the conversation are always sent, and count.
 
     Raises:
-        UsageError: There is no limit, one is not a positive whole number, or `count` is no function.
+        UsageError: There is no limit, one is not a positive whole number, or there is no function that counts tokens.
     """
 
     turns: int | None = None
@@ -66,9 +39,9 @@ class Window(Record):
     messages: int | None = None
     """The most messages; None for no limit."""
     tokens: int | None = None
-    """The most tokens; None for no limit."""
-    count: Callable[[Message], float] = estimated_tokens
-    """Returns the tokens of a message."""
+    """The most tokens, as `count` counts them; None for no limit."""
+    count: Callable[[Message], float] | None = None
+    """Returns the tokens of a message; needed with `tokens`."""
 
     def __post_init__(self) -> None:
         limits = {"turns": self.turns, "messages": self.messages, "tokens": self.tokens}
@@ -77,8 +50,8 @@ class Window(Record):
                 raise UsageError(f"Window({name}=...) takes a positive whole number, not {limit!r}")
         if set(limits.values()) == {None}:
             raise UsageError("a Window needs a limit, such as Window(turns=20)")
-        if not callable(self.count):
-            raise UsageError(f"Window(count=...) takes a function of a message, not {self.count!r}")
+        if self.tokens is not None and not callable(self.count):
+            raise UsageError(f"Window(tokens=...) needs count=, a function of a message, not {self.count!r}")
 
     def of(self, messages: Iterable[Message]) -> list[Message]:
         """Return the messages inside the window.
@@ -99,7 +72,7 @@ class Window(Record):
             """Subtract some messages from what is left; return whether there was enough."""
             nonlocal messages_left, tokens_left
             messages_left -= len(block)
-            tokens_left -= sum(map(self.count, block)) if self.tokens else 0
+            tokens_left -= sum(map(self.count, block)) if self.tokens and self.count else 0
             return messages_left >= 0 and tokens_left >= 0
 
         take(head)
@@ -201,9 +174,7 @@ def _call_ids(message: Message) -> list[str]:
 def _new(messages: Sequence[Message], unreceived: Collection[str]) -> list[Message]:
     """Return the instructions, and the blocks with a new message or with a call that waits for its answer."""
     head, blocks = _split(messages)
-    waiting: set[str] = set()
-    for message in messages:
-        (waiting.difference_update if message.role == "tool" else waiting.update)(_call_ids(message))
+    waiting, _ = _unpaired(messages)
     wanted = {*unreceived, *waiting}
     return [*head, *chain(*(block for block in blocks if not wanted.isdisjoint(_ids(block))))]
 
@@ -212,11 +183,17 @@ def _ids(block: Iterable[Message]) -> set[str]:
     return {each for message in block for each in (message.id, *_call_ids(message))}
 
 
-def _calls_and_results(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
-    """Return the ids of the calls that are made in messages, and of those that are answered there."""
-    calls, results = set[str](), set[str]()
+def _unpaired(messages: Iterable[Message]) -> tuple[set[str], set[str]]:
+    """Return the ids of the calls that no later message answers, and of the results that no earlier one asked for."""
+    calls, results, called = set[str](), set[str](), set[str]()
     for message in messages:
-        (results if message.role == "tool" else calls).update(_call_ids(message))
+        ids = _call_ids(message)
+        if message.role == "tool":
+            calls.difference_update(ids)
+            results.update(each for each in ids if each not in called)
+        else:
+            calls.update(ids)
+            called.update(ids)
     return calls, results
 
 
@@ -226,9 +203,8 @@ def _check_whole(chosen: Iterable[Message], messages: Iterable[Message]) -> None
     Raises:
         HistoryError: It did.
     """
-    calls, results = _calls_and_results(chosen)
-    stored_calls, stored_results = _calls_and_results(messages)
-    if parted := (calls ^ results) - (stored_calls ^ stored_results):
+    calls, results = _unpaired(chosen)
+    if parted := (calls | results).difference(*_unpaired(messages)):
         first = min(parted)
         what = "tool call {} without its result" if first in calls else "a result of tool call {} without that call"
         returned = f"the function of history= returned {what.format(quoted(first))}"

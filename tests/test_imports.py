@@ -450,9 +450,7 @@ print(result.text, [name for name in sys.modules if name.startswith("opentelemet
     assert (done.stdout.strip(), done.stderr) == ("hi []", "")
 
 
-def test_a_name_that_moved_to_the_types_can_be_imported_as_before_with_a_warning_that_says_where_it_is() -> None:
-    package, types = importlib.import_module("agui_client"), importlib.import_module("agui_client.types")
-    with pytest.warns(DeprecationWarning, match=r"import Middleware from agui_client\.types; .* version 0\.3"):
-        assert package.Middleware is types.Middleware
+def test_a_name_that_the_package_does_not_have_is_missing_from_it_as_from_any_module() -> None:
+    package = importlib.import_module("agui_client")
     with pytest.raises(AttributeError, match="no attribute 'Middlewares'"):
         package.Middlewares  # noqa: B018 - looking is what fails

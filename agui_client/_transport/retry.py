@@ -60,20 +60,17 @@ class RetryPolicy(Record):
             raise errors.UsageError(f"retry= is how often to try again, 0 or more, or RetryPolicy(...), not {value!r}")
         return cls(connect=value, status=value)
 
-    def explain(self, error: BaseException) -> str:
-        """Say in words whether an error is retried under this policy, and why.
-
-        Args:
-            error: An error that a run raised, or might raise.
-
-        Returns:
-            A sentence or two for people.
-        """
-        return _judge(error, self)[1]
-
     def allowance(self, error: errors.TransportError) -> int:
         """Return how often an error of this kind is followed by another attempt; 0 if never."""
-        return _judge(error, self)[0]
+        match error:
+            case errors.ConnectTimeoutError(is_pool_full=True):
+                return 0  # nothing was sent, but waiting once more for a connection that runs keep is no remedy
+            case errors.ConnectError() | errors.ConnectTimeoutError() if not error.may_have_started:
+                return self.connect
+            case HTTPStatusError(status_code=429 | 503) if (seconds := retry_after(error)) is not None:
+                return self.status if seconds <= self.max_wait else 0
+            case _:
+                return 0
 
     def wait_before(self, repetition: int, error: errors.TransportError) -> float:
         """Return how long to wait before trying again.
@@ -109,45 +106,3 @@ def retry_after(error: HTTPStatusError) -> float | None:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-
-
-def _judge(error: BaseException, policy: RetryPolicy) -> tuple[int, str]:
-    """Return how often the policy tries again after an error, and why."""
-    match error:
-        case errors.ConnectTimeoutError(is_pool_full=True):
-            reason = "the HTTP client has too few connections for so many runs; raise its limits"
-        case errors.ConnectError() | errors.ConnectTimeoutError() if not error.may_have_started:
-            return policy.connect, f"No connection was made, so nothing was sent: {_times(policy.connect, 'connect')}."
-        case HTTPStatusError(status_code=code) if code in (429, 503):
-            return _judge_refusal(error, policy)
-        case HTTPStatusError(status_code=401):
-            return 0, "Never tried again by itself: give on_unauthorized=, which refreshes the credentials once."
-        case HTTPStatusError(status_code=code):
-            reason = f"{code} would be the answer again, or the agent may be at work"
-        case errors.RunFailedError():
-            reason = "the agent took the run and reported that it failed"
-        case errors.TransportError():
-            reason = "the request was sent, so the agent may be at work; repeating may cost twice"
-        case errors.UsageError():
-            reason = "it is about how the call was made, and would be the same"
-        case errors.AGUIError():
-            reason = "events had arrived, so the agent was at work"
-        case _:
-            reason = "it is not about the transport"
-    return 0, f"Never tried again: {reason}."
-
-
-def _judge_refusal(error: HTTPStatusError, policy: RetryPolicy) -> tuple[int, str]:
-    seconds = retry_after(error)
-    if seconds is None:
-        return 0, f"Not tried again: {error.status_code} came without a Retry-After that says when."
-    if seconds > policy.max_wait:
-        return 0, f"Not tried again: Retry-After asks for {seconds:g} s, and max_wait is {policy.max_wait:g} s."
-    times = _times(policy.status, "status")
-    return policy.status, f"The server refused the run and asks to come back in {seconds:g} s: {times}."
-
-
-def _times(allowed: int, option: str) -> str:
-    if not allowed:
-        return f"not tried again, as RetryPolicy.{option} is 0"
-    return f"tried again up to {allowed} {'time' if allowed == 1 else 'times'} (RetryPolicy.{option})"

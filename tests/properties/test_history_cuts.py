@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client import Window
-from agui_client.history import History, chosen_messages, estimated_tokens
+from agui_client.history import History, chosen_messages
 
 CALLS = tuple("abcdef")
 limits = st.none() | st.integers(1, 12)
@@ -41,7 +41,7 @@ windows = st.builds(
     turns=limits,
     messages=limits,
     tokens=st.integers(1, 200),
-    count=st.sampled_from([estimated_tokens, len_of_id]),
+    count=st.just(len_of_id),
 )
 
 
@@ -68,14 +68,21 @@ def message(place: int, kind: str | tuple[str, ...]) -> Message:
 conversations = st.lists(kinds, max_size=25).map(lambda drawn: [message(*each) for each in enumerate(drawn)])
 
 
-def named_calls(messages: Iterable[Message]) -> set[tuple[str, str]]:
-    """Every mention of a call: its id, and the message that mentions it."""
-    mentions: set[tuple[str, str]] = set()
+def named_calls(messages: Iterable[Message]) -> dict[tuple[str, str], tuple[str, int]]:
+    """Every mention of a call, by its id and the message: which call it is, as an id may name several in turn."""
+    mentions: dict[tuple[str, str], tuple[str, int]] = {}
+    number: dict[str, int] = {}
+    answered: set[str] = set()
     for each in messages:
         if isinstance(each, ToolMessage):
-            mentions.add((each.tool_call_id, each.id))
-        elif isinstance(each, AssistantMessage):
-            mentions.update((call.id, each.id) for call in each.tool_calls or ())
+            ids = [each.tool_call_id]
+            answered.update(ids)
+        else:
+            ids = [call.id for call in each.tool_calls or ()] if isinstance(each, AssistantMessage) else []
+            for again in answered.intersection(ids):
+                answered.discard(again)
+                number[again] = number.get(again, 0) + 1
+        mentions.update({(name, each.id): (name, number.get(name, 0)) for name in ids})
     return mentions
 
 
@@ -90,8 +97,9 @@ def check(sent: Sequence[Message], messages: Sequence[Message]) -> None:
     """Check what is true of every cut."""
     places = [messages.index(each) for each in sent]
     assert places == sorted(set(places))
-    whole, part = named_calls(messages), named_calls(sent)
-    assert {mention for mention in whole if mention[0] in {call_id for call_id, _ in part}} == part
+    whole, part = named_calls(messages), named_calls(sent).keys()
+    calls = {whole[mention] for mention in part}
+    assert {mention for mention, call in whole.items() if call in calls} == part
     head = next((place for place, each in enumerate(messages) if each.role != "system"), len(messages))
     assert list(sent[:head]) == list(messages[:head])
 

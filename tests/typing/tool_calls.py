@@ -250,7 +250,6 @@ async def reaching() -> None:
         approve=approve_by_hand,
         tool_limits=ToolLimits(rounds=3, seconds=60, at_once=2, approval=30),
     )
-    assert_type(policy.explain(ValueError()), str)
     result = await agent.connect_agent(forwarded_props={"cursor": 7})
     assert_type(result.attempts, list[Attempt])
     async with agent.stream_connect(timeout=5) as run:
