@@ -184,6 +184,11 @@ class Log:
         """The conversation so far, as members of their own."""
         return _upgraded(self._members) if self._is_first_version else dict(self._members)
 
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages so far, to be read before the next entry."""
+        return self._members["messages"]
+
     def add(self, entry: Entry | FirstEntry) -> None:
         """Apply the next entry.
 
@@ -200,25 +205,6 @@ class Log:
             _apply(self._members, entry)
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
-
-
-def sizes_of(entry: Entry | FirstEntry, size: int) -> tuple[int, list[int]]:
-    """Return the number of messages after an entry, and the positions of those that it brought or changed.
-
-    Args:
-        entry: The entry.
-        size: The number of messages before it.
-    """
-    if entry["version"] == 1:
-        if "keep" not in entry:
-            return size, []
-        end = entry["keep"] + len(entry.get("messages", ()))
-        return end, list(range(entry["keep"], end))
-    changed = [each[0] for each in (*entry.get("text", ()), *entry.get("arguments", ()))]
-    if "messages" not in entry:
-        return size, changed
-    at, removed, added = entry["messages"]
-    return size - removed + len(added), [*changed, *range(at, at + len(added))]
 
 
 # --- differences

@@ -563,6 +563,19 @@ async def test_a_fork_begins_like_its_thread_with_the_state_of_that_moment(new_t
         await threads.fork("t", new_id="f")
 
 
+@on_both
+async def test_a_fork_ends_with_its_message_when_a_result_came_in_before_that_message(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    script = turn(tool_call("look"), text("B"), text("C")), turn(text("D"))
+    async with threads.open("t", ScriptedAgent(*script, tools=[look])) as agent:
+        await agent.run_agent("hi")
+    messages = (await saved(threads)).conversation.messages
+    assert [each.content for each in messages] == ["hi", None, "seen", "B", "C", "D"]
+    for count in (4, 5):
+        forked = await threads.fork("t", at=messages[count - 1].id)
+        assert (await saved(threads, forked)).conversation.messages == messages[:count]
+
+
 async def test_a_thread_that_was_rewound_goes_on_from_there(new_threads: NewThreads) -> None:
     threads = new_threads()
     ids = await a_long_thread(threads)
