@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -607,6 +608,19 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
 async def test_what_is_no_exported_thread_is_not_imported(new_threads: NewThreads, document: str) -> None:
     with pytest.raises(UsageError, match="no exported thread"):
         await new_threads().import_(document)
+
+
+async def test_a_document_in_one_line_with_a_message_that_cannot_be_read_is_not_imported_without_it(
+    new_threads: NewThreads,
+) -> None:
+    threads = new_threads()
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.run_agent("hi")
+    document = json.loads(await threads.export("t"))
+    document["conversation"]["messages"][1]["role"] = "nobody"
+    with pytest.raises(UsageError, match="no exported thread"):
+        await threads.import_(json.dumps(document), thread_id="copy")
+    assert await threads.get("copy") is None
 
 
 async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
