@@ -737,6 +737,14 @@ async def test_an_owner_or_id_that_is_no_text_is_refused(new_threads: NewThreads
     for thread_id in (*wrong[1:], ""):
         with pytest.raises(UsageError, match=r"thread_id= "):
             threads.open(thread_id, agent)
+    async with threads.open("t", agent) as opened:
+        await opened.run_agent("hi")
+    document = await threads.export("t")
+    for new_id in wrong[1:]:
+        with pytest.raises(UsageError, match=r"new_id= takes a text"):
+            await threads.fork("t", new_id=new_id)
+        with pytest.raises(UsageError, match=r"thread_id= takes a text"):
+            await threads.import_(document, thread_id=new_id)
 
 
 @on_both
