@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import is_
 from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
@@ -124,7 +125,7 @@ def entry_of(old: Members, new: Members, number: int) -> str | None:
         entry["calls"] = calls
     if (results := _tail(old["results"], new["results"])) is not None:
         entry["results"] = results
-    if values := {name: new[name] for name in _Values.__annotations__ if _has_changed(old[name], new[name])}:
+    if values := {name: new[name] for name in _Values.__annotations__ if not _is_same(old[name], new[name])}:
         entry["values"] = values
     return as_text(entry, number) if entry else None
 
@@ -184,6 +185,11 @@ class Log:
         """The conversation so far, as members of their own."""
         return _upgraded(self._members) if self._is_first_version else dict(self._members)
 
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages so far, to be read before the next entry."""
+        return self._members["messages"]
+
     def add(self, entry: Entry | FirstEntry) -> None:
         """Apply the next entry.
 
@@ -202,25 +208,6 @@ class Log:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
 
 
-def sizes_of(entry: Entry | FirstEntry, size: int) -> tuple[int, list[int]]:
-    """Return the number of messages after an entry, and the positions of those that it brought or changed.
-
-    Args:
-        entry: The entry.
-        size: The number of messages before it.
-    """
-    if entry["version"] == 1:
-        if "keep" not in entry:
-            return size, []
-        end = entry["keep"] + len(entry.get("messages", ()))
-        return end, list(range(entry["keep"], end))
-    changed = [each[0] for each in (*entry.get("text", ()), *entry.get("arguments", ()))]
-    if "messages" not in entry:
-        return size, changed
-    at, removed, added = entry["messages"]
-    return size - removed + len(added), [*changed, *range(at, at + len(added))]
-
-
 # --- differences
 
 
@@ -228,12 +215,12 @@ def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str
     count, at = min(len(old), len(new)), 0
     text: list[tuple[int, int, str]] = []
     arguments: list[tuple[int, int, int, str]] = []
-    # Lists compare their members by identity first, so this takes no time on a thread that only grew.
-    if old[:count] == new[:count]:
+    # This takes no time on a thread that only grew.
+    if all(map(is_, old, new)):
         at = count
     while at < count:
         before, after = old[at], new[at]
-        if before is not after and before != after:
+        if before is not after and not _is_same(before, after):
             growth = _growth(at, before, after)
             if growth is None:
                 break
@@ -241,7 +228,7 @@ def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str
             arguments += growth[1]
         at += 1
     end = 0
-    while end < count - at and (old[-1 - end] is new[-1 - end] or old[-1 - end] == new[-1 - end]):
+    while end < count - at and _is_same(old[-1 - end], new[-1 - end]):
         end += 1
     splice = at, len(old) - at - end, new[at : len(new) - end]
     parts = {"text": text, "arguments": arguments, "messages": splice if splice[1] or splice[2] else None}
@@ -257,10 +244,10 @@ def _growth(
     one, other = dict(before), dict(after)
     old_text, new_text = one.pop("content", None), other.pop("content", None)
     old_calls, new_calls = one.pop("tool_calls", None) or (), other.pop("tool_calls", None) or ()
-    if one != other or len(old_calls) != len(new_calls):
+    if not _is_same(one, other) or len(old_calls) != len(new_calls):
         return None
     text: list[tuple[int, int, str]] = []
-    if old_text != new_text:
+    if not _is_same(old_text, new_text):
         if not (isinstance(old_text, str) and isinstance(new_text, str) and new_text.startswith(old_text)):
             return None
         text.append((at, len(old_text), new_text[len(old_text) :]))
@@ -268,10 +255,10 @@ def _growth(
     for number, (old_call, new_call) in enumerate(zip(old_calls, new_calls, strict=True)):
         given, now = old_call.function.arguments, new_call.function.arguments
         if given != now:
-            if not now.startswith(given) or _with_arguments(old_call, now) != new_call:
+            if not now.startswith(given) or not _is_same(_with_arguments(old_call, now), new_call):
                 return None
             arguments.append((at, number, len(given), now[len(given) :]))
-        elif old_call != new_call:
+        elif not _is_same(old_call, new_call):
             return None
     return text, arguments
 
@@ -309,6 +296,11 @@ def _tail(old: Sequence[Any], new: Sequence[Any]) -> tuple[int, Sequence[Any]] |
 def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:
     # `latest` is not saved, so that a record that was read has none.
     return new is not None and (old is new or old.become(latest=new.latest) == new)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare models, or what is made of them, as JSON, to which true is not 1: metadata may be any JSON."""
+    return one is other or (one == other and to_json(one) == to_json(other))
 
 
 def _has_changed(old: Any, new: Any) -> bool:

@@ -64,6 +64,8 @@ def imported(text: str) -> ThreadDocument:
             return ThreadDocument.model_validate_json(text)
         except ValidationError:
             plain, *messages = [json.loads(line) for line in text.split("\n") if line.strip()]
+            if "messages" in plain["conversation"]:
+                raise  # JSON in one line, which is no JSON lines without any message
             plain["conversation"]["messages"] = messages
             return ThreadDocument.model_validate(plain)
     except (ValueError, TypeError, KeyError) as error:

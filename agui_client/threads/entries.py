@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from ag_ui.core import Message
+from ag_ui.core import Message, ToolMessage
 
 from agui_client._conversation.ledger import CallStatus, ToolCallRecord
 from agui_client._conversation.log import (
@@ -17,7 +17,6 @@ from agui_client._conversation.log import (
     empty_members,
     members_of_document,
     read_entries,
-    sizes_of,
 )
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._run.ending import Checkpoint
@@ -99,25 +98,61 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     if at is None:
         members = whole.members
         return Cut(len(read), members, {**members, "run": None, "unreceived_ids": None})
-    kept = _up_to(whole.members["messages"], at)
-    # Shared are the entries up to the one that changed the message last, and those behind it that saved only state and
-    # pending work: up to the first that brings or changes messages behind that message, if none are there already.
-    log, size, shared = Log(), 0, 0
+    there: Sequence[Message] = whole.members["messages"]
+    end = _up_to(there, at)
+    kept, log, shared, beyond = {each.id for each in there[:end]}, Log(), 0, 0
     for number, entry in enumerate(read, 1):
-        after, changed = sizes_of(entry, size)
-        if number > origins[kept - 1] and ((changed and after > kept) or size > kept):
+        after = beyond + _change_beyond(log.messages, entry, kept)
+        if number > origins[end - 1] and (beyond or after):
             break
         log.add(entry)
-        size, shared = after, number
+        beyond, shared = after, number
     before = log.members
-    members = {**before, "messages": before["messages"][:kept], "run": None, "unreceived_ids": None}
-    if size > kept:
+    # Results that came later stand before messages that were there already, so this is not their number in the whole.
+    messages = before["messages"][: _up_to(before["messages"], at)]
+    members = {**before, "messages": messages, "run": None, "unreceived_ids": None}
+    if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
         pending = ("pending_interrupts", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)
+    members["results"] = _results_as_they_came(members, whole.members)
     return Cut(shared, before, members)
+
+
+def _change_beyond(messages: Sequence[Message], entry: Entry | FirstEntry, kept: Set[str]) -> int:
+    """Return how many messages that are not kept an entry adds."""
+    if entry["version"] == 1:
+        if "keep" not in entry:
+            return 0
+        gone, added = messages[entry["keep"] :], entry.get("messages", ())
+    elif "messages" in entry:
+        at, removed, added = entry["messages"]
+        gone = messages[at : at + removed]
+    else:
+        return 0
+    return sum(each.id not in kept for each in added) - sum(each.id not in kept for each in gone)
+
+
+def _results_as_they_came(members: Members, whole: Members) -> list[ToolMessage]:
+    """Return the results that are not among the messages, with those that came since for functions that were called."""
+    messages: Sequence[Message] = members["messages"]
+    results: dict[str, ToolMessage] = {each.tool_call_id: each for each in members["results"]}
+    known = {each.tool_call_id for each in messages if each.role == "tool"} | results.keys()
+    lacking: dict[str, str] = {
+        each.tool_call_id: each.message_id
+        for each in members["tool_calls"]
+        if each.status is CallStatus.EXECUTING and each.tool_call_id not in known
+    }
+    if lacking:
+        seen = set[str]()
+        for message in (*whole["messages"], *whole["results"]):
+            seen.add(message.id)
+            # A result before the message of the call is one of an earlier call of the same id.
+            if message.role == "tool" and lacking.get(message.tool_call_id) in seen:
+                results.setdefault(message.tool_call_id, message)
+    return list(results.values())
 
 
 def _note_origins(origins: list[int], number: int, entry: Entry | FirstEntry) -> None:

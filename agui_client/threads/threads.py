@@ -133,7 +133,7 @@ class Threads:
         Raises:
             UsageError: There is no such thread or message, or there is a thread with the new id.
         """
-        return self._call(self._fork, owner, thread_id, at, new_id or str(uuid4()))
+        return self._call(self._fork, owner, thread_id, at, _checked("new_id", new_id or str(uuid4())))
 
     def rewind(self, thread_id: str, at: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[None]:
         """Take a thread back to one of its messages, with the state that was saved with that message.
@@ -195,7 +195,8 @@ class Threads:
         Raises:
             UsageError: The text is no exported thread, or there is a thread with that id.
         """
-        return self._call(self._import, owner, document, thread_id)
+        new_id = None if thread_id is None else _checked("thread_id", thread_id)
+        return self._call(self._import, owner, document, new_id)
 
     def close(self) -> None:
         """Close the open blocks, then the connections, when everything that has begun is done. Idempotent.

@@ -7,7 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from ag_ui.core import AssistantMessage, FunctionCall, Interrupt, Message, ToolCall, ToolMessage, UserMessage
+from ag_ui.core import (
+    ActivityMessage,
+    AssistantMessage,
+    FunctionCall,
+    Interrupt,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,3 +160,26 @@ def test_changes_of_one_number_in_a_large_state_store_no_more_than_the_state_aga
 def test_entries_that_do_not_fit_are_refused(entries: list[str]) -> None:
     with pytest.raises(ThreadStoreError):
         add_up(entries)
+
+
+def test_a_value_in_a_message_or_an_interrupt_that_becomes_true_was_not_one() -> None:
+    def members(flag: Any) -> Members:
+        call = ToolCall(id="c", function=FunctionCall(name="f", arguments="{}"), metadata={"flag": flag})
+        messages: list[Message] = [
+            ActivityMessage(id="1", activity_type="plan", content={"done": [flag]}),
+            UserMessage(id="2", content="hi", metadata={"flag": flag}),
+            AssistantMessage(id="3", content="a" if flag is True else "", metadata={"flag": flag}),
+            AssistantMessage(id="4", tool_calls=[call]),
+        ]
+        asked = Interrupt(id="i", reason="why", metadata={"flag": flag})
+        return {**empty_members(), "messages": messages, "pending_interrupts": [asked]}
+
+    first = entry_of(empty_members(), members(1), 1)
+    assert first is not None
+    second = entry_of(add_up([first]), members(True), 2)
+    assert second is not None
+    found = add_up([first, second])
+    assert found["messages"][0].content["done"][0] is True
+    assert all(each.metadata["flag"] is True for each in found["messages"][1:3])
+    assert found["messages"][3].tool_calls[0].metadata["flag"] is True
+    assert found["pending_interrupts"][0].metadata["flag"] is True

@@ -9,7 +9,8 @@ from agui_client.recording.secret_texts import levels
 
 _SECRET = "ЖЩЮ"
 """The characters of secrets, which are in nothing else."""
-_NUMBER = "4242"
+_NUMBER = "42424242424242"
+"""A number that is in no id and no time by chance."""
 _NAMES = (
     *("authorization", "Proxy-Authorization", "COOKIE", "Set-Cookie", "api_key", "x-api-key", "apiKey", "password"),
     *("encryptedValue", "encrypted_content", "db_password", "access_token", "client-secret", "id_token"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -563,6 +564,19 @@ async def test_a_fork_begins_like_its_thread_with_the_state_of_that_moment(new_t
         await threads.fork("t", new_id="f")
 
 
+@on_both
+async def test_a_fork_ends_with_its_message_when_a_result_came_in_before_that_message(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    script = turn(tool_call("look"), text("B"), text("C")), turn(text("D"))
+    async with threads.open("t", ScriptedAgent(*script, tools=[look])) as agent:
+        await agent.run_agent("hi")
+    messages = (await saved(threads)).conversation.messages
+    assert [each.content for each in messages] == ["hi", None, "seen", "B", "C", "D"]
+    for count in (4, 5):
+        forked = await threads.fork("t", at=messages[count - 1].id)
+        assert (await saved(threads, forked)).conversation.messages == messages[:count]
+
+
 async def test_a_thread_that_was_rewound_goes_on_from_there(new_threads: NewThreads) -> None:
     threads = new_threads()
     ids = await a_long_thread(threads)
@@ -594,6 +608,19 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
 async def test_what_is_no_exported_thread_is_not_imported(new_threads: NewThreads, document: str) -> None:
     with pytest.raises(UsageError, match="no exported thread"):
         await new_threads().import_(document)
+
+
+async def test_a_document_in_one_line_with_a_message_that_cannot_be_read_is_not_imported_without_it(
+    new_threads: NewThreads,
+) -> None:
+    threads = new_threads()
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.run_agent("hi")
+    document = json.loads(await threads.export("t"))
+    document["conversation"]["messages"][1]["role"] = "nobody"
+    with pytest.raises(UsageError, match="no exported thread"):
+        await threads.import_(json.dumps(document), thread_id="copy")
+    assert await threads.get("copy") is None
 
 
 async def test_markdown_is_for_reading(new_threads: NewThreads) -> None:
@@ -710,6 +737,14 @@ async def test_an_owner_or_id_that_is_no_text_is_refused(new_threads: NewThreads
     for thread_id in (*wrong[1:], ""):
         with pytest.raises(UsageError, match=r"thread_id= "):
             threads.open(thread_id, agent)
+    async with threads.open("t", agent) as opened:
+        await opened.run_agent("hi")
+    document = await threads.export("t")
+    for new_id in wrong[1:]:
+        with pytest.raises(UsageError, match=r"new_id= takes a text"):
+            await threads.fork("t", new_id=new_id)
+        with pytest.raises(UsageError, match=r"thread_id= takes a text"):
+            await threads.import_(document, thread_id=new_id)
 
 
 @on_both
