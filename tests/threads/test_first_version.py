@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
-from ag_ui.core import Message
+from ag_ui.core import Message, Tool
 
-from agui_client import AbstractAgent, Approve, ConversationSnapshot, Resolve, ToolContext, tool
+from agui_client import AbstractAgent, Approve, ConversationSnapshot, FunctionTool, Resolve, ToolContext, tool
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import Threads
 
@@ -86,7 +86,7 @@ class Tools:
             self.called.append(("book", seats, ctx.left))
             return f"{seats} seats for {await ctx.ask('Which name?')}"
 
-        self.all = [look, stop, pay, book]
+        self.all: list[Tool | FunctionTool[..., Any]] = [look, stop, pay, book]
 
 
 def agent_with(tools: Tools) -> ScriptedAgent:
