@@ -188,7 +188,8 @@ class Log:
     @property
     def messages(self) -> Sequence[Message]:
         """The messages so far, to be read before the next entry."""
-        return self._members["messages"]
+        messages: Sequence[Message] = self._members["messages"]
+        return messages
 
     def add(self, entry: Entry | FirstEntry) -> None:
         """Apply the next entry.

@@ -51,7 +51,8 @@ class TypedState(Generic[StateT]):
         _read_state: Callable[[Any], StateT] | None
 
         @property
-        def state(self) -> Any: ...
+        def state(self) -> Any:
+            """The state, any JSON value."""
 
     def read_with(self, read: Callable[[Any], StateT] | None) -> Self:
         """Take the function that reads a state as an object of the model; None if there is no model."""

@@ -19,6 +19,7 @@ from agui_client._conversation.log import (
     read_entries,
 )
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.thread_state import stands_in
 from agui_client._run.ending import Checkpoint
 from agui_client.errors import ThreadStoreError, UsageError
 
@@ -117,7 +118,8 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)
-    members["results"] = _results_as_they_came(members, whole.members)
+    # What is not pending any more is either answered or lost.
+    members["results"] = _results_as_they_came(members, whole.members, are_pending_kept=not beyond)
     return Cut(shared, before, members)
 
 
@@ -135,22 +137,31 @@ def _change_beyond(messages: Sequence[Message], entry: Entry | FirstEntry, kept:
     return sum(each.id not in kept for each in added) - sum(each.id not in kept for each in gone)
 
 
-def _results_as_they_came(members: Members, whole: Members) -> list[ToolMessage]:
-    """Return the results that are not among the messages, with those that came since for functions that were called."""
+def _results_as_they_came(members: Members, whole: Members, *, are_pending_kept: bool) -> list[ToolMessage]:
+    """Return the results that are not among the messages, with those that came since.
+
+    Args:
+        members: The conversation up to the message.
+        whole: The whole conversation.
+        are_pending_kept: Whether calls of other tools than those that were called here are pending still.
+    """
     messages: Sequence[Message] = members["messages"]
     results: dict[str, ToolMessage] = {each.tool_call_id: each for each in members["results"]}
     known = {each.tool_call_id for each in messages if each.role == "tool"} | results.keys()
-    lacking: dict[str, str] = {
-        each.tool_call_id: each.message_id
-        for each in members["tool_calls"]
-        if each.status is CallStatus.EXECUTING and each.tool_call_id not in known
+    begun = {each.tool_call_id for each in members["tool_calls"] if each.status is CallStatus.EXECUTING}
+    callers = [each for each in messages if each.role == "assistant"]
+    lacking = {
+        call.id: each.id
+        for each in callers
+        for call in each.tool_calls or ()
+        if call.id not in known and (call.id in begun or not are_pending_kept)
     }
     if lacking:
         seen = set[str]()
         for message in (*whole["messages"], *whole["results"]):
             seen.add(message.id)
             # A result before the message of the call is one of an earlier call of the same id.
-            if message.role == "tool" and lacking.get(message.tool_call_id) in seen:
+            if message.role == "tool" and lacking.get(message.tool_call_id) in seen and not stands_in(message):
                 results.setdefault(message.tool_call_id, message)
     return list(results.values())
 

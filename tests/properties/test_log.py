@@ -34,6 +34,14 @@ def _call(name: str, arguments: str) -> ToolCall:
     return ToolCall(id=name, function=FunctionCall(name="f", arguments=arguments))
 
 
+def _prompt(name: str, text: str) -> UserMessage:
+    return UserMessage(id=name, content=text)
+
+
+def _interrupt(name: str, reason: str) -> Interrupt:
+    return Interrupt(id=name, reason=reason)
+
+
 def _result(name: str, content: str, call: str) -> ToolMessage:
     return ToolMessage(id=name, content=content, tool_call_id=call)
 
@@ -43,7 +51,7 @@ def _assistant(name: str, content: str | None, calls: list[ToolCall] | None = No
 
 
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(lambda name, text: UserMessage(id=name, content=text), NAMES, TEXTS),
+    st.builds(_prompt, NAMES, TEXTS),
     st.builds(_assistant, NAMES, st.none() | TEXTS),
     st.builds(_assistant, NAMES, TEXTS, st.lists(st.builds(_call, NAMES, TEXTS), min_size=1, max_size=2)),
     st.builds(_result, NAMES, TEXTS, NAMES),
@@ -53,9 +61,7 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "state": st.randoms(use_true_random=False).map(value),
     "tool_calls": st.lists(RECORDS, max_size=3, unique_by=lambda each: each.tool_call_id),
     "results": st.lists(st.builds(_result, NAMES, TEXTS, NAMES), max_size=3),
-    "pending_interrupts": st.lists(
-        st.builds(lambda name, why: Interrupt(id=name, reason=why), NAMES, TEXTS), max_size=2
-    ),
+    "pending_interrupts": st.lists(st.builds(_interrupt, NAMES, TEXTS), max_size=2),
     "abandoned": st.booleans(),
     "incomplete_ids": st.lists(NAMES, max_size=2),
     "unreceived_ids": st.none() | st.lists(NAMES, max_size=2),
@@ -104,10 +110,6 @@ def test_entries_add_up_to_the_conversation_after_each_of_them(data: st.DataObje
         entries += [] if entry is None else [entry]
         assert _plain(add_up(entries)) == _plain(after)
         members = after
-
-
-def _message(size: int) -> Message:
-    return AssistantMessage(id="m", content="x" * size)
 
 
 @pytest.mark.parametrize("kind", ["the text of a message", "the arguments of a call"])

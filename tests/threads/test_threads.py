@@ -779,3 +779,14 @@ async def test_nobody_but_the_owner_reaches_a_thread(new_threads: NewThreads) ->
         assert await threads.delete("t", owner=owner)
     assert await saved(threads, owner="ann") == before
     assert [each.thread_id for each in await threads.list(owner="ann")] == ["t"]
+
+
+async def test_a_fork_has_a_result_that_came_later_for_a_call_before_its_last_message(new_threads: NewThreads) -> None:
+    threads = new_threads()
+    said = [tool_call("locate", tool_call_id="c"), text("B", message_id="b"), text("C", message_id="c3")]
+    async with threads.open("t", ScriptedAgent(turn(*said), turn(text("D")))) as agent:
+        await agent.run_agent("Hi")
+        await agent.run_agent(tool_results={"c": "Bergen"})
+    forked = await saved(threads, await threads.fork("t", at="b"))
+    found = [(each.role, each.content) for each in forked.conversation.messages]
+    assert found == [("user", "Hi"), ("assistant", None), ("tool", "Bergen"), ("assistant", "B")]

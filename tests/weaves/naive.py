@@ -138,6 +138,7 @@ class Naive:
     def _caller(self, event: Json) -> Json:
         """The message a new call goes on: its parent, else one of the call's own."""
         call_id: str = event["toolCallId"]
+        message_id = call_id
         for chosen in (event.get("parentMessageId") or call_id, call_id):
             message_id = chosen
             message = self.by_id.get(message_id)
