@@ -8,7 +8,7 @@ verified before; one that fits nothing in the thread is skipped with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
 from typing import Any, TypeAlias, get_args
 from uuid import NAMESPACE_OID, uuid5
@@ -248,13 +248,36 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
             new.append(message)
         else:
             thread.replace(slot, message)
+    callers = {message.id for message in new if message.role == "assistant" and message.tool_calls}
+    moved = [each for each in _results_of(incoming, callers) if each.id in thread.slots]
+    for message in moved:
+        thread.remove(thread.slots[message.id])
     thread.index_calls()
     # Results of calls that were there before stand behind those.
     calls = thread.calls
     late = {each.id: each for each in new if each.role == "tool" and each.tool_call_id in calls} if calls else {}
     thread.extend([each for each in new if each.id not in late] if late else new)
-    thread.insert_results(late.values())
+    thread.insert_results([*late.values(), *moved])
     return MESSAGES
+
+
+def _results_of(incoming: dict[str, core.Message], callers: Set[str]) -> list[core.ToolMessage]:
+    """Return the results in a snapshot of the calls that some of its messages make.
+
+    Args:
+        incoming: The messages of the snapshot, in order.
+        callers: The ids of the assistant messages.
+    """
+    if not callers:
+        return []
+    places: dict[str, str] = {}
+    found: list[core.ToolMessage] = []
+    for message in incoming.values():
+        if message.role == "assistant":
+            places.update((call.id, message.id) for call in message.tool_calls or ())
+        elif message.role == "tool" and places.get(message.tool_call_id) in callers:
+            found.append(message)
+    return found
 
 
 def _drop_what_is_missing(thread: Thread, incoming: dict[str, core.Message]) -> None:

@@ -440,3 +440,15 @@ def test_results_that_come_in_any_order_stand_in_the_order_of_their_calls() -> N
     reducer.thread.insert_results([ToolMessage(id=each, tool_call_id=each, content=each) for each in ("c3", "c1")])
     reducer.thread.insert_results([ToolMessage(id="c2", tool_call_id="c2", content="c2")])
     assert [message.id for message in reducer.messages] == ["m1", "c1", "c2", "c3"]
+
+
+@pytest.mark.requirement("STATE-5", "TOOL-5")
+def test_a_result_follows_its_call_to_the_message_that_a_snapshot_has_it_on() -> None:
+    made = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    restated = [
+        {"id": "renamed", "role": "assistant", "toolCalls": [made]},
+        {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"},
+        {"id": "m2", "role": "assistant", "content": "There."},
+    ]
+    reducer = reduced(call("c1", "m1"), result("r1", "c1"), start("m2"), event("MESSAGES_SNAPSHOT", messages=restated))
+    assert [message.id for message in reducer.messages] == ["m2", "renamed", "r1"]

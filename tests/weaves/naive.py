@@ -251,11 +251,13 @@ class Naive:
         incoming: dict[str, Json] = {message["id"]: message for message in event["messages"]}
         declared = {message["role"] for message in incoming.values()}
         kept = {"activity", "reasoning"} - declared
+        moved = self._results_of_new_calls(incoming)
         merged = [incoming.pop(m["id"], m) for m in self.messages if m["id"] in incoming or m["role"] in kept]
+        merged = [m for m in merged if m not in moved]
         called = {call["id"] for message in merged for call in message.get("toolCalls") or ()}
         late = [m for m in incoming.values() if m["role"] == "tool" and m["toolCallId"] in called]
         self.hold([*merged, *(m for m in incoming.values() if m not in late)])
-        for message in late:
+        for message in [*late, *moved]:
             place = self._place_of_result(message["toolCallId"])
             caller, call = self.calls[message["toolCallId"]]
             order = [each["id"] for each in caller["toolCalls"]]
@@ -263,6 +265,18 @@ class Naive:
             first = next(index for index, each in enumerate(self.messages) if each is caller) + 1
             later = [at for at in range(first, place) if self.messages[at]["toolCallId"] in behind]
             self.put(message, min([place, *later]))
+
+    def _results_of_new_calls(self, incoming: dict[str, Json]) -> list[Json]:
+        """The results that were there, of calls on messages that a snapshot brings: they go behind those."""
+        known, callers = {message["id"] for message in self.messages}, dict[str, str]()
+        moved: list[Json] = []
+        for message in incoming.values():
+            if message["role"] == "assistant":
+                callers |= {call["id"]: message["id"] for call in message.get("toolCalls") or ()}
+            elif message["role"] == "tool" and message["id"] in known:
+                caller = callers.get(message["toolCallId"])
+                moved += [message] if caller is not None and caller not in known else []
+        return moved
 
     def run_started(self, event: Json) -> None:
         for message in event.get("input", {}).get("messages", ()):
