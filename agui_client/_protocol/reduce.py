@@ -248,8 +248,10 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
             new.append(message)
         else:
             thread.replace(slot, message)
-    callers = {message.id for message in new if message.role == "assistant" and message.tool_calls}
-    moved = [each for each in _results_of(incoming, callers) if each.id in thread.slots]
+    moved: list[core.ToolMessage] = []
+    if thread.by_role["tool"]:  # of a whole history, as a thread begins with, nothing is moved
+        callers = {message.id for message in new if message.role == "assistant" and message.tool_calls}
+        moved = [each for each in _results_of(incoming, callers) if each.id in thread.slots]
     for message in moved:
         thread.remove(thread.slots[message.id])
     thread.index_calls()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -57,6 +58,16 @@ def best_times(repeat: int, *works: Work) -> list[float]:
             total += seconds
             best[index] = min(best[index], seconds)
     return best
+
+
+@contextmanager
+def without_collector() -> Generator[None]:
+    """Switch the garbage collector off, which now and then walks over all that is alive."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def cpu_seconds(work: Work) -> float:

@@ -29,7 +29,7 @@ from agui_client._protocol.request import prepare_input, request_body
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.verify import Verifier
 from agui_client._protocol.warnings import WarningLog
-from benchmarks.measure import Row, Work, best_times, per_event
+from benchmarks.measure import Row, Work, best_times, per_event, without_collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,11 +59,24 @@ def snapshot(repeat: int) -> list[Row]:
     messages = [message.model_dump(by_alias=True) for message in _history()]
     frames = [_STARTED, json.dumps({"type": "MESSAGES_SNAPSHOT", "messages": messages})]
 
-    def reduce() -> None:
-        assert len(_reduced(frames).messages) == _MESSAGES
+    kept: list[object] = []
 
-    ours, bare = best_times(repeat, reduce, lambda: _events.validate_json(frames[1]))
-    return [Row("a snapshot of 5 k messages", ours / bare, 2, "validate_json", _milliseconds(ours, bare))]
+    def reduce() -> None:
+        kept.append(reducer := _reduced(frames))
+        assert len(reducer.messages) == _MESSAGES
+
+    def validate() -> None:
+        kept.append(_events.validate_json(frames[1]))
+
+    def row(collector: str, limit: float) -> Row:
+        ours, bare = best_times(repeat, reduce, validate)
+        kept.clear()
+        what = f"a snapshot of 5 k messages that stay, collector {collector}"
+        return Row(what, ours / bare, limit, "validate_json", _milliseconds(ours, bare))
+
+    with without_collector():
+        rows = [row("off", 2)]
+    return [*rows, row("on", 4)]
 
 
 def flat_lists(repeat: int) -> list[Row]:
@@ -87,11 +100,8 @@ def growth(repeat: int) -> list[Row]:
         ("snapshots between activities", _snapshots_between_activities),
     ]
     gc.collect()
-    gc.disable()
-    try:
+    with without_collector():
         return [_growth_row(repeat, work, frames) for work, frames in works]
-    finally:
-        gc.enable()
 
 
 def _growth_row(repeat: int, work: str, frames: Callable[[int], list[str]]) -> Row:
