@@ -287,6 +287,8 @@ def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers
     """
     answers = answers or CallerAnswers((), {})
     agent = agent.clone(thread_id=input.thread_id)
+    # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
+    agent.set_messages([])
     agent.restore(
         ConversationSnapshot(
             thread_id=input.thread_id,

@@ -185,6 +185,8 @@ class OpenThread(Generic[AgentT]):
         self._check_open()
         agent = self._given.clone(thread_id=self.thread_id)
         if document is not None:
+            # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
+            agent.set_messages([])
             agent.restore(document)
             self._warn(agent)
         else:

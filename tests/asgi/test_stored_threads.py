@@ -301,6 +301,25 @@ async def test_a_trusted_caller_needs_no_signature() -> None:
     assert paid == [3]
 
 
+async def test_an_approval_counts_whatever_the_served_agent_did_in_a_conversation_of_its_own() -> None:
+    asks = turn(tool_call("pay", {"amount": 3}, tool_call_id="call_0"))
+    agent = ScriptedAgent(asks, turn(text("Done.")), asks, turn(text("Done.")), tools=[pay], approve=lambda _: True)
+    with anyio.fail_after(_SECONDS):
+        await agent.run_agent("Pay.")
+        asking = HttpAgent("http://app/", app=agent_app(_without_approver(agent)), thread_id="t")
+        [question] = (await asking.run_agent("Pay.")).interrupts
+        assert (await asking.run_agent(resume={question.id: Resolve({"approved": True})})).text == "Done."
+    assert paid == [3, 3]
+
+
+def _without_approver(agent: ScriptedAgent) -> ScriptedAgent:
+    """An agent with the conversation of another, and a script from the beginning."""
+    asks = turn(tool_call("pay", {"amount": 3}, tool_call_id="call_0"))
+    other = ScriptedAgent(asks, turn(text("Done.")), tools=[pay])
+    other.restore(agent.snapshot())
+    return other
+
+
 async def test_the_question_of_an_agent_is_signed_too() -> None:
     app = agent_app(ScriptedAgent(turn(outcome=interrupt("How many?", interrupt_id="i")), turn(text("Done."))))
     body = {"threadId": "t", "runId": "r", "messages": [_asked()], "resume": [_approved("i")]}

@@ -23,6 +23,7 @@ from ag_ui.core import (
 from agui_client import Approve, ConversationSnapshot, Deny, ToolLimits, UsageError, tool
 from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
+from agui_client.threads import Threads
 
 searched: list[str] = []
 
@@ -230,3 +231,17 @@ def test_a_record_says_who_made_a_call_and_who_answers_it() -> None:
     asks = ScriptedAgent(turn(tool_call("book", {}, tool_call_id="c"), outcome=interrupt("Sure?", tool_call_id="c")))
     asks.run_agent_sync("Go")
     assert [(each.owner, each.status) for each in asks.snapshot().tool_calls] == [("agent", "waiting")]
+
+
+def test_a_saved_conversation_is_not_taken_for_the_one_that_the_agent_had_of_its_own() -> None:
+    asks = turn(tool_call("pay", {"amount": 1}, tool_call_id="call_0"))
+    agent = ScriptedAgent(asks, DONE, asks, DONE, tools=[pay])
+    with Threads() as threads:
+        with threads.open("t", ScriptedAgent(asks, tools=[pay])) as opened:
+            opened.run_agent_sync("Pay")
+        agent.run_agent_sync("Pay")
+        agent.run_agent_sync(tool_results={"call_0": Approve()})
+        with threads.open("t", agent) as opened:
+            assert opened.unknown_tool_calls == []
+            opened.run_agent_sync(tool_results={"call_0": Approve()})
+    assert searched == ["paid 1", "paid 1"]
