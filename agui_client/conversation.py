@@ -74,7 +74,7 @@ class Conversation:
         self.run_checkpoint: Callable[[], Any] | None = None
         """Returns the `Checkpoint` of the run that is going on; None between runs."""
         self.ledger = Ledger()
-        """The records of the tool calls that are not settled."""
+        """The records of the tool calls that runs of this side left."""
         self.incomplete_ids: dict[str, None] = {}
         """The messages that runs began and did not complete."""
         self._kept_answers: list[ResumeEntry] = []

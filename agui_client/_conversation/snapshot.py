@@ -39,12 +39,13 @@ class ConversationSnapshot(Displayed, BaseModel):
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     tool_calls: list[ToolCallRecord] = Field(default_factory=list[ToolCallRecord])
-    """The tool calls that are not settled: without a result, or with one that no agent has received yet."""
+    """The records of the tool calls that runs left, as long as they wait, were executed here, or have a stand-in."""
 
     @property
     def pending_tool_call_ids(self) -> list[str]:
         """The tool calls that the last run left to the application, and that have no result."""
-        left = [each for each in self.tool_calls if each.status is not CallStatus.ANSWERED]
+        settled = (CallStatus.STOOD_IN, CallStatus.ANSWERED)
+        left = [each for each in self.tool_calls if each.status not in settled]
         return [each.tool_call_id for each in left if each.owner is not CallOwner.AGENT]
 
     @model_validator(mode="wrap")

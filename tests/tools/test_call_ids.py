@@ -167,6 +167,7 @@ def test_a_late_result_replaces_the_one_that_stood_in() -> None:
     agent.run_agent_sync("Where am I?")
     agent.run_agent_sync("Never mind")
     assert told(agent.messages)[1:] == [("c1", NO_RESULT)]
+    assert (agent.pending_tool_calls, agent.snapshot().pending_tool_call_ids) == ([], [])
     with pytest.raises(UsageError, match="has a result already"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     agent.run_agent_sync("After all", tool_results={"c1": "Bergen"})
