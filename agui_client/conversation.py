@@ -16,7 +16,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.thread_state import NO_RESULT, is_same_call
+from agui_client._protocol.thread_state import is_same_call
 from agui_client._tools.questions import ToolQuestion
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
@@ -571,10 +571,7 @@ class Conversation:
         place = self.reducer.place_of_call(record.tool_call_id)
         if place is None or place[0].id != record.message_id:
             return None
-        result = self.reducer.result_of_call(record.tool_call_id)
-        if result is None or result.content == NO_RESULT:
-            return self.ledger.get(record.tool_call_id)
-        return record.become(status=CallStatus.ANSWERED)
+        return self.ledger.get(record.tool_call_id)
 
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""

@@ -85,7 +85,7 @@ def _records(messages: Iterable[Message], lists: Mapping[str, list[Any]]) -> tup
     records: list[ToolCallRecord] = []
     for call_id in dict.fromkeys([*pending, *shown, *questions, *executed, *unfinished]):
         is_answered = call_id in results
-        if call_id not in calls or (is_answered and (results[call_id] not in unheard or call_id not in executed)):
+        if call_id not in calls or (is_answered and call_id not in executed):
             continue
         message, call = calls[call_id]
         is_whole, is_cut = call_id not in incomplete, call_id in unfinished or call_id in incomplete
@@ -102,6 +102,7 @@ def _records(messages: Iterable[Message], lists: Mapping[str, list[Any]]) -> tup
             # Whether the application or its caller answers it, the first version did not know.
             "owner": None if call_id in pending else CallOwner.AGENT,
             "is_whole": is_whole,
+            "is_reported": is_answered and results[call_id] not in unheard,
             "shown": shown.get(call_id, call if is_whole and call_id in pending else None),
             "question": questions.get(call_id),
         }

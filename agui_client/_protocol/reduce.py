@@ -461,11 +461,6 @@ class Reducer:
         call = self.thread.calls.get(tool_call_id)
         return None if call is None else (self.thread.message(call.owner), call.ordinal)
 
-    def result_of_call(self, tool_call_id: str) -> Message | None:
-        """Return the first result of a tool call; None when there is none."""
-        slot = self.thread.results.get(tool_call_id)
-        return None if slot is None else self.thread.message(slot)
-
     @property
     def answered_call_ids(self) -> Collection[str]:
         """The ids of the tool calls that have a result."""

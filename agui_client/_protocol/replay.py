@@ -95,10 +95,6 @@ class ReplayReducer(Reducer):
         """Return the message of the latest call of an id, and its number among those; None when there is none."""
         return super().place_of_call(tool_call_id) or self._local.place_of_call(tool_call_id)
 
-    def result_of_call(self, tool_call_id: str) -> Message | None:
-        """Return the first result of a tool call, replayed or local; None when there is none."""
-        return super().result_of_call(tool_call_id) or self._local.result_of_call(tool_call_id)
-
     def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the local messages."""
         self._local.set_messages(messages)

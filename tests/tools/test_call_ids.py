@@ -12,6 +12,7 @@ from ag_ui.core import (
     FunctionCall,
     Message,
     MessagesSnapshotEvent,
+    RunFinishedSuccessOutcome,
     ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
@@ -155,8 +156,9 @@ def test_an_older_document_that_is_restored_lets_nothing_run_twice() -> None:
     denied = ScriptedAgent(turn(tool_call("pay", {"amount": 2}, tool_call_id="c2")), DONE, DONE, tools=[pay])
     denied.run_agent_sync("Pay")
     older = denied.snapshot()
-    denied.run_agent_sync("Never mind")
+    denied.run_agent_sync(tool_results={"c2": Deny("no")})
     denied.restore(older)
+    assert denied.unknown_tool_calls == []
     denied.run_agent_sync(tool_results={"c2": Approve()})
     assert searched == ["paid 1", "paid 2"]
 
@@ -246,3 +248,23 @@ def test_a_saved_conversation_is_not_taken_for_the_one_that_the_agent_had_of_its
             assert opened.unknown_tool_calls == []
             opened.run_agent_sync(tool_results={"call_0": Approve()})
     assert searched == ["paid 1", "paid 1"]
+
+
+def test_a_document_of_the_first_version_knows_the_calls_that_were_executed() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "ferry"}'}}
+    first: dict[str, Any] = {
+        "version": 1,
+        "thread_id": "t",
+        "executed_call_ids": ["c1"],
+        "messages": [
+            {"id": "a1", "role": "assistant", "toolCalls": [call]},
+            {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "found"},
+        ],
+    }
+    # The agent forgets the result, and leaves the call once more.
+    forgets = MessagesSnapshotEvent(messages=[AssistantMessage(id="a1", tool_calls=[ToolCall.model_validate(call)])])
+    left = RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=["c1"])
+    agent = ScriptedAgent(turn(forgets, outcome=left), DONE, tools=[search])
+    agent.restore(ConversationSnapshot.model_validate(first))
+    agent.run_agent_sync("Go on")
+    assert (searched, [each.id for each in agent.unknown_tool_calls]) == ([], ["c1"])
