@@ -16,6 +16,8 @@ from pydantic import BaseModel
 
 _INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]+)")
 _LONGEST_KEY = 40
+_MARK = re.compile(r"~[0-9]+$")
+"""The end of an id that another call of the member has given to something else in the same run."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -36,6 +38,12 @@ def invocation_id(key: str, flow: str, number: int) -> str:
     return f"{key}-{flow}.{number}"
 
 
+def split_invocation(invocation: str) -> tuple[str, str, int] | None:
+    """Return the key of the member, the mark of the flow and the number of an invocation; None if it is none."""
+    found = _INVOCATION.fullmatch(invocation)
+    return None if found is None else (found["key"], found["flow"], int(found["number"]))
+
+
 def split_interrupt_id(interrupt_id: str) -> tuple[str, str, str] | None:
     """Split the id of a team's interrupt.
 
@@ -48,6 +56,13 @@ def split_interrupt_id(interrupt_id: str) -> tuple[str, str, str] | None:
     invocation, _, inner = interrupt_id.partition("/")
     found = _INVOCATION.fullmatch(invocation)
     return (found["flow"], invocation, inner) if found and inner else None
+
+
+def speakers(message: Message) -> list[str]:
+    """Return the keys of the member that has said something, and of the teams around it, the outermost first."""
+    owner = message.subagent_run_id or message.id.partition("/")[0]
+    parts = [(part, _INVOCATION.fullmatch(_MARK.sub("", part))) for part in owner.split("/")]
+    return [found["key"] if found else part for part, found in parts]
 
 
 def owner_key(message: Message, keys: Iterable[str]) -> str | None:
@@ -78,17 +93,42 @@ class Names:
         self.prefix = prefix
         """The prefix of the member's ids in the team's conversation."""
         self._up: dict[str, str] = {}
+        self._tags: dict[str, str] = {}
 
     def up(self, item_id: str) -> str:
         """Return an id of the member as the team's caller gets it."""
         known = self._up.get(item_id)
         if known is None:
-            known = self._up[item_id] = self.prefix + item_id
+            # An id that ends like a mark gets one, which comes off on the way down.
+            known = self._up[item_id] = f"{self.prefix}{item_id}{'~0' if _MARK.search(item_id) else ''}"
         return known
+
+    def rename(self, item_id: str, number: int) -> str:
+        """Give another id to something whose id another call of the member has in use, and return it.
+
+        Args:
+            item_id: The id of the member.
+            number: A number that no other call of the member has, above zero.
+        """
+        self._up[item_id] = f"{self.prefix}{item_id}~{number}"
+        return self._up[item_id]
 
     def tag(self, subagent_run_id: str | None) -> str:
         """Return the owner of something that the member's stream owns itself or gives to a subagent of the member."""
-        return self.invocation if subagent_run_id is None else self.prefix + subagent_run_id
+        return (
+            self.invocation
+            if subagent_run_id is None
+            else self._tags.get(subagent_run_id, self.prefix + subagent_run_id)
+        )
+
+    def rename_tag(self, subagent_run_id: str, number: int) -> None:
+        """Give another id to a subagent of the member whose id was announced before in the same run.
+
+        Args:
+            subagent_run_id: The id of the member.
+            number: A number that no subagent of that id has, above zero.
+        """
+        self._tags[subagent_run_id] = f"{self.prefix}{subagent_run_id}~{number}"
 
     def is_own(self, message: Message) -> bool:
         """Whether a message of the team's conversation is part of this member's conversation."""
@@ -135,7 +175,7 @@ class Names:
         )
 
     def _down(self, item_id: str) -> str:
-        return item_id.removeprefix(self.prefix)
+        return _MARK.sub("", item_id.removeprefix(self.prefix))
 
 
 def changed(model: ModelT, **changes: object) -> ModelT:

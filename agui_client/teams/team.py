@@ -1,7 +1,7 @@
 """Team: one run of a team, as the function that leads it sees it.
 
-A run that waits for answers ends, and a later run, in this process or another, calls the function again from its
-beginning. What the members did before is in the state until then, so that only those are run again that have waited.
+A run that waits for answers, fails or is killed is taken up by a later one, in this process or another, which calls the
+function again from its beginning. What the members did is in the journal, so that none of them does it again.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from ag_ui.core import (
     PROTOCOL_VERSION,
     Event,
     Message,
+    MessagesSnapshotEvent,
     ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
@@ -38,24 +39,30 @@ from ag_ui.core import (
 )
 from pydantic_core import to_jsonable_python
 
-from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import SubagentResult
-from agui_client._transport.timeouts import is_duration
+from agui_client._run.subagents import JOURNAL, SubagentResult
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.teams.call_records import (
+from agui_client.teams.journal import (
     CallRecord,
     Journal,
+    JournalDocument,
+    digest_of,
+    document_as_json,
     ended_record,
-    leave_journal,
-    take_journal,
+    has_new_prompt,
+    journal_in,
+    last_id,
     waiting_record,
 )
-from agui_client.teams.members import Member, OnError
-from agui_client.teams.names import flow_of, invocation_id, keys_of, split_interrupt_id
-from agui_client.teams.subagent_run import SubagentRun, result_event
+from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
+from agui_client.teams.members import Member, OnError, member_state
+from agui_client.teams.names import Names, flow_of, keys_of, split_interrupt_id, split_invocation
+from agui_client.teams.passing import Owners
+from agui_client.teams.restating import cut_off, whole_steps, with_restated
+from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
+from agui_client.teams.team_state import StateView, TeamState
 
 if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
@@ -64,45 +71,6 @@ if TYPE_CHECKING:
 MemberLike: TypeAlias = "AbstractAgent | Member | str"
 """A member of the team: its agent, or its name."""
 _STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
-
-
-class TeamLimitError(AGUIError):
-    """A team came to one of its `TeamLimits`."""
-
-
-@dataclass(frozen=True, slots=True)
-class TeamLimits(Record):
-    """Limits of one run of a team."""
-
-    calls: int = 100
-    """The largest number of calls of members."""
-    handovers: int = 10
-    """The largest number of times that a member hands over to another."""
-    depth: int = 8
-    """The largest number of teams inside each other."""
-    at_once: int | None = None
-    """The number of members that are at work at the same time; None for all."""
-    seconds: float | None = None
-    """The longest time, in seconds; None for any."""
-    tokens: int | None = None
-    """The number of tokens after which no further member is called; None for any."""
-
-
-def check_limits(limits: TeamLimits) -> None:
-    """Check the limits of a team.
-
-    Raises:
-        UsageError: They are none.
-    """
-    if not isinstance(cast("object", limits), TeamLimits):
-        raise UsageError(f"limits= takes TeamLimits(...), such as TeamLimits(calls=5), not {limits!r}")
-    for name, least in (("calls", 1), ("handovers", 0), ("depth", 1), ("at_once", 1), ("tokens", 1)):
-        value: object = getattr(limits, name)
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        if not is_number and (value is not None or name not in ("at_once", "tokens")):
-            raise UsageError(f"TeamLimits({name}=...) is a whole number from {least}, not {value!r}")
-    if limits.seconds is not None and not is_duration(limits.seconds):
-        raise UsageError(f"TeamLimits(seconds=...) is a number of seconds above zero, not {limits.seconds!r}")
 
 
 class SuspendedError(BaseException):
@@ -117,6 +85,8 @@ class Call:
     """The member."""
     invocation: str
     """The id of the invocation."""
+    record: CallRecord
+    """The record of the call; as good as none if it has not been made yet."""
     prompt: str | None = None
     """The question to the member; None for the conversation."""
     speaks: bool = False
@@ -159,30 +129,33 @@ class Team:
         self._on_error: OnError = on_error
         self._source, self._members, self._limits = source, members, limits
         self._names = keys_of(member.name for member in members)
-        state, journal, self._first_events = take_journal(input.state)
-        self._thread = Reducer(input.messages, state)
-        self._answers: dict[str, list[ResumeEntry]] = {}
-        flows = {flow_of(input.run_id)}
-        records = [] if journal is None else list(journal.calls.values())
-        asked = {each.id for record in records for each in record.interrupts}
-        for entry in input.resume or ():
-            parts = split_interrupt_id(entry.interrupt_id)
-            if parts is None or (journal is not None and entry.interrupt_id not in asked):
-                raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
-            flows = {parts[0]}
-            answer = entry.model_copy(update={"interrupt_id": parts[2]})
-            self._answers.setdefault(parts[1], []).append(answer)
-        (flow,) = flows
+        self._thread = Reducer(input.messages, {} if input.state is None else input.state)
+        self._state = TeamState(self._thread)
         self._results = {message.tool_call_id for message in input.messages if isinstance(message, ToolMessage)}
-        self._journal = self._taken_up(flow, journal)
-        self._counts: Counter[str] = Counter()
+        left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
+        self._is_taken_up = left is not None and self._goes_on(left, answers)
+        document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
+        if self._is_taken_up and left is not None:
+            document = left
+        elif answers:
+            raise UsageError("the state has nothing of the run that asked: send it back as it was received")
+        self._journal = Journal(document, self._write)
+        self._first_events: list[Event] = []
+        if not self._is_taken_up:
+            begin = self._state.begin(document_as_json(document), has_state=input.state is not None)
+            self._first_events.append(begin)
+        self._answers = answers
+        self._owners = Owners()
+        self._made = 0
+        self._busy: Counter[str] = Counter()
+        self._raised: list[tuple[BaseException, Call]] = []
         self._said = self._noted = 0
         self._waiting: dict[str, CallRecord] = {}
         self._at_work: set[anyio.CancelScope] = set()
         self._news = anyio.Event()
         self._is_over = False
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
-        _check_depth(limits.depth)
+        check_depth(limits.depth)
 
     @property
     def messages(self) -> list[Message]:
@@ -192,7 +165,7 @@ class Team:
     @property
     def state(self) -> Any:
         """The team's state as it is now; to be read only."""
-        return self._thread.state
+        return self._state.own
 
     async def run(
         self,
@@ -226,7 +199,8 @@ class Team:
         """Run members side by side, and wait for all.
 
         Args:
-            calls: The members, or pairs of a member and what it is asked.
+            calls: The members, or pairs of a member and what it is asked. Calls of one member have conversations of
+                their own, in which it begins anew.
             on_error: "raise" cancels the others when one fails; "continue" waits for all.
 
         Returns:
@@ -236,27 +210,68 @@ class Team:
             Exception: A member failed; the others were cancelled.
         """
         pairs = [call if isinstance(call, tuple) else (call, None) for call in calls]
-        made = [self.called(member, prompt, on_error=on_error) for member, prompt in pairs]
+        counts = Counter(self._member(member).key for member, _ in pairs)
+        repeated = {key for key, count in counts.items() if count > 1}
+        made = [
+            self.called(member, prompt, on_error=on_error, is_apart=self._member(member).key in repeated)
+            for member, prompt in pairs
+        ]
+        return await self._gathered(made, math.inf)
+
+    async def map(
+        self,
+        member: MemberLike,
+        items: Iterable[str],
+        *,
+        at_once: int | None = None,
+        on_error: OnError | None = None,
+    ) -> list[SubagentResult]:
+        """Ask one member several things side by side, each in a conversation of its own, and wait for all.
+
+        Args:
+            member: The member: its agent or its name.
+            items: What it is asked.
+            at_once: The number of calls that are made at the same time; None for all.
+            on_error: "raise" cancels the others when one fails; "continue" waits for all.
+
+        Returns:
+            What came of each, in the order of the items.
+
+        Raises:
+            Exception: A call failed; the others were cancelled.
+            UsageError: `at_once` is no whole number above zero.
+        """
+        check_at_once(at_once)
+        made = [self.called(member, item, on_error=on_error, is_apart=True) for item in items]
+        return await self._gathered(made, at_once or math.inf)
+
+    async def _gathered(self, made: Sequence[Call], at_once: float) -> list[SubagentResult]:
+        """Make calls side by side."""
+        turns = anyio.CapacityLimiter(at_once)
         results: dict[int, SubagentResult] = {}
         failures: list[BaseException] = []
+        failed: list[Call] = []
 
         async def take(place: int, call: Call) -> None:
             """Make one call."""
-            try:
-                results[place] = await self.make(call)
-            except SuspendedError as waiting:
-                # The others go on: what they do now need not be done when this one is answered.
-                failures.append(waiting)
-            except Exception as error:
-                failures.insert(0, error)
-                tasks.cancel_scope.cancel()
+            # Calls that were cut wait for the end of the one that failed, and take no turn from it.
+            async with nullcontext() if call.record.is_over else turns:
+                try:
+                    results[place] = await self.make(call)
+                except SuspendedError as waiting:
+                    # The others go on: what they do now need not be done when this one is answered.
+                    failures.append(waiting)
+                except Exception as error:
+                    failures.insert(0, error)
+                    failed.insert(0, call)
+                    tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             for place, call in enumerate(made):
                 tasks.start_soon(take, place, call)
         if failures:
-            if not isinstance(failures[0], SuspendedError):
-                self._give_up(made)
+            if failed:
+                self._give_up(made, failed[0])
             raise failures[0]
         if len(results) < len(made):
             raise AGUIError("a member of the team cancelled itself")
@@ -271,15 +286,16 @@ class Team:
         self._said += 1
         if self._said <= self._journal.said:
             return
-        self._journal.said = self._said
         message_id = f"said-{self._journal.flow}.{self._said}"
         await self.emit(TextMessageStartEvent(message_id=message_id, role="assistant"))
         if text:
             await self.emit(TextMessageContentEvent(message_id=message_id, delta=text))
         await self.emit(TextMessageEndEvent(message_id=message_id))
+        self._journal.note_said()
+        await self._source.saved()
 
     async def once(self, function: Callable[[], Any]) -> Any:
-        """Call a function once, however often the run is taken up again: for whatever may come out differently.
+        """Call a function once, however often the run is taken up: for whatever may come out differently.
 
         Args:
             function: A function without arguments, sync or async.
@@ -291,7 +307,8 @@ class Team:
         self._noted += 1
         if self._noted > len(notes):
             value = function()
-            notes.append(to_jsonable_python(await value if inspect.isawaitable(value) else value))
+            self._journal.note(to_jsonable_python(await value if inspect.isawaitable(value) else value))
+            await self._source.saved()
         return notes[self._noted - 1]
 
     async def emit(self, event: Event) -> None:
@@ -313,80 +330,103 @@ class Team:
         speaks: bool = False,
         on_error: OnError | None = None,
         tools: Sequence[tuple[Tool, str]] = (),
+        is_apart: bool = False,
     ) -> Call:
         """Return a call of a member that is the next one of it."""
         found = self._member(member)
-        number = self._counts[found.key]
-        self._counts[found.key] += 1
-        if self._counts.total() > self._limits.calls:
+        self._made += 1
+        if self._made > self._limits.calls:
             raise TeamLimitError(f"the team made more than {self._limits.calls} calls; see TeamLimits(calls=...)")
         policy = on_error or found.on_error or self._on_error
-        return Call(found, invocation_id(found.key, self._journal.flow, number), prompt, speaks, policy, tools)
+        invocation, is_another = self._journal.claim(found.key, digest_of(prompt))
+        if is_another:
+            self._warn(f"{found.name} is asked anew, as the team asked it something else when the run began")
+        record = self._journal.records.get(invocation)
+        if record is None:
+            record = CallRecord(prompt=digest_of(prompt), is_apart=is_apart or self._busy[found.key] > 0)
+        return Call(found, invocation, record, prompt, speaks, policy, tools)
 
     async def make(self, call: Call) -> SubagentResult:
         """Make a call, go on with one that waited, or return what came of one that is over."""
         if self._is_over:
             raise UsageError(f"{call.member.name} was called when the run of its team was over: await each call")
-        record = self._journal.calls.get(call.invocation)
-        if record is not None and (record.result is not None or record.is_cut):
-            return await _earlier_end(record, call)
-        if record is not None and not record.is_answered(call.invocation in self._answers, self._results):
-            self._wait(call, record)
+        if call.record.is_over:
+            return await self._earlier_end(call)
+        if not call.record.is_answered(self._results):
+            self._wait(call)
         self._check_tokens()
+        key = call.member.key
         with anyio.CancelScope() as scope:
             self._at_work.add(scope)
+            self._busy[key] += 1
             try:
-                return await self._run_member(call, record)
+                return await self._run_member(call)
             finally:
+                self._busy[key] -= 1
                 self._at_work.discard(scope)
                 self._news.set()
         raise AGUIError(f"{call.member.name} was cancelled with the run of its team")
 
-    async def _run_member(self, call: Call, record: CallRecord | None) -> SubagentResult:
+    async def _run_member(self, call: Call) -> SubagentResult:
         """Run a member, and keep what came of it."""
         async with self._turns:
+            await self._drop_partial_words(call)
             run = SubagentRun(
                 call.member,
                 self.input.model_copy(update={"messages": self.messages, "state": self.state}),
                 prompt=call.prompt,
                 speaks=call.speaks,
                 invocation=call.invocation,
-                resume=self._answers.get(call.invocation, []),
+                resume=self._open_answers(call.record),
                 tools=[tool for tool, _ in call.tools],
                 members=self._names,
-                journal=record,
+                journal=self._with_inner_journal(call),
+                owners=self._owners,
             )
             try:
-                await self._pass(run, call.member.timeout)
+                await self._pass(run, call)
             finally:
                 self.usage += run.usage
                 self._take_over(run)
         await self._answer_own_calls(run, call)
         if run.interrupts or run.pending_tool_calls:
-            self._journal.calls[call.invocation] = record = waiting_record(run)
-            self._wait(call, record)
+            call.record = waiting_record(call.record, run)
+            self._journal.keep(call.invocation, call.record)
+            await self._source.saved()
+            self._wait(call)
         is_raised = run.error is not None and call.on_error == "raise"
-        self._journal.calls[call.invocation] = ended_record(run, call.chosen, is_raised=is_raised)
+        self._journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
+        if run.error is None:
+            self._journal.forget_team(call.invocation)
+        await self._source.saved()
         if run.error is not None and is_raised:
+            self._raised.append((run.error, call))
             raise run.error
         return run.result
 
-    async def _pass(self, run: SubagentRun, timeout: float | None) -> None:
+    async def _pass(self, run: SubagentRun, call: Call) -> None:
         """Pass a member's events on to its end."""
-        source, is_late = self._source, False
+        source, member, is_late = self._source, call.member, False
+        place = "" if member.state == "shared" else member.name
+        view = self._state.view(place, member_state(self.state, member))
         try:
-            with anyio.move_on_after(timeout) as scope:
+            with anyio.move_on_after(member.timeout) as scope:
                 async with aclosing(run.items()) as items:
                     async for item in items:
-                        if type(item) in _STATE:
-                            self._thread.feed(item)  # type: ignore[arg-type] # an event by its type
-                        source.put_nowait(item)
+                        if isinstance(item, JournalChange):
+                            self._journal.patch_team(call.invocation, call.record, item.operations)
+                            await source.saved()
+                        elif type(item) in _STATE:
+                            self._take_state(item, view)
+                        else:
+                            source.put_nowait(item)
                         if source.is_full:
                             await source.space()
             is_late = scope.cancelled_caught
         finally:
             if is_late:
-                ended = run.fail(TimeoutError(f"{run.member.name} took longer than {timeout:g} seconds"), "timeout")
+                late = f"{run.member.name} took longer than {member.timeout:g} seconds"
+                ended = run.fail(TimeoutError(late), "timeout")
             else:
                 ended = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
             for event in ended:
@@ -398,6 +438,20 @@ class Team:
         kept = [new.pop(message.id, message) for message in self.messages if not run.has_dropped(message)]
         self._thread.set_messages([*kept, *new.values()])
 
+    async def _earlier_end(self, call: Call) -> SubagentResult:
+        """Return or raise what came of a call when the function that leads the team was called before."""
+        record = call.record
+        call.chosen = record.chosen
+        if record.cut_by is not None:
+            await anyio.sleep_forever()  # until the one that failed then cancels it again
+        if record.failure is not None:
+            error = RunFailedError(record.failure)
+            again = record.begun_again().model_copy(update={"answered": record.answered})
+            self._raised.append((error, replace(call, record=again)))
+            raise error
+        assert record.result is not None
+        return record.result
+
     async def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
         """Answer a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
@@ -406,29 +460,115 @@ class Team:
             if not run.pending_tool_calls:
                 await self.emit(run.answer_own_call(own, results[own.function.name]))
 
-    def _taken_up(self, flow: str, journal: Journal | None) -> Journal:
-        """Return the journal to go on with: the one that was left, if there are answers to what it waits for."""
-        waiting = [] if journal is None else [call for each in journal.calls.values() for call in each.waiting]
-        if journal is None or not (self._answers or any(call in self._results for call in waiting)):
-            if self._answers:
-                raise UsageError("the state has nothing of the run that asked: send it back as it was received")
-            return Journal(flow=flow)
-        if self._answers and journal.flow != flow:
-            raise UsageError("the answers are for another run of this team than the one that waits")
-        return journal
+    def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
+        """Return whether this run takes up the one that a journal is of, and note its answers.
 
-    def _wait(self, call: Call, record: CallRecord) -> None:
-        self._waiting[call.invocation] = record
+        A run with answers does, and so does one without a new prompt.
+
+        Raises:
+            UsageError: The input answers what no member of this team has asked.
+        """
+        known = {each.id for record in left.calls.values() for each in record.interrupts}
+        known.update(each for record in left.calls.values() for each in record.answered)
+        for entry in self.input.resume or ():
+            if entry.interrupt_id not in known:
+                raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
+        waiting = [call for record in left.calls.values() for call in record.waiting]
+        if answers or any(call in self._results for call in waiting):
+            return True
+        return not has_new_prompt(left, self.input.messages, self._names)
+
+    def _take_answers(self) -> None:
+        """Keep the answers to what members have asked: another attempt needs them again if this one fails."""
+        for invocation, given in self._answers.items():
+            record = self._journal.records[invocation]
+            open_ids = {each.id for each in record.interrupts}
+            new = {each.interrupt_id: each for each in given if f"{invocation}/{each.interrupt_id}" in open_ids}
+            if new:
+                answers = {each.interrupt_id: each for each in record.answers} | new
+                answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
+                update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
+                self._journal.keep(invocation, record.model_copy(update=update))
+
+    def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
+        """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
+        done = {
+            each.id.partition("/")[2]
+            for each in record.interrupts
+            if each.tool_call_id is not None and each.tool_call_id in self._thread.answered_call_ids
+        }
+        return [each for each in record.answers if each.interrupt_id not in done]
+
+    def _with_inner_journal(self, call: Call) -> CallRecord:
+        """Return the record of a call with the journal of a member that is a team, as it is now."""
+        if not self._is_taken_up:
+            return call.record
+        written: Any = self._thread.state[JOURNAL]["calls"].get(call.invocation, {})
+        return call.record.model_copy(update={"team": written.get("team")})
+
+    async def _drop_partial_words(self, call: Call) -> None:
+        """Take the partial words of an attempt that failed or was killed out of the conversation."""
+        record = self._with_inner_journal(call)
+        if not self._is_taken_up or record.team is not None:
+            # A team takes up its own members.
+            return
+        member, messages = call.member, self.messages
+        own_thread = member.key if member.memory == "thread" and not record.is_apart else call.invocation
+        names, marks = Names(call.invocation, f"{own_thread}/"), {self._journal.after}
+        for invocation, other in self._journal.records.items():
+            if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
+                marks.add(other.last)
+        begin = max((at for at, each in enumerate(messages) if each.id in marks), default=-1) + 1
+        attempt = [each for each in messages[begin:] if names.is_own(each) and each.role != "user"]
+        kept = whole_steps(attempt)
+        if kept == attempt:
+            return
+
+        def whole(present: Sequence[Message]) -> MessagesSnapshotEvent:
+            """Make the snapshot."""
+            return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
+
+        self._thread.set_messages(with_restated(messages, attempt, kept))
+        await self._source.put(whole)
+
+    def _take_state(self, event: Any, view: StateView) -> None:
+        """Take over a change of the state by a member."""
+        if (passed := self._state.take(event, view)) is not None:
+            self._source.put_nowait(passed)
+
+    def _write(self, operations: Sequence[dict[str, Any]]) -> None:
+        """Tell the caller what changes in the journal."""
+        self._source.put_nowait(self._state.write(operations))
+
+    def _warn(self, what: str) -> None:
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.warnings.add("INT-4", what)
+
+    def _wait(self, call: Call) -> None:
+        self._waiting[call.invocation] = call.record
         raise SuspendedError
 
-    def _give_up(self, calls: Iterable[Call]) -> None:
+    def _give_up(self, calls: Iterable[Call], failed: Call) -> None:
         """Note that calls were cancelled, so that none of them begins, or asks, when the run is taken up again."""
         for call in calls:
-            record = self._journal.calls.get(call.invocation)
-            if record is None or record.result is None:
-                if self._waiting.pop(call.invocation, None) is not None and record is not None:
-                    self._answer_calls(record, f"{call.member.name} was cancelled before this call was answered.")
-                self._journal.calls[call.invocation] = CallRecord(is_cut=True)
+            record = self._journal.records.get(call.invocation, call.record)
+            if record.is_over:
+                continue
+            if (waiting := self._waiting.pop(call.invocation, None)) is not None:
+                self._answer_calls(waiting, cut_off(call.member.name, "was cancelled"))
+            cut = record.begun_again().model_copy(update={"cut_by": failed.invocation})
+            self._journal.keep(call.invocation, cut)
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Let the call whose failure ends the run be made again when it is taken up, and those that it cancelled."""
+        causes = _causes(error)
+        for raised, call in self._raised:
+            if raised not in causes:
+                continue
+            self._journal.keep(call.invocation, call.record)
+            for invocation, record in list(self._journal.records.items()):
+                if record.cut_by == call.invocation:
+                    self._journal.keep(invocation, record.begun_again())
 
     def _check_tokens(self) -> None:
         used = sum(each.total_tokens or 0 for each in self.usage)
@@ -450,34 +590,42 @@ class Team:
         await self._source.put(RunStartedEvent(protocol_version=PROTOCOL_VERSION, **ids))
         for event in self._first_events:
             await self._source.put(event)
+        self._take_answers()
         result = None
         try:
             with anyio.fail_after(self._limits.seconds):
                 result = await self._led(lead)
-        except RunFailedError as error:
+        except Exception as error:
+            self._note_failure(error)
+            if isinstance(error, TimeoutError) and self._limits.seconds is not None:
+                raise TeamLimitError(f"the team took longer than {self._limits.seconds:g} seconds") from error
+            if not isinstance(error, RunFailedError):
+                raise
             reported = error.event.model_copy(update={"usage": aggregate_token_usage(self.usage) or None})
             await self._source.put(RunErrorEvent(**reported.__dict__))
             return
-        except TimeoutError as error:
-            if self._limits.seconds is None:
-                raise
-            raise TeamLimitError(f"the team took longer than {self._limits.seconds:g} seconds") from error
         finally:
             self._is_over = True
             for scope in list(self._at_work):
                 scope.cancel()
-        outcome: Any = None
-        if interrupts := [each for record in self._waiting.values() for each in record.interrupts]:
-            outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
-        elif pending := [each for record in self._waiting.values() for each in record.waiting]:
-            outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=pending)
-        if outcome is not None:
-            await self._source.put(leave_journal(self.state, self._journal))
+        outcome = self._outcome()
+        if outcome is None:
+            for invocation in self._journal.unclaimed:
+                self._warn(f"the answers to {quoted(invocation)} are not used: the team did not call it again")
+            await self._source.put(self._state.end())
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
         fields["result"] = None if outcome else to_jsonable_python(result, by_alias=True)
         await self._source.put(
             RunFinishedEvent(**ids, **{name: each for name, each in fields.items() if each is not None})
         )
+
+    def _outcome(self) -> RunFinishedInterruptOutcome | RunFinishedSuccessOutcome | None:
+        """Return the outcome of a run that waits for answers; None if it does not."""
+        if interrupts := [each for record in self._waiting.values() for each in record.interrupts]:
+            return RunFinishedInterruptOutcome(interrupts=interrupts)
+        if pending := [each for record in self._waiting.values() for each in record.waiting]:
+            return RunFinishedSuccessOutcome(pending_tool_call_ids=pending)
+        return None
 
     async def _led(self, lead: Callable[[Team], Awaitable[Any]]) -> Any:
         """Call the function that leads, and wait for the calls that it has left behind."""
@@ -506,21 +654,29 @@ class Team:
                 self._source.put_nowait(event)
 
 
-async def _earlier_end(record: CallRecord, call: Call) -> SubagentResult:
-    """Return or raise what came of a call when the function that leads the team was called before."""
-    call.chosen = record.chosen
-    if record.is_cut:
-        await anyio.sleep_forever()  # until the one that failed then cancels it again
-    if record.failure is not None:
-        raise RunFailedError(record.failure)
-    assert record.result is not None
-    return record.result
+def _answers_to_members(resume: Iterable[ResumeEntry]) -> dict[str, list[ResumeEntry]]:
+    """Return answers as the members have them, by the invocations that asked.
+
+    Raises:
+        UsageError: One of them is for no member of a team.
+    """
+    answers: dict[str, list[ResumeEntry]] = {}
+    for entry in resume:
+        if (parts := split_interrupt_id(entry.interrupt_id)) is None:
+            raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
+        answers.setdefault(parts[1], []).append(entry.model_copy(update={"interrupt_id": parts[2]}))
+    return answers
 
 
-def _check_depth(most: int) -> None:
-    scope, depth = CURRENT_SCOPE.get(), 0
-    while scope is not None:
-        depth += 1
-        scope = scope.parent
-    if depth > most:
-        raise TeamLimitError(f"more than {most} agents run inside each other; see TeamLimits(depth=...)")
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """Return an exception, those that it was made of, and those that it was raised because of."""
+    found: list[BaseException] = []
+    left = [error]
+    while left:
+        each = left.pop()
+        if each is None or each in found:
+            continue
+        found.append(each)
+        group: Any = getattr(each, "exceptions", ())
+        left += [each.__cause__, each.__context__, *(group if isinstance(each, BaseExceptionGroup) else ())]
+    return found

@@ -198,7 +198,7 @@ async def test_calls_and_encrypted_values_in_the_snapshot_of_a_member_are_events
         yield turn(MessagesSnapshotEvent(messages=[*input.messages, looked, result]))
 
     team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
-    _, started, *events = await events_of(team)
+    _, _journal, started, *events = await events_of(team)
     assert isinstance(started, SubagentStartedEvent)
     owner: dict[str, Any] = {"subagent_run_id": started.subagent_run_id}
     assert events[:7] == [
