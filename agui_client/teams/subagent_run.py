@@ -217,7 +217,7 @@ class SubagentRun:
         yield changed(
             SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name), description=description
         )
-        if self._prompt is not None:
+        if self._prompt is not None and not self._is_asked:
             for event in self._asked():
                 yield event
         try:
@@ -286,7 +286,9 @@ class SubagentRun:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
         messages, foreign = view(input.messages, names, member, sees, members)
-        if self._prompt is not None:
+        # A call that goes on, or is made again, has been asked already.
+        self._is_asked = any(each.id == _prompt_id(names) for each in messages)
+        if self._prompt is not None and not self._is_asked:
             messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -254,24 +254,29 @@ class Team:
 
         async def take(place: int, call: Call) -> None:
             """Make one call."""
-            # Calls that were cut wait for the end of the one that failed, and take no turn from it.
-            async with nullcontext() if call.record.is_over else turns:
-                try:
-                    results[place] = await self.make(call)
-                except SuspendedError as waiting:
-                    # The others go on: what they do now need not be done when this one is answered.
-                    failures.append(waiting)
-                except Exception as error:
-                    failures.insert(0, error)
-                    failed.insert(0, call)
-                    tasks.cancel_scope.cancel()
+            try:
+                results[place] = await self.make(call)
+            except SuspendedError as waiting:
+                # The others go on: what they do now need not be done when this one is answered.
+                failures.append(waiting)
+            except Exception as error:
+                failures.insert(0, error)
+                failed.insert(0, call)
+                tasks.cancel_scope.cancel()
+            finally:
+                if place in limited:
+                    turns.release_on_behalf_of(place)
 
+        # Calls that were cut wait for the end of the one that failed, and take no turn from it.
+        limited = {place for place, call in enumerate(made) if not call.record.is_over}
         async with anyio.create_task_group() as tasks:
             for place, call in enumerate(made):
+                if place in limited:
+                    await _take_turn(turns, place)
                 tasks.start_soon(take, place, call)
         if failures:
             if failed:
-                self._give_up(made, failed[0])
+                self._give_up(made, failed)
             raise failures[0]
         if len(results) < len(made):
             raise AGUIError("a member of the team cancelled itself")
@@ -548,15 +553,21 @@ class Team:
         self._waiting[call.invocation] = call.record
         raise SuspendedError
 
-    def _give_up(self, calls: Iterable[Call], failed: Call) -> None:
-        """Note that calls were cancelled, so that none of them begins, or asks, when the run is taken up again."""
+    def _give_up(self, calls: Iterable[Call], failed: Sequence[Call]) -> None:
+        """Note that calls were cancelled, so that none of them begins, or asks, when the run is taken up again.
+
+        Args:
+            calls: The calls of a `gather`.
+            failed: Those that failed; the first one's failure is raised, and the others have failed for nothing.
+        """
+        also_failed = {call.invocation for call in failed[1:]}
         for call in calls:
             record = self._journal.records.get(call.invocation, call.record)
-            if record.is_over:
+            if record.is_over and call.invocation not in also_failed:
                 continue
             if (waiting := self._waiting.pop(call.invocation, None)) is not None:
                 self._answer_calls(waiting, cut_off(call.member.name, "was cancelled"))
-            cut = record.begun_again().model_copy(update={"cut_by": failed.invocation})
+            cut = record.begun_again().model_copy(update={"cut_by": failed[0].invocation})
             self._journal.keep(call.invocation, cut)
 
     def _note_failure(self, error: BaseException) -> None:
@@ -652,6 +663,14 @@ class Team:
                 event = result_event(self.messages, call, content)
                 self._thread.feed(event)
                 self._source.put_nowait(event)
+
+
+async def _take_turn(turns: anyio.CapacityLimiter, borrower: object) -> None:
+    """Take a turn; at once if there is one, so that members that need not wait begin together."""
+    try:
+        turns.acquire_on_behalf_of_nowait(borrower)
+    except anyio.WouldBlock:
+        await turns.acquire_on_behalf_of(borrower)
 
 
 def _answers_to_members(resume: Iterable[ResumeEntry]) -> dict[str, list[ResumeEntry]]:
