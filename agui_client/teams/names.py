@@ -79,20 +79,46 @@ def owner_key(message: Message, keys: Iterable[str]) -> str | None:
     return None
 
 
+class Translations:
+    """What has been translated for one conversation of a member, which its next call needs again."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        """The ids that the team's conversation has, by those of the member."""
+        self._pairs: dict[int, tuple[Message, Message]] = {}
+
+    def add(self, above: Message, below: Message) -> None:
+        """Note the two forms of a message: the one in the team's conversation, and the member's."""
+        # The pairs keep the messages, so that no other message can get the `id()` of one.
+        self._pairs[id(above)] = self._pairs[id(below)] = (above, below)
+
+    def above(self, below: Message) -> Message | None:
+        """Return a message of the member as the team's conversation has it; None if it is not known."""
+        pair = self._pairs.get(id(below))
+        return pair[0] if pair is not None and pair[1] is below else None
+
+    def below(self, above: Message) -> Message | None:
+        """Return a message of the team's conversation as the member has it; None if it is not known."""
+        pair = self._pairs.get(id(above))
+        return pair[1] if pair is not None and pair[0] is above else None
+
+
 class Names:
     """The ids of one invocation of a member.
 
     Args:
         invocation: The `subagentRunId` of the invocation.
         prefix: The prefix of the member's ids in the team's conversation, its slash included.
+        known: What was translated in earlier calls with this prefix.
     """
 
-    def __init__(self, invocation: str, prefix: str) -> None:
+    def __init__(self, invocation: str, prefix: str, known: Translations | None = None) -> None:
         self.invocation = invocation
         """The `subagentRunId` of the invocation."""
         self.prefix = prefix
         """The prefix of the member's ids in the team's conversation."""
-        self._up: dict[str, str] = {}
+        self._known = known or Translations()
+        self._up = self._known.ids
         self._tags: dict[str, str] = {}
 
     def up(self, item_id: str) -> str:
@@ -141,17 +167,23 @@ class Names:
 
         Args:
             message: The message.
-            tag: The owner that the message has above.
+            tag: The owner that the message has above, if it is new there.
         """
+        if (known := self._known.above(message)) is not None:
+            return known
         changes: dict[str, object] = {"id": self.up(message.id), "subagent_run_id": tag}
         if isinstance(message, ToolMessage):
             changes["tool_call_id"] = self.up(message.tool_call_id)
         if isinstance(message, AssistantMessage) and message.tool_calls:
             changes["tool_calls"] = [changed(each, id=self.up(each.id)) for each in message.tool_calls]
-        return changed(message, **changes)
+        above = changed(message, **changes)
+        self._known.add(above, message)
+        return above
 
     def message_down(self, message: Message) -> Message:
         """Return a message of the team's conversation that is the member's own as the member knows it."""
+        if (known := self._known.below(message)) is not None:
+            return known
         tag = message.subagent_run_id
         inner = self._down(tag) if tag is not None and tag.startswith(self.prefix) else None
         changes: dict[str, object] = {"id": self._down(message.id), "subagent_run_id": inner}
@@ -161,7 +193,9 @@ class Names:
             self._up[str(changes["id"])] = message.id
         if isinstance(message, AssistantMessage) and message.tool_calls:
             changes["tool_calls"] = [changed(each, id=self._down(each.id)) for each in message.tool_calls]
-        return changed(message, **changes)
+        below = changed(message, **changes)
+        self._known.add(message, below)
+        return below
 
     def interrupt_up(self, interrupt: Interrupt) -> Interrupt:
         """Return an interrupt of the member as the team's: its id leads back to this invocation (INT-4)."""

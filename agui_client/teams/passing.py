@@ -6,7 +6,7 @@ has. What a member leaves open when it fails is closed here, so that the team's 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import EXTENSION, JOURNAL
-from agui_client.teams.names import Names, as_pointer, changed, split_invocation, state_patch, with_owner
+from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
@@ -52,6 +52,8 @@ class Owners:
         """The ids of calls that have their result."""
         self.announced: Counter[str] = Counter()
         """The number of times that each subagent was announced."""
+        self.translations: defaultdict[str, Translations] = defaultdict(Translations)
+        """What was translated for each conversation of a member, by the prefix of its ids."""
 
 
 class Passing:

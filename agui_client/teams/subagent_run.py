@@ -162,10 +162,10 @@ class SubagentRun:
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
         self._own_thread = key if remembers else self.subagent_run_id
         prefix = f"{self._own_thread}/"
-        self._names = Names(self.subagent_run_id, prefix)
+        self._owners = owners or Owners()
+        self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
-        self._owners = owners or Owners()
         self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
         self._status: Any = "running"
         self._text_id, self._text, self._result = "", "", None
@@ -274,9 +274,10 @@ class SubagentRun:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
         return result_event(self.messages, call.id, result)
 
-    def has_dropped(self, message: Message) -> bool:
-        """Whether a message of the team's conversation was the member's own, and is no longer."""
-        return self._names.is_own(message) and message.id not in self._kept
+    @property
+    def dropped_ids(self) -> set[str]:
+        """The ids of messages of the team's conversation that were the member's own, and are no longer."""
+        return self._own_ids - self._kept
 
     # --- before
 
@@ -286,6 +287,7 @@ class SubagentRun:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
         messages, foreign = view(input.messages, names, member, sees, members)
+        self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
         # A call that goes on, or is made again, has been asked already.
         self._is_asked = any(each.id == _prompt_id(names) for each in messages)
         if self._prompt is not None and not self._is_asked:

@@ -439,8 +439,13 @@ class Team:
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
-        new = {message.id: message for message in run.messages}
-        kept = [new.pop(message.id, message) for message in self.messages if not run.has_dropped(message)]
+        present = ((message, self._thread.message(message.id)) for message in run.messages)
+        new = {message.id: message for message, known in present if message is not known}
+        dropped = run.dropped_ids
+        if not dropped and all(self._thread.message(each) is None for each in new):
+            self._thread.add_messages(new.values())
+            return
+        kept = [new.pop(message.id, message) for message in self.messages if message.id not in dropped]
         self._thread.set_messages([*kept, *new.values()])
 
     async def _earlier_end(self, call: Call) -> SubagentResult:
