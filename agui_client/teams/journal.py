@@ -84,6 +84,8 @@ class JournalDocument(BaseModel):
     """The mark of the flow."""
     after: str = ""
     """The id of the last message of the conversation when the flow began, activities aside; empty if there was none."""
+    goes_on: bool = False
+    """Whether the team around this one has taken the flow up, whatever this one is shown of the conversation now."""
     calls: dict[str, CallRecord] = Field(default_factory=dict[str, CallRecord])
     """The calls of members by the ids of the invocations."""
     said: int = 0
@@ -118,6 +120,8 @@ def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: 
         keys: The keys of the members.
     """
     members = set(keys)
+    if journal.goes_on:
+        return False
     for message in reversed(messages):
         if message.id == journal.after:
             return False

@@ -298,8 +298,8 @@ class SubagentRun:
             placed["baseline"] = baseline
         if journal is not None and journal.state is not None:
             baseline = journal.state
-        if journal is not None and journal.team is not None:
-            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: journal.team}
+        if journal is not None and is_object(journal.team):
+            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, "goes_on": True}}
         options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
         passing = Passing(names, speaks=self._speaks, **options)
         inner = RunAgentInput(

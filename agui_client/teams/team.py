@@ -29,6 +29,8 @@ from ag_ui.core import (
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 MemberLike: TypeAlias = "AbstractAgent | Member | str"
 """A member of the team: its agent, or its name."""
 _STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
+_ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 
 
 class SuspendedError(BaseException):
@@ -389,28 +392,34 @@ class Team:
                 owners=self._owners,
             )
             try:
-                await self._pass(run, call)
+                end = await self._pass(run, call)
             finally:
                 self.usage += run.usage
                 self._take_over(run)
-        await self._answer_own_calls(run, call)
-        if run.interrupts or run.pending_tool_calls:
-            call.record = waiting_record(call.record, run)
-            self._journal.keep(call.invocation, call.record)
-            await self._source.saved()
-            self._wait(call)
-        is_raised = run.error is not None and call.on_error == "raise"
-        self._journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
-        if run.error is None:
-            self._journal.forget_team(call.invocation)
+            is_waiting = bool(run.interrupts or run.pending_tool_calls)
+            is_raised = run.error is not None and call.on_error == "raise"
+            # Without a wait in between: whoever is told of the end of a call finds it in the journal.
+            self._answer_own_calls(run, call)
+            if is_waiting:
+                call.record = waiting_record(call.record, run)
+                self._journal.keep(call.invocation, call.record)
+            else:
+                self._journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
+            if run.error is None and not is_waiting:
+                self._journal.forget_team(call.invocation)
+            for event in end:
+                self._source.put_nowait(event)
         await self._source.saved()
+        if is_waiting:
+            self._wait(call)
         if run.error is not None and is_raised:
             self._raised.append((run.error, call))
             raise run.error
         return run.result
 
-    async def _pass(self, run: SubagentRun, call: Call) -> None:
-        """Pass a member's events on to its end."""
+    async def _pass(self, run: SubagentRun, call: Call) -> list[Any]:
+        """Pass a member's events on; return the one of its end, or none if the member was stopped."""
+        end: list[Any] = []
         source, member, is_late = self._source, call.member, False
         place = "" if member.state == "shared" else member.name
         view = self._state.view(place, member_state(self.state, member))
@@ -423,6 +432,8 @@ class Team:
                             await source.saved()
                         elif type(item) in _STATE:
                             self._take_state(item, view)
+                        elif isinstance(item, _ENDS) and item.subagent_run_id == call.invocation:
+                            end.append(item)
                         else:
                             source.put_nowait(item)
                         if source.is_full:
@@ -436,6 +447,7 @@ class Team:
                 ended = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
             for event in ended:
                 self._source.put_nowait(event)
+        return end
 
     def _take_over(self, run: SubagentRun) -> None:
         """Add what a member wrote to the team's conversation."""
@@ -462,13 +474,15 @@ class Team:
         assert record.result is not None
         return record.result
 
-    async def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
+    def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
         """Answer a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
             call.chosen.append(own.function.name)
             if not run.pending_tool_calls:
-                await self.emit(run.answer_own_call(own, results[own.function.name]))
+                event = run.answer_own_call(own, results[own.function.name])
+                self._thread.feed(event)
+                self._source.put_nowait(event)
 
     def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
         """Return whether this run takes up the one that a journal is of, and note its answers.
@@ -528,8 +542,13 @@ class Team:
         for invocation, other in self._journal.records.items():
             if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
                 marks.add(other.last)
-        begin = max((at for at, each in enumerate(messages) if each.id in marks), default=-1) + 1
-        attempt = [each for each in messages[begin:] if names.is_own(each) and each.role != "user"]
+        begin = max((at for at, each in enumerate(messages) if each.id in marks), default=None)
+        if begin is None and self._journal.after:
+            # The conversation is not the one that it was: nobody knows where the attempt began.
+            return
+        attempt = [
+            each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each) and each.role != "user"
+        ]
         kept = whole_steps(attempt)
         if kept == attempt:
             return

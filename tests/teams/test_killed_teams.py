@@ -24,7 +24,8 @@ def test_a_team_that_is_killed_again_and_again_asks_no_member_again_that_was_don
             program.kill()
             program.wait(LIMIT)
     with Program(*arguments) as program:
-        assert program.wait(3 * LIMIT) == 0, program.stderr.read()
+        _, errors = program.communicate(timeout=3 * LIMIT)
+        assert program.wait(LIMIT) == 0, errors
     *began, ended = ledger.read_text().splitlines()
     assert began == ["once", *(f"{name} begins" for name in "abccdd")]
     words = [word for name in "abcd" for word in (f"{name} is ", "done.")]
