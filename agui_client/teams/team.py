@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -19,52 +18,30 @@ from ag_ui.core import (
     PROTOCOL_VERSION,
     Event,
     Message,
-    MessagesSnapshotEvent,
-    ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunFinishedSuccessOutcome,
     RunStartedEvent,
-    StateDeltaEvent,
-    StateSnapshotEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
     TokenUsage,
     Tool,
-    ToolMessage,
     aggregate_token_usage,
 )
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.reduce import Reducer
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import JOURNAL, SubagentResult
+from agui_client._run.subagents import SubagentResult
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.teams.journal import (
-    CallRecord,
-    Journal,
-    JournalDocument,
-    digest_of,
-    document_as_json,
-    ended_record,
-    has_new_prompt,
-    journal_in,
-    last_id,
-    waiting_record,
-)
+from agui_client.teams.journal import CallRecord, digest_of
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
-from agui_client.teams.members import Member, OnError, member_state
-from agui_client.teams.names import Names, flow_of, keys_of, split_interrupt_id, split_invocation
-from agui_client.teams.passing import Owners
-from agui_client.teams.restating import cut_off, whole_steps, with_restated
-from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
-from agui_client.teams.team_state import StateView, TeamState
+from agui_client.teams.member_calls import Call, MemberCalls
+from agui_client.teams.members import Member, OnError
+from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:
     from agui_client.agent import AbstractAgent
@@ -72,34 +49,10 @@ if TYPE_CHECKING:
 
 MemberLike: TypeAlias = "AbstractAgent | Member | str"
 """A member of the team: its agent, or its name."""
-_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
-_ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 
 
 class SuspendedError(BaseException):
     """Ends the function that leads a team, because a member waits for an answer; not to be caught."""
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of a member."""
-
-    member: Member
-    """The member."""
-    invocation: str
-    """The id of the invocation."""
-    record: CallRecord
-    """The record of the call; as good as none if it has not been made yet."""
-    prompt: str | None = None
-    """The question to the member; None for the conversation."""
-    speaks: bool = False
-    """Whether the member's messages are the team's own."""
-    on_error: OnError = "raise"
-    """The treatment of a failure: raised, or a part of the result."""
-    tools: Sequence[tuple[Tool, str]] = ()
-    """Tools of the team that the member is offered, each with the result of a call."""
-    chosen: list[str] = field(default_factory=list[str])
-    """The names of those of them that the member called."""
 
 
 class Team:
@@ -127,28 +80,10 @@ class Team:
     ) -> None:
         self.input = input
         """The input of the run."""
-        self.usage: list[TokenUsage] = []
-        """The tokens that members used in this run."""
         self._on_error: OnError = on_error
         self._source, self._members, self._limits = source, members, limits
-        self._names = keys_of(member.name for member in members)
-        self._thread = Reducer(input.messages, {} if input.state is None else input.state)
-        self._state = TeamState(self._thread)
-        self._results = {message.tool_call_id for message in input.messages if isinstance(message, ToolMessage)}
-        left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
-        self._is_taken_up = left is not None and self._goes_on(left, answers)
-        document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
-        if self._is_taken_up and left is not None:
-            document = left
-        elif answers:
-            raise UsageError("the state has nothing of the run that asked: send it back as it was received")
-        self._journal = Journal(document, self._write)
-        self._first_events: list[Event] = []
-        if not self._is_taken_up:
-            begin = self._state.begin(document_as_json(document), has_state=input.state is not None)
-            self._first_events.append(begin)
-        self._answers = answers
-        self._owners = Owners()
+        self._calls = calls = MemberCalls(source, input, members, limits.at_once)
+        self._journal, self._thread = calls.journal, calls.thread
         self._made = 0
         self._busy: Counter[str] = Counter()
         self._raised: list[tuple[BaseException, Call]] = []
@@ -157,7 +92,6 @@ class Team:
         self._at_work: set[anyio.CancelScope] = set()
         self._news = anyio.Event()
         self._is_over = False
-        self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
         check_depth(limits.depth)
 
     @property
@@ -166,9 +100,14 @@ class Team:
         return self._thread.messages
 
     @property
+    def usage(self) -> list[TokenUsage]:
+        """The tokens that members used in this run."""
+        return self._calls.usage
+
+    @property
     def state(self) -> Any:
         """The team's state as it is now; to be read only."""
-        return self._state.own
+        return self._calls.state.own
 
     async def run(
         self,
@@ -360,7 +299,7 @@ class Team:
             raise UsageError(f"{call.member.name} was called when the run of its team was over: await each call")
         if call.record.is_over:
             return await self._earlier_end(call)
-        if not call.record.is_answered(self._results):
+        if not call.record.is_answered(self._calls.given_results):
             self._wait(call)
         self._check_tokens()
         key = call.member.key
@@ -368,97 +307,18 @@ class Team:
             self._at_work.add(scope)
             self._busy[key] += 1
             try:
-                return await self._run_member(call)
+                run = await self._calls.carry_out(call)
+                if run.interrupts or run.pending_tool_calls:
+                    self._wait(call)
+                if run.error is not None and call.on_error == "raise":
+                    self._raised.append((run.error, call))
+                    raise run.error
+                return run.result
             finally:
                 self._busy[key] -= 1
                 self._at_work.discard(scope)
                 self._news.set()
         raise AGUIError(f"{call.member.name} was cancelled with the run of its team")
-
-    async def _run_member(self, call: Call) -> SubagentResult:
-        """Run a member, and keep what came of it."""
-        async with self._turns:
-            await self._drop_partial_words(call)
-            run = SubagentRun(
-                call.member,
-                self.input.model_copy(update={"messages": self.messages, "state": self.state}),
-                prompt=call.prompt,
-                speaks=call.speaks,
-                invocation=call.invocation,
-                resume=self._open_answers(call.record),
-                tools=[tool for tool, _ in call.tools],
-                members=self._names,
-                journal=self._with_inner_journal(call),
-                owners=self._owners,
-            )
-            try:
-                end = await self._pass(run, call)
-            finally:
-                self.usage += run.usage
-                self._take_over(run)
-            is_waiting = bool(run.interrupts or run.pending_tool_calls)
-            is_raised = run.error is not None and call.on_error == "raise"
-            # Without a wait in between: whoever is told of the end of a call finds it in the journal.
-            self._answer_own_calls(run, call)
-            if is_waiting:
-                call.record = waiting_record(call.record, run)
-                self._journal.keep(call.invocation, call.record)
-            else:
-                self._journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
-            if run.error is None and not is_waiting:
-                self._journal.forget_team(call.invocation)
-            for event in end:
-                self._source.put_nowait(event)
-        await self._source.saved()
-        if is_waiting:
-            self._wait(call)
-        if run.error is not None and is_raised:
-            self._raised.append((run.error, call))
-            raise run.error
-        return run.result
-
-    async def _pass(self, run: SubagentRun, call: Call) -> list[Any]:
-        """Pass a member's events on; return the one of its end, or none if the member was stopped."""
-        end: list[Any] = []
-        source, member, is_late = self._source, call.member, False
-        place = "" if member.state == "shared" else member.name
-        view = self._state.view(place, member_state(self.state, member))
-        try:
-            with anyio.move_on_after(member.timeout) as scope:
-                async with aclosing(run.items()) as items:
-                    async for item in items:
-                        if isinstance(item, JournalChange):
-                            self._journal.patch_team(call.invocation, call.record, item.operations)
-                            await source.saved()
-                        elif type(item) in _STATE:
-                            self._take_state(item, view)
-                        elif isinstance(item, _ENDS) and item.subagent_run_id == call.invocation:
-                            end.append(item)
-                        else:
-                            source.put_nowait(item)
-                        if source.is_full:
-                            await source.space()
-            is_late = scope.cancelled_caught
-        finally:
-            if is_late:
-                late = f"{run.member.name} took longer than {member.timeout:g} seconds"
-                ended = run.fail(TimeoutError(late), "timeout")
-            else:
-                ended = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
-            for event in ended:
-                self._source.put_nowait(event)
-        return end
-
-    def _take_over(self, run: SubagentRun) -> None:
-        """Add what a member wrote to the team's conversation."""
-        present = ((message, self._thread.message(message.id)) for message in run.messages)
-        new = {message.id: message for message, known in present if message is not known}
-        dropped = run.dropped_ids
-        if not dropped and all(self._thread.message(each) is None for each in new):
-            self._thread.add_messages(new.values())
-            return
-        kept = [new.pop(message.id, message) for message in self.messages if message.id not in dropped]
-        self._thread.set_messages([*kept, *new.values()])
 
     async def _earlier_end(self, call: Call) -> SubagentResult:
         """Return or raise what came of a call when the function that leads the team was called before."""
@@ -473,101 +333,6 @@ class Team:
             raise error
         assert record.result is not None
         return record.result
-
-    def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
-        """Answer a member's calls of the team's tools."""
-        results = {tool.name: result for tool, result in call.tools}
-        for own in run.own_calls:
-            call.chosen.append(own.function.name)
-            if not run.pending_tool_calls:
-                event = run.answer_own_call(own, results[own.function.name])
-                self._thread.feed(event)
-                self._source.put_nowait(event)
-
-    def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
-        """Return whether this run takes up the one that a journal is of, and note its answers.
-
-        A run with answers does, and so does one without a new prompt.
-
-        Raises:
-            UsageError: The input answers what no member of this team has asked.
-        """
-        known = {each.id for record in left.calls.values() for each in record.interrupts}
-        known.update(each for record in left.calls.values() for each in record.answered)
-        for entry in self.input.resume or ():
-            if entry.interrupt_id not in known:
-                raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
-        waiting = [call for record in left.calls.values() for call in record.waiting]
-        if answers or any(call in self._results for call in waiting):
-            return True
-        return not has_new_prompt(left, self.input.messages, self._names)
-
-    def _take_answers(self) -> None:
-        """Keep the answers to what members have asked: another attempt needs them again if this one fails."""
-        for invocation, given in self._answers.items():
-            record = self._journal.records[invocation]
-            open_ids = {each.id for each in record.interrupts}
-            new = {each.interrupt_id: each for each in given if f"{invocation}/{each.interrupt_id}" in open_ids}
-            if new:
-                answers = {each.interrupt_id: each for each in record.answers} | new
-                answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
-                update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
-                self._journal.keep(invocation, record.model_copy(update=update))
-
-    def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
-        """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
-        done = {
-            each.id.partition("/")[2]
-            for each in record.interrupts
-            if each.tool_call_id is not None and each.tool_call_id in self._thread.answered_call_ids
-        }
-        return [each for each in record.answers if each.interrupt_id not in done]
-
-    def _with_inner_journal(self, call: Call) -> CallRecord:
-        """Return the record of a call with the journal of a member that is a team, as it is now."""
-        if not self._is_taken_up:
-            return call.record
-        written: Any = self._thread.state[JOURNAL]["calls"].get(call.invocation, {})
-        return call.record.model_copy(update={"team": written.get("team")})
-
-    async def _drop_partial_words(self, call: Call) -> None:
-        """Take the partial words of an attempt that failed or was killed out of the conversation."""
-        record = self._with_inner_journal(call)
-        if not self._is_taken_up or record.team is not None:
-            # A team takes up its own members.
-            return
-        member, messages = call.member, self.messages
-        own_thread = member.key if member.memory == "thread" and not record.is_apart else call.invocation
-        names, marks = Names(call.invocation, f"{own_thread}/"), {self._journal.after}
-        for invocation, other in self._journal.records.items():
-            if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
-                marks.add(other.last)
-        begin = max((at for at, each in enumerate(messages) if each.id in marks), default=None)
-        if begin is None and self._journal.after:
-            # The conversation is not the one that it was: nobody knows where the attempt began.
-            return
-        attempt = [
-            each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each) and each.role != "user"
-        ]
-        kept = whole_steps(attempt)
-        if kept == attempt:
-            return
-
-        def whole(present: Sequence[Message]) -> MessagesSnapshotEvent:
-            """Make the snapshot."""
-            return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
-
-        self._thread.set_messages(with_restated(messages, attempt, kept))
-        await self._source.put(whole)
-
-    def _take_state(self, event: Any, view: StateView) -> None:
-        """Take over a change of the state by a member."""
-        if (passed := self._state.take(event, view)) is not None:
-            self._source.put_nowait(passed)
-
-    def _write(self, operations: Sequence[dict[str, Any]]) -> None:
-        """Tell the caller what changes in the journal."""
-        self._source.put_nowait(self._state.write(operations))
 
     def _warn(self, what: str) -> None:
         if (scope := CURRENT_SCOPE.get()) is not None:
@@ -590,7 +355,7 @@ class Team:
             if record.is_over and call.invocation not in also_failed:
                 continue
             if (waiting := self._waiting.pop(call.invocation, None)) is not None:
-                self._answer_calls(waiting, cut_off(call.member.name, "was cancelled"))
+                self._calls.answer(waiting, cut_off(call.member.name, "was cancelled"))
             cut = record.begun_again().model_copy(update={"cut_by": failed[0].invocation})
             self._journal.keep(call.invocation, cut)
 
@@ -623,9 +388,9 @@ class Team:
         """Send the events of the run, from RUN_STARTED to its end."""
         ids: Any = {"thread_id": self.input.thread_id, "run_id": self.input.run_id}
         await self._source.put(RunStartedEvent(protocol_version=PROTOCOL_VERSION, **ids))
-        for event in self._first_events:
+        for event in self._calls.first_events:
             await self._source.put(event)
-        self._take_answers()
+        self._calls.take_answers()
         result = None
         try:
             with anyio.fail_after(self._limits.seconds):
@@ -647,7 +412,7 @@ class Team:
         if outcome is None:
             for invocation in self._journal.unclaimed:
                 self._warn(f"the answers to {quoted(invocation)} are not used: the team did not call it again")
-            await self._source.put(self._state.end())
+            await self._source.put(self._calls.state.end())
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
         fields["result"] = None if outcome else to_jsonable_python(result, by_alias=True)
         await self._source.put(
@@ -678,16 +443,6 @@ class Team:
             await self._news.wait()
         return result
 
-    def _answer_calls(self, record: CallRecord, content: str) -> None:
-        """Answer the calls that a member waits for, as nobody else will."""
-        answered = {message.tool_call_id for message in self.messages if isinstance(message, ToolMessage)}
-        for call in (*record.waiting, *(each.tool_call_id for each in record.interrupts)):
-            if call is not None and call not in answered:
-                answered.add(call)
-                event = result_event(self.messages, call, content)
-                self._thread.feed(event)
-                self._source.put_nowait(event)
-
 
 async def _take_turn(turns: anyio.CapacityLimiter, borrower: object) -> None:
     """Take a turn; at once if there is one, so that members that need not wait begin together."""
@@ -695,20 +450,6 @@ async def _take_turn(turns: anyio.CapacityLimiter, borrower: object) -> None:
         turns.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
         await turns.acquire_on_behalf_of(borrower)
-
-
-def _answers_to_members(resume: Iterable[ResumeEntry]) -> dict[str, list[ResumeEntry]]:
-    """Return answers as the members have them, by the invocations that asked.
-
-    Raises:
-        UsageError: One of them is for no member of a team.
-    """
-    answers: dict[str, list[ResumeEntry]] = {}
-    for entry in resume:
-        if (parts := split_interrupt_id(entry.interrupt_id)) is None:
-            raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
-        answers.setdefault(parts[1], []).append(entry.model_copy(update={"interrupt_id": parts[2]}))
-    return answers
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
