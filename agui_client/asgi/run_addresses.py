@@ -114,6 +114,10 @@ class RunAddresses:
             async with aclosing(_chunks(run.log, position)) as chunks:
                 yield chunks
 
+    async def aclose(self) -> None:
+        """End the runs, as the server stops."""
+        await self._runs.aclose()
+
     # --- inside
 
     def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:

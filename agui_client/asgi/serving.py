@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -117,23 +116,28 @@ class AgentApp:
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._expose_errors = keep_alive, expose_errors
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
-        self._kept: RunAddresses | None = None
+        self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
         if runs is not None:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
 
-            self._kept = RunAddresses(runs, self, when_left=when_left, expose_errors=expose_errors)
-            self._commands = self._kept.commands
+            self._addresses = RunAddresses(runs, self, when_left=when_left, expose_errors=expose_errors)
+            self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _live(receive, send, self._close)
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
             await self._answer(scope, receive, send)
+
+    async def _close(self) -> None:
+        """End the runs that are kept."""
+        if self._addresses is not None:
+            await self._addresses.aclose()
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -211,8 +215,8 @@ class AgentApp:
         Raises:
             RequestRefusedError: The run cannot be begun, or is not there.
         """
-        if self._kept is not None:
-            async with self._kept.open(request, input) as chunks:
+        if self._addresses is not None:
+            async with self._addresses.open(request, input) as chunks:
                 yield chunks
         else:
             async with self.open(request, input) as events, aclosing(frames_of(events)) as frames:
@@ -244,12 +248,12 @@ class AgentApp:
         Raises:
             RequestRefusedError: The run cannot be begun.
         """
-        answer = connected_run if request.is_connect else partial(answering_run, signing=self._signing)
+        answer = connected_run if request.is_connect else answering_run
         try:
             agent = await self._choose(request, input, stack)
-            if request.is_connect and not agent.can_connect:
+            if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
-            return await stack.enter_async_context(answer(agent, input))
+            return await stack.enter_async_context(answer(agent, input, self._signing))
         except (RunInProgressError, ThreadBusyError) as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
         except UsageError as error:
@@ -385,10 +389,12 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """Answer the server's lifespan messages: the app has nothing to start or to stop."""
+async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+    """Answer the server's lifespan messages: the app has nothing to start, and runs to end when it stops."""
     while True:
         message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            await close()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return

@@ -99,6 +99,8 @@ class KeptRun:
         except Exception:
             _logger.exception("run %s of thread %s", quoted(self.log.key.run_id), quoted(self.log.key.thread_id))
         finally:
+            # The agent's conversation goes; what followers and answers need is in the log.
+            self._run = None
             if refusal is not None:
                 self.log.refuse(refusal)
             elif self.log.is_going_on:

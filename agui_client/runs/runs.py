@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 Agent: TypeAlias = AbstractAgent[Any]
 Chosen: TypeAlias = Agent | AbstractAsyncContextManager[Agent]
 """An agent, or a block with one."""
-AgentSource: TypeAlias = Agent | Callable[[str], Chosen]
+Opener: TypeAlias = Callable[[str], Chosen]
+AgentSource: TypeAlias = Agent | Opener
 """An agent, or a function of a thread id that returns one or a block with one, such as `Threads.open` makes."""
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 
@@ -111,13 +112,13 @@ class Runs:
             RunInProgressError: A run of the thread is going on.
             UsageError: The run cannot begin, or a run of the id is kept.
         """
-        source = _source_of(agent, thread_id)
+        open_agent = _opener(agent, thread_id)
         thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
         options["run_id"] = options.get("run_id") or str(uuid4())
         key = RunKey(owner, thread_id, options["run_id"])
         if self._shelf.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        begun = _ProgramRun(source, key, prompt, options)
+        begun = _ProgramRun(open_agent, key, prompt, options)
         run = self.begin(key, begun.input, begun.enter, begun.reenter)
         await run.log.opened()
         return run.log.info
@@ -333,15 +334,16 @@ class Runs:
                 _logger.exception("a function of on_waiting failed for run %s", quoted(log.key.run_id))
 
 
-def _source_of(agent: AgentSource, thread_id: str | None) -> AgentSource:
-    """Return the agent of a thread, which answers to interrupts go on with, or the function that opens the thread.
+def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
+    """Return a function that gives the agent of a thread, each time the same one if an agent was given.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is neither an agent nor a function.
     """
     if isinstance(agent, AbstractAgent):
         given = cast("Agent", agent)
-        return given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
+        own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
+        return lambda _: own
     if not callable(cast("object", agent)) or inspect.isclass(agent):
         raise UsageError(f"runs.start takes an agent, or a function of a thread id that returns one, not {agent!r}")
     return agent
@@ -350,7 +352,7 @@ def _source_of(agent: AgentSource, thread_id: str | None) -> AgentSource:
 class _ProgramRun:
     """The run that a program begins, and those that answer its interrupts."""
 
-    def __init__(self, source: AgentSource, key: RunKey, prompt: Prompt, options: RunOptions) -> None:
+    def __init__(self, open_agent: Opener, key: RunKey, prompt: Prompt, options: RunOptions) -> None:
         self.input = RunAgentInput(
             thread_id=key.thread_id,
             run_id=key.run_id,
@@ -361,8 +363,7 @@ class _ProgramRun:
             forwarded_props=options.get("forwarded_props"),
         )
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
-        self._source: Any = source
-        self._thread_id, self._prompt, self._options = key.thread_id, prompt, options
+        self._open, self._thread_id, self._prompt, self._options = open_agent, key.thread_id, prompt, options
 
     async def enter(self, stack: AsyncExitStack) -> AgentRun:
         """Enter the run of the prompt."""
@@ -379,7 +380,7 @@ class _ProgramRun:
         return await stack.enter_async_context(trusted_run(agent, input, self._options.get("tools")))
 
     async def _enter_agent(self, stack: AsyncExitStack) -> Agent:
-        chosen = self._source if isinstance(self._source, AbstractAgent) else self._source(self._thread_id)
+        chosen = self._open(self._thread_id)
         agent: Agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
         if agent.thread_id != self._thread_id:
             what = f"the function opened thread {agent.thread_id!r}, not {self._thread_id!r}"

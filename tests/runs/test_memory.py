@@ -110,7 +110,7 @@ def _stored(threads: Threads, agent: AbstractAgent) -> Any:
     """A function that opens the stored thread of a request."""
 
     def choose(request: ServedRequest, input: RunAgentInput) -> Any:
-        return threads.open(input.thread_id, agent)
+        return threads.open(input.thread_id, agent, wait=0)
 
     return choose
 
@@ -131,9 +131,11 @@ async def test_a_caller_who_leaves_comes_back_at_its_cursor_and_misses_nothing()
     assert (paid, len(agent.inputs)) == ([0], 2)
 
 
-async def test_a_caller_who_connects_gets_the_thread_and_follows_the_run_that_is_going_on() -> None:
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
+async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_stored: bool) -> None:
     gate, runs = Gate(), Runs()
-    caller = Caller(_gated(gate, tools=[look]), runs)
+    agent = _gated(gate, tools=[look])
+    caller = Caller(_stored(Threads(), agent) if is_stored else agent, runs)
     await caller.read(3, state={"city": "Oslo"})
     page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     with anyio.fail_after(_SECONDS):
@@ -145,11 +147,26 @@ async def test_a_caller_who_connects_gets_the_thread_and_follows_the_run_that_is
     contents = ["Hi", "One. ", "Two.", None, "sun", "Sun."]
     assert ([each.content for each in page.messages], page.state) == (contents, {"city": "Oslo"})
     assert (result.run_id, result.warnings) == ("r", [])
-    # Once more, from the log of the run that has ended, as this agent itself cannot send a thread again.
+    # Once more, when the run has ended: from what is stored, or from its log.
     again = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     await again.connect_agent()
     assert [each.content for each in again.messages] == contents
-    assert (await caller.post("connect", threadId="other")).status_code == 405
+    assert (await caller.post("connect", threadId="other")).status_code == (200 if is_stored else 405)
+
+
+async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it() -> None:
+    threads = Threads()
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    # No run is kept any more when the page comes.
+    caller = Caller(_stored(threads, agent), Runs(keep=0), secret=_SECRET)
+    waiting = _last(await caller.post())["outcome"]["interrupts"]
+    page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        result = await page.connect_agent()
+        assert [each.id for each in result.interrupts] == [each["id"] for each in waiting]
+        await page.run_agent(resume={waiting[0]["id"]: Approve()})
+    assert ([each.content for each in page.messages], paid) == (["Hi", None, "paid 3", "Done."], [3])
+    assert (await threads.get("t")) is not None
 
 
 async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
@@ -236,6 +253,15 @@ async def test_a_caller_who_does_not_read_is_served_from_the_log_and_never_slows
 
 def _is_going_on(runs: Runs, run_id: str) -> bool:
     return runs.find(run_id, None, None).log.is_going_on
+
+
+async def test_a_server_that_stops_ends_its_runs() -> None:
+    runs = Runs()
+    async with ASGITransport(agent_app(ScriptedAgent(turn()), runs=runs), lifespan=True):
+        run = await runs.start(ScriptedAgent(turn(Gate())), "Hi")
+    with anyio.fail_after(_SECONDS):
+        last = [event async for _, event in runs.follow(run.run_id)][-1]
+    assert isinstance(last, RunErrorEvent)
 
 
 async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory_is_needed() -> None:
