@@ -68,7 +68,7 @@ class _TeamBase(AbstractAgent[StateT]):
         return TeamSource(work)
 
     def set_state(self, state: Any) -> None:
-        """Replace the state, as any agent's, apart from the team's own notes about members that wait for answers.
+        """Replace the state, as any agent's, apart from the team's own notes about a run that has not finished.
 
         A team whose conversation is saved takes such notes from nobody else.
 
@@ -221,9 +221,9 @@ class TeamAgent(_TeamBase[StateT]):
 
         TeamAgent(plan_trip, airline=airline, booking=booking)
 
-    When a member waits for an answer, the run ends, and the function is called again with the answer: calls of members
-    that are over return what they returned before, and failures are raised again, as `RunFailedError`. So it should do
-    nothing else that must not happen twice, or do it with `team.once(...)`.
+    When a member waits for an answer, or a run fails, a later run goes on: the function is called again, calls of
+    members that are over return what they returned before, and failures that it caught are raised again, as
+    `RunFailedError`. So it should do nothing else that must not happen twice, or do it with `team.once(...)`.
 
     Args:
         lead: The function; what it returns is the run's result.

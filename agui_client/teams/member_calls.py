@@ -28,7 +28,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
 from agui_client._run.subagents import JOURNAL
 from agui_client.errors import UsageError
-from agui_client.teams.journal import (
+from agui_client.teams.call_journal import (
     CallRecord,
     Journal,
     JournalDocument,

@@ -80,7 +80,7 @@ def owner_key(message: Message, keys: Iterable[str]) -> str | None:
 
 
 class Translations:
-    """What has been translated for one conversation of a member, which its next call needs again."""
+    """The ids and messages of one conversation of a member in both forms, for its next call in the same run."""
 
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Names:
     Args:
         invocation: The `subagentRunId` of the invocation.
         prefix: The prefix of the member's ids in the team's conversation, its slash included.
-        known: What was translated in earlier calls with this prefix.
+        known: The translations of earlier calls with this prefix.
     """
 
     def __init__(self, invocation: str, prefix: str, known: Translations | None = None) -> None:

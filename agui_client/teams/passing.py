@@ -53,7 +53,7 @@ class Owners:
         self.announced: Counter[str] = Counter()
         """The number of times that each subagent was announced."""
         self.translations: defaultdict[str, Translations] = defaultdict(Translations)
-        """What was translated for each conversation of a member, by the prefix of its ids."""
+        """The translations of each conversation of a member, by the prefix of its ids."""
 
 
 class Passing:

@@ -59,7 +59,7 @@ from agui_client.teams.restating import cut_off
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
-    from agui_client.teams.journal import CallRecord
+    from agui_client.teams.call_journal import CallRecord
 
 
 _WATCHED = frozenset(

@@ -37,7 +37,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
 from agui_client.errors import AGUIError, RunFailedError, UsageError
-from agui_client.teams.journal import CallRecord, digest_of
+from agui_client.teams.call_journal import CallRecord, digest_of
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
 from agui_client.teams.members import Member, OnError
