@@ -155,7 +155,8 @@ def test_what_a_failed_run_has_answered_may_be_answered_again_also_after_a_resto
     agent = ScriptedAgent(turn(outcome=asking(question("i1"), question("i2"))), failed, failed, DONE)
     agent.run_agent_sync("Pay")
     answers: dict[str, Any] = {"i1": Resolve(True), "i2": Cancel()}
-    for options in ({"resume": answers}, {}):
+    again: list[RunOptions] = [{"resume": answers}, {}]
+    for options in again:
         with pytest.raises(RunFailedError, match="overloaded"):
             agent.run_agent_sync(**options)
         assert agent.pending_interrupts == []

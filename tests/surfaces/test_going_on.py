@@ -61,9 +61,7 @@ ENTRIES = [{"interruptId": "interrupt-1", "status": "resolved", "payload": {"app
 
 @every_failing
 @pytest.mark.requirement("INT-1", "INT-3", "INT-4")
-def test_an_answer_that_no_run_took_has_to_be_given_again_and_one_of_a_run_that_failed_may_be(
-    case: FaultCase, verb: Verb
-) -> None:
+def test_an_answer_that_no_run_took_is_given_again_and_that_of_a_failed_run_may_be(case: FaultCase, verb: Verb) -> None:
     with asked(case, ASKING) as (server, agent):
         assert verb(agent, "Hi", run_id="run-1").error is None
         assert type(verb(agent, resume=YES, run_id="run-2").error) is case.error
