@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5
+_END_TIMEOUT = 0.5
 """Seconds to wait for the end of a loop when the program ends, or Ctrl-C was pressed."""
 
 
@@ -106,7 +106,7 @@ class PrivateLoop(threading.Thread):
         """Cancel the function, and wait for its end as long as a person does who wants the program to end."""
         self.cancel()
         # Before Python 3.13, a thread whose join() an exception has interrupted counts as over, and is not.
-        self._is_over.wait(_PATIENCE)
+        self._is_over.wait(_END_TIMEOUT)
 
     async def _main(self) -> None:
         become_asyncio()
@@ -142,7 +142,7 @@ def _end_private_loops() -> None:
         thread.cancel()
     with suppress(KeyboardInterrupt):
         for thread in threads:
-            thread.join(_PATIENCE)
+            thread.join(_END_TIMEOUT)
 
 
 _tasks: set[asyncio.Task[None]] = set()

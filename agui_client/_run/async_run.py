@@ -263,22 +263,22 @@ class AgentRun(RunView[StateT]):
 
         Text of subagents is left out.
         """
-        return _Lens(self._next, AnswerText().with_gaps)
+        return _EventView(self._next, AnswerText().with_gaps)
 
     @property
     def subagent_streams(self) -> AsyncIterator[tuple[str, str]]:
         """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
-        return _Lens(self._next, SubagentText().of)
+        return _EventView(self._next, SubagentText().of)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
         """The call that each event of a tool call is about, with its arguments as far as they came."""
-        return _Lens(self._next, self.tool_calls.of)
+        return _EventView(self._next, self.tool_calls.of)
 
     @property
     def snapshots(self) -> AsyncIterator[Snapshot[StateT]]:
         """Every event, with the messages and the state that include it."""
-        return _Lens(self._next, partial(self._snapshot, self.call))
+        return _EventView(self._next, partial(self._snapshot, self.call))
 
     async def result(self) -> RunResult[StateT]:
         """Wait for the end of the run.
@@ -332,7 +332,7 @@ class AnswerText:
         return gap + text
 
 
-class _Lens(AsyncIterator[T]):
+class _EventView(AsyncIterator[T]):
     """A view of the events. No generator, so that leaving it half-way leaves nothing to clean up."""
 
     def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:
