@@ -212,7 +212,7 @@ _KINDS = tuple(KIND_OF_CHUNK.values())
 _KIND_OF_EXPLICIT = {model: kind for kind in _KINDS for model, _ in kind.parts.values()}
 _KIND_OF_EXPLICIT[core.ToolCallResultEvent] = _TOOL_CALL
 
-# All others (RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED) stand aside from assembly (CHUNK-9).
+# All others (RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED) are not part of the assembly (CHUNK-9).
 _END_EVERY_LANE = {core.RunStartedEvent, core.RunFinishedEvent, core.RunErrorEvent, core.MessagesSnapshotEvent}
 _END_THEIR_LANE = {
     *(EVENT_MODELS[name] for name in ("REASONING_START", "REASONING_END", "STEP_STARTED", "STEP_FINISHED", "CUSTOM")),

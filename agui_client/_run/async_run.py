@@ -240,7 +240,7 @@ class AgentRun(RunView[StateT]):
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> AsyncGenerator[bytes]:
         """Iterate the run as the body of an SSE response, in any framework; its block need not be entered.
 
-        A call of several rounds is one run for whoever reads it, with the results of the tools that ran here. An
+        A call of several rounds is one run for its reader, with the results of the tools that ran here. An
         exception ends it with RUN_ERROR, and is logged.
 
         Args:

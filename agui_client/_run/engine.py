@@ -287,7 +287,7 @@ class Engine:
     def interrupt(self) -> None:
         """Stop the call and give up what is waited for, from any thread.
 
-        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
+        A run that has its terminal event already keeps that outcome (LIFE-7); no tool is executed after it.
         """
         if not self._state.has_ended:
             self._state.stop(is_done=self._is_done)

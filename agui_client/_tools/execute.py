@@ -120,7 +120,7 @@ class ToolExecutor:
             approvals: The approvals that were given already, by the id of the call.
 
         Returns:
-            The results in the order of the calls; a call that waits for somebody's approval or answer has none.
+            The results in the order of the calls; a call that waits for an approval or an answer has none.
         """
         tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
         await side_by_side([task.run for task in tasks])

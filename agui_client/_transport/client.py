@@ -127,7 +127,7 @@ class Transport:
         return address_of(self.url)
 
     def with_credentials(self, auth: AuthSource | None, credentials: Credentials) -> Transport:
-        """Return the way to the same agent for somebody else: nothing that the first one may use is used for them.
+        """Return a transport to the same agent for another user: it shares no credentials with this one.
 
         Args:
             auth: Any `httpx.Auth` or (user, password), in place of this one's, the address's and the client's.
