@@ -8,8 +8,8 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -121,40 +121,33 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
-        is_saved = setup.save is not None
-        try:
-            if not state.is_stopped:
-                observers.call("on_call_start", call.round.scope)
-            for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
+        with self._ending_call():
+            for result in await self._begin():
                 yield result
             # An approved call that asked a question waits for the answer, and no run is sent before it.
             while not (call.approved and call.conversation.questions):
-                run = call.round
-                failure: Exception | None = None
+                run, turn_at = call.round, 0.0
+                pipeline, failure = run.pipeline, None
                 try:
-                    pipeline, source, turn_at = run.pipeline, await self._send(run), 0.0
+                    source = await self._send(run)
                     while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
+                            # The events are yielded here and by no generator below: each one more costs every event.
                             if subscribers:
                                 for event in pipeline.admitted(wire_event):
                                     await run.deliver(event)
                                     yield event
                             else:
+                                # Watchers may come and go between two events.
                                 is_watched = listeners or observers.of_events
                                 for event in pipeline.feed(wire_event, run.publish if is_watched else None):
                                     yield event
                             if state.reason is not _GOES_ON:
                                 break
                             if perf_counter() > turn_at:
-                                await source.pause()
-                                if is_saved:
-                                    await self._saving.sometimes()
+                                await self._pause(source)
                                 turn_at = perf_counter() + _TURN_SECONDS
-                    if not state.is_stopped:
-                        state.read_to_end()
-                    # The terminal event may have come after the stop, in the same read.
-                    has_no_end = state.is_aborted and not run.outcome.is_terminal
-                    failure = None if has_no_end else ending.verdict(run)
+                    failure = self._verdict(run)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await self._end_run(failure)
@@ -163,20 +156,50 @@ class Engine:
                     yield result
                 if not answers.is_complete or state.is_stopped:
                     break
-                following = next_input(run.input, call.conversation, answers.entries)
-                following = await self._loop.call(self._with_tools, following)
-                state.begin_run()
-                self._add_round(following)
-            call.end(None)
+                await self._begin_next_run(answers)
+
+    @contextmanager
+    def _ending_call(self) -> Generator[None]:
+        """End the call with the block, or with its exception."""
+        try:
+            yield
+            self.call.end(None)
         except Exception as error:
-            call.end(error)
+            self.call.end(error)
             raise
-        except BaseException as error:
+        except GeneratorExit:
+            # `aclose` has more to close, and ends the call then.
+            raise
+        except BaseException:
             # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
-            if not isinstance(error, GeneratorExit):
-                state.cut()
-                self._next_event = self._fail_after_cut
+            self._state.cut()
+            self._next_event = self._fail_after_cut
             raise
+
+    async def _begin(self) -> list[core.Event]:
+        """Execute the calls that were approved with the prompt; return the events of their results."""
+        if not self._state.is_stopped:
+            self.call.setup.observers.call("on_call_start", self.call.round.scope)
+        return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
+
+    async def _pause(self, source: Source) -> None:
+        await source.pause()
+        if self.call.setup.save is not None:
+            await self._saving.sometimes()
+
+    def _verdict(self, run: Round) -> Exception | None:
+        """Return the failure of a run whose source is read to its end, or that was stopped."""
+        if not self._state.is_stopped:
+            self._state.read_to_end()
+        # The terminal event may have come after the stop, in the same read.
+        has_no_end = self._state.is_aborted and not run.outcome.is_terminal
+        return None if has_no_end else ending.verdict(run)
+
+    async def _begin_next_run(self, answers: Answers) -> None:
+        following = next_input(self.call.round.input, self.call.conversation, answers.entries)
+        following = await self._loop.call(self._with_tools, following)
+        self._state.begin_run()
+        self._add_round(following)
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""

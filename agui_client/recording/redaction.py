@@ -190,9 +190,8 @@ class _Reader:
         if (chosen := self._chosen(shown, path)) != shown:
             self._edits.append(Edit(at, end, _quoted(chosen)))
         elif edits:
-            starts = [at + 1 + match.start() for match in _JSON_CHARACTER.finditer(self._text[at + 1 : end - 1])] + [
-                end - 1
-            ]
+            characters = _JSON_CHARACTER.finditer(self._text[at + 1 : end - 1])
+            starts = [*(at + 1 + match.start() for match in characters), end - 1]
             self._edits += (Edit(starts[edit.start], starts[edit.end], edit.text) for edit in edits)
         return end, text
 
