@@ -319,6 +319,7 @@ class Conversation:
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
+        # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
         self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
@@ -362,6 +363,7 @@ class Conversation:
         if known is not None and is_whole and not is_same_call(call, known.latest or call):
             what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
             warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+        # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
         status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
         first_shown = None if known is None else known.shown
         self.ledger.leave(

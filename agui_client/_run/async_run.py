@@ -223,6 +223,7 @@ class AgentRun(RunView[StateT]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         engine = self._engine
+        # A run that ended may be iterated again, and ends at once; one that was left must say so.
         if not engine.call.state.has_ended:
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
@@ -319,6 +320,7 @@ class AnswerText:
             return "" if event.message_id in self._others else event.delta
         if isinstance(event, TextMessageStartEvent):
             is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            # Discarded, too: a later run of the call may start a message of the same id as the assistant's.
             (self._others.discard if is_answer else self._others.add)(event.message_id)
         return ""
 

@@ -87,6 +87,7 @@ class Engine:
             else:
                 call.request = request_of(conversation, self._prompt, call.options)
                 first = call.request.input
+            # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
             if call.tools.toolsets:
                 await stack.enter_async_context(call.time.opened(call.tools))
@@ -95,6 +96,7 @@ class Engine:
                 call.approved = call.request.check_tools(call.tools)
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
+            # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset(message.id for message in conversation.messages)
             self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
@@ -237,6 +239,7 @@ class Engine:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
         run, is_whole = self.call.round, self._state.phase is Phase.READ
+        # First of all: from here on, an interrupt from another thread does not abort this run any more.
         self._state.end_run(is_done=run.outcome.is_terminal)
         run.ended_at = perf_counter()
         try:
@@ -245,6 +248,7 @@ class Engine:
             end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
             run.scope.end = end
             self.call.setup.observers.call("on_end", run.scope, end)
+        # After the observers, as a save may fail, and every start of a run has to have its end.
         failure = await self._try(self._saving.save(), failure)
         if failure is not None:
             raise failure
@@ -259,6 +263,7 @@ class Engine:
         if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
             context = HookContext(run.input, call.conversation, run.run_id)
             await run.inside(ending.call_on_abort, on_abort, context)
+        # Before the hooks, which see the conversation as the next run will.
         ending.settle(call, failure, is_whole=is_whole)
         if failure is not None and call.setup.subscribers:
             annotate(failure, call.result())
@@ -270,6 +275,7 @@ class Engine:
         try:
             await step
         except Exception as error:
+            # The step may have raised the failure itself again.
             if failure in (None, error):
                 return error
             _logger.error("at the end of run %s", self.call.round.input.run_id, exc_info=error)
@@ -299,6 +305,7 @@ class Engine:
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
         self.call.conversation.add_own_results(answers.messages)
+        # All are added before the first event is given, so that a caller that leaves here loses none of them.
         events: list[core.Event] = []
         for message in answers.messages:
             events.append(event_of_result(message))

@@ -60,6 +60,7 @@ class SyncAgentRun(RunView[StateT]):
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream_sync() again for another run")
+        # Kept before it is entered, so that `__del__` finds it if Ctrl-C comes between two lines.
         self._loop = WorkerLoop()
         engine = self._start(self._loop)
         self._loop.enter(engine)
@@ -221,6 +222,7 @@ class WorkerLoop(RunLoop):
 
     async def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call the function in a task of the loop; Ctrl-C cancels it, and waits until it has ended."""
+        # The engine is entered and closed in the loop's own thread, which must not wait for itself.
         if threading.current_thread() is self._private:
             return await function(*args)
         work = _Work(partial(function, *args))
@@ -228,6 +230,7 @@ class WorkerLoop(RunLoop):
         try:
             self._wait_for(work)
         except BaseException:
+            # Waited for all the same: the engine must not go on in this thread while its work does in the other.
             self.thread.call(work.cancel)
             self._is_cancelling = True
             self._wait_for(work)
@@ -393,6 +396,7 @@ class _SourceAhead(Source):
             finally:
                 self._is_over = True
                 self._loop.wakeups.put(None)
+            # Generators belong to the task that iterates them, so this one stays to close the source.
             await self._may_close.wait()
         finally:
             await self._closed.run()
