@@ -81,6 +81,7 @@ class PrivateLoop(threading.Thread):
         self.is_cancelled = False
         """Whether `cancel()` was called."""
         self._function, self._on_end = function, on_end
+        # The caller's: a thread begins with an empty one, and traces and options live in it.
         self._context = copy_context()
         self._cancel: Callable[[], None] | None = None
         self._is_over = threading.Event()
@@ -113,6 +114,7 @@ class PrivateLoop(threading.Thread):
         loop, task = LoopThread(), asyncio.current_task()
         assert task is not None
         self._cancel = partial(loop.call, task.cancel)
+        # `cancel` sets the flag before it looks for `_cancel`: whichever comes first here, it is not missed.
         if self.is_cancelled:
             return
         await self._function()

@@ -94,6 +94,7 @@ class Conversation:
         Raises:
             RunInProgressError: Another run is going on.
         """
+        # No lock: a conversation belongs to one thread, and only `interrupt_run` may come from others.
         if self.is_running:
             raise RunInProgressError(
                 f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
@@ -112,6 +113,7 @@ class Conversation:
 
     def interrupt_run(self) -> None:
         """Stop the run that is going on, if there is one."""
+        # Taken once, as the run may end in its own thread between a look and the call.
         if (interrupt := self._interrupt) is not None:
             interrupt()
 
@@ -205,6 +207,7 @@ class Conversation:
     def notify(self, change: Change) -> None:
         """Call the listeners."""
         if self.listeners and change:
+            # A copy, as a listener may remove itself.
             for listener in tuple(self.listeners):
                 listener(change)
 
@@ -471,6 +474,7 @@ class Conversation:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
             is_final = tool_call_id in answered and not self.is_unreported(tool_call_id)
+            # A stand-in says that there is no result, so that a late one may replace it.
             if is_final and (isinstance(result, Approve) or not self._has_stand_in(tool_call_id)):
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
@@ -562,6 +566,7 @@ class Conversation:
         self.is_abandoned = document.abandoned
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
+        # `latest` is not in documents: a change is one only after what was restored.
         self.ledger = Ledger(
             each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
@@ -578,12 +583,14 @@ class Conversation:
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
         twin = copy.copy(self)
+        # Only what settling changes in place; it replaces everything else.
         twin.listeners, twin.ledger = [], self.ledger.copy()
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:
         """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
         twin = Conversation(thread_id or self.thread_id)
+        # By way of a document, so that a clone has what a restored conversation has, and no more.
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         if twin.thread_id != self.thread_id:
             twin.unreceived = None
