@@ -96,6 +96,7 @@ class Conversation:
         Raises:
             RunInProgressError: Another run is going on.
         """
+        # No lock: a conversation belongs to one thread, and only `interrupt_run` may come from others.
         if self.is_running:
             raise RunInProgressError(
                 f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
@@ -114,6 +115,7 @@ class Conversation:
 
     def interrupt_run(self) -> None:
         """Stop the run that is going on, if there is one."""
+        # Taken once, as the run may end in its own thread between a look and the call.
         if (interrupt := self._interrupt) is not None:
             interrupt()
 
@@ -207,6 +209,7 @@ class Conversation:
     def notify(self, change: Change) -> None:
         """Call the listeners."""
         if self.listeners and change:
+            # A copy, as a listener may remove itself.
             for listener in tuple(self.listeners):
                 listener(change)
 
@@ -230,7 +233,7 @@ class Conversation:
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        return self._calls_of(each for each in self.open_records if each.owner is not CallOwner.AGENT)
+        return self._calls_of(each for each in self.open_records if each.is_left_to_us)
 
     @property
     def incomplete_call_ids(self) -> list[str]:
@@ -324,6 +327,7 @@ class Conversation:
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
+        # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
         self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
@@ -367,6 +371,7 @@ class Conversation:
         if known is not None and is_whole and not is_same_call(call, known.latest or call):
             what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
             warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+        # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
         status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
         first_shown = None if known is None else known.shown
         self.ledger.leave(
@@ -474,6 +479,7 @@ class Conversation:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
             is_final = tool_call_id in answered and not self.is_unreported(tool_call_id)
+            # A stand-in says that there is no result, so that a late one may replace it.
             if is_final and (isinstance(result, Approve) or not self._has_stand_in(tool_call_id)):
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
@@ -567,6 +573,7 @@ class Conversation:
         self.is_abandoned = document.abandoned
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
+        # `latest` is not in documents: a change is one only after what was restored.
         self.ledger = Ledger(
             each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
@@ -583,12 +590,14 @@ class Conversation:
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
         twin = copy.copy(self)
+        # Only what settling changes in place; it replaces everything else.
         twin.listeners, twin.ledger = [], self.ledger.copy()
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:
         """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
         twin = Conversation(thread_id or self.thread_id)
+        # By way of a document, so that a clone has what a restored conversation has, and no more.
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         if twin.thread_id != self.thread_id:
             twin.unreceived = None

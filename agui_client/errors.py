@@ -92,7 +92,7 @@ def brief_traceback(error: BaseException) -> list[str]:
 
 
 class AGUIError(Exception):
-    """The root of everything this package raises; its text is one line, whoever wrote parts of it."""
+    """The root of everything this package raises; its text is one line, even where an agent wrote parts of it."""
 
     def __str__(self) -> str:
         return printable(super().__str__())

@@ -202,7 +202,7 @@ class HttpAgent(AbstractAgent[StateT]):
         if len({(each.scheme, each.host, each.port, each.path, each.query) for each in both}) == 1:
             raise UsageError(
                 "connect_url is empty, or means the agent's own url, where connecting would start a run; give the "
-                "address that tells a thread again, or None if there is none"
+                "address that sends a thread again, or None if there is none"
             )
         return address
 

@@ -150,12 +150,15 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
         ThreadStoreError: One of them is damaged, lost, or of a newer version.
     """
     try:
+        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
         read = _ENTRIES.validate_json(f"[{','.join(entries)}]")
     except ValidationError as error:
+        # Without the input: it is a user's conversation, and errors are logged.
         first = error.errors(include_input=False, include_url=False)[0]
         where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
         raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
     for position, entry in enumerate(read, 1):
+        # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
@@ -230,6 +233,7 @@ def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str
             arguments += growth[1]
         at += 1
     end = 0
+    # From the end as well: a result is put behind its call, and so in front of messages that were saved before.
     while end < count - at and _is_same(old[-1 - end], new[-1 - end]):
         end += 1
     splice = at, len(old) - at - end, new[at : len(new) - end]
@@ -302,6 +306,7 @@ def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Compare models, or what is made of them, as JSON, to which true is not 1: metadata may be any JSON."""
+    # Equal by Python comes first: only few pairs are, and JSON of every message would cost each save its whole length.
     return one is other or (one == other and to_json(one) == to_json(other))
 
 

@@ -48,7 +48,7 @@ class ConversationSnapshot(Displayed, BaseModel):
         """The tool calls that the last run left to the application, and that have no result."""
         settled = (CallStatus.STOOD_IN, CallStatus.ANSWERED)
         left = [each for each in self.tool_calls if each.status not in settled]
-        return [each.tool_call_id for each in left if each.owner is not CallOwner.AGENT]
+        return [each.tool_call_id for each in left if each.is_left_to_us]
 
     @model_validator(mode="wrap")
     @classmethod

@@ -166,6 +166,7 @@ def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
         failure: The exception that it failed with; None if it did not fail.
         has_left_run: Whether the run was stopped from here, or a wait for it was cancelled.
     """
+    # The server of a run that timed out does not know, and works on.
     if has_left_run or isinstance(failure, StreamTimeoutError):
         return True
     return failure is not None and not isinstance(failure, _ENDED_ELSEWHERE)
@@ -178,6 +179,7 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
         on_abort: The function.
         context: The run that was left.
     """
+    # Shielded, as the run was often left by a cancellation; bounded, as a program that ends waits for it.
     with anyio.move_on_after(_ABORT_SECONDS, shield=True) as scope:
         try:
             await call_aside(partial(on_abort, context), "on_abort")
@@ -248,6 +250,7 @@ class Saving:
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
+            # With its own cause: `raise` inside of a handler would give it the later failure's.
             raise self._failure from self._failure.__cause__
 
     async def sometimes(self) -> None:
@@ -263,6 +266,7 @@ def checkpoint_of(call: Call) -> Checkpoint:
     if not call.rounds:  # the block of the call is being entered
         return Checkpoint(conversation.members())
     run_input, is_run_open = call.round.input, call.state.is_run_open
+    # A replay that is cut leaves the local thread as it was.
     if call.setup.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
@@ -270,7 +274,9 @@ def checkpoint_of(call: Call) -> Checkpoint:
     if is_run_open and has_started:
         take_over(call, conversation, WarningLog())
     if is_run_open:
+        # Whether the agent got the messages of an open run is unknown, so the next run sends all of them.
         conversation.unreceived = None
+    # A tool that has ended while others go on: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
     return Checkpoint(
         members=conversation.members(),

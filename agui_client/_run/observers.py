@@ -206,6 +206,7 @@ class Observers:
     def __init__(self, members: Sequence[RunObserver]) -> None:
         members = [*members, *(made for make in DEFAULT_OBSERVERS for made in make() if made is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
+        # Ends in reverse order, as blocks that were entered one after the other are left.
         self._methods["on_end"].reverse()
         self._methods["on_call_end"].reverse()
         self._failed: set[Callable[..., Any]] = set()
@@ -275,6 +276,7 @@ class Observers:
         try:
             return method(*details, **named)
         except Exception:
+            # Once in a call: a run has thousands of events, and each would log the same traceback.
             if method not in self._failed:
                 self._failed.add(method)
                 _logger.exception("an observer of runs failed; the run goes on")

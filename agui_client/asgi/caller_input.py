@@ -25,7 +25,8 @@ from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ag_ui.core import Message, ResumeEntry, RunAgentInput
 
@@ -191,35 +192,21 @@ class StoredThreadRequest(RunRequest):
     """
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
-        self._caller, input = caller, caller.input
-        self._state = None if input.state in (None, {}) else self._with_stored_journal(state_as_json(input.state))
-        stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
-        records = {each.tool_call_id: each for each in conversation.open_records}
-        open_ids = {key for key, each in records.items() if _takes_results(each)}
-        if caller.is_trusted:
-            open_ids = set(conversation.check_results({}))
-        # Backwards, so that of several messages with one id the first one counts.
-        new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
-        answers = CallerAnswers(
-            caller.resume, waiting, {each.tool_call_id: each.ordinal for each in conversation.ledger}
-        )
+        self._caller, state = caller, caller.input.state
+        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
+        self._state = None if state in (None, {}) else self._with_stored_journal(state_as_json(state))
+        records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
+        ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
+        answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
         decided = answers.options.get("tool_results", {})
-        for key, answer in decided.items():
-            # A denial becomes the result of the call, with a reason in the caller's words.
-            is_known = (record := records.get(key)) is not None and _takes_results(record)
-            if isinstance(answer, Deny) and not is_known and not caller.is_trusted:
-                raise UsageError(
-                    f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent"
-                )
+        if not caller.is_trusted:
+            _refuse_denials(decided, records)
+        open_ids = conversation.check_results({}) if caller.is_trusted else records
+        new = _unknown_messages(caller.input.messages, conversation)
         # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
-        self._sent_results: dict[str, ToolMessage] = {}
-        prompts: list[Message] = []
-        self._dropped: list[Message] = []
-        for message in reversed(new):
-            if message.role == "tool" and message.tool_call_id in open_ids and message.tool_call_id not in decided:
-                self._sent_results.setdefault(message.tool_call_id, message)
-            else:
-                (prompts if caller.is_trusted or message.role == "user" else self._dropped).append(message)
+        self._sent_results, others = _results_and_others(new, set(open_ids) - decided.keys())
+        prompts = [each for each in others if caller.is_trusted or each.role == "user"]
+        self._dropped: list[Message] = [] if caller.is_trusted else [each for each in others if each.role != "user"]
         results = {key: message.content for key, message in self._sent_results.items()}
         given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
         super().__init__(conversation, prompts, given)
@@ -284,7 +271,38 @@ class StoredThreadRequest(RunRequest):
 
 def _takes_results(record: ToolCallRecord) -> bool:
     """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`_is_ours`)."""
-    return record.owner is not CallOwner.AGENT and record.status in (CallStatus.CUT, CallStatus.WAITING)
+    return record.is_left_to_us and record.status in (CallStatus.CUT, CallStatus.WAITING)
+
+
+def _refuse_denials(decided: Mapping[str, object], records: Mapping[str, ToolCallRecord]) -> None:
+    """Refuse a denial of a call that does not wait: it would become the result, with a reason in the caller's words.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for key, answer in decided.items():
+        if isinstance(answer, Deny) and key not in records:
+            raise UsageError(f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent")
+
+
+def _unknown_messages(messages: Sequence[Message], conversation: Conversation) -> list[Message]:
+    """Return the messages that the conversation does not have; of several with one id, the first one counts."""
+    stored = {message.id for message in conversation.messages}
+    return list({message.id: message for message in reversed(messages) if message.id not in stored}.values())[::-1]
+
+
+def _results_and_others(
+    messages: Sequence[Message], open_ids: AbstractSet[str]
+) -> tuple[dict[str, ToolMessage], list[Message]]:
+    """Return the first result of each call that may get one, by call id, and all messages that are no results."""
+    results: dict[str, ToolMessage] = {}
+    others: list[Message] = []
+    for message in messages:
+        if message.role == "tool" and message.tool_call_id in open_ids:
+            results.setdefault(message.tool_call_id, message)
+        else:
+            others.append(message)
+    return results, others
 
 
 def _without_result(message: ToolMessage) -> ToolMessage:

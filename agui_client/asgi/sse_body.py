@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
 _AHEAD = 64
-"""The number of events that a run may be ahead of whoever sends them."""
+"""The number of events that a run may be ahead of the response."""
 
 _encode = EventEncoder().encode
 _DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {

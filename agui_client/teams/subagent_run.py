@@ -429,7 +429,7 @@ def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEnt
 
 
 def _message_of(error: Exception) -> tuple[str, str | None]:
-    """Return the message and the code of a failure for others: the text of an exception is nobody's but the log's."""
+    """Return the message and the code of a failure for others: the text of an exception goes to the log alone."""
     if isinstance(error, RunFailedError):
         return error.event.message, error.event.code
     return f"the agent failed ({type(error).__name__})", type(error).__name__

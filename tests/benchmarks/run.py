@@ -52,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "growth": stages.growth,
     "warnings": stages.looking_at_warnings,
     "sync": surfaces.plain_iteration,
+    "sync-socket": single_events.plain_reads,
     "rx": surfaces.observing,
     "memory": memory.passing_events,
     "fast": single_events.fast_reads,
