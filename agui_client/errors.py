@@ -19,7 +19,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over
+│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -308,7 +308,16 @@ class ThreadStoreError(AGUIError):
 
 
 class ThreadBusyError(ThreadStoreError):
-    """Another process has the thread, or took it after this one's lease ran out; nothing of it was overwritten."""
+    """Another block has the thread, or took it after this one's lease ran out; nothing of it was overwritten.
+
+    Args:
+        message: The thread, and what to do about it.
+        retry_after: The seconds until the lease of the other block runs out; None if that is not known.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -368,11 +368,20 @@ async def take_lease(
     while (number := await store.lease(owner, thread_id, seconds)) is None:
         check()
         if (left := give_up - monotonic()) <= 0:
-            what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
-            raise ThreadBusyError(f"{what}; wait= sets how long to wait")
+            raise await _busy(store, owner, thread_id, wait)
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)
     return number
+
+
+async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:
+    """Return the exception that says how long a thread may stay busy."""
+    what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
+    how = "wait= sets how long to wait"
+    if (seconds := await store.lease_left(owner, thread_id)) is None:
+        return ThreadBusyError(f"{what}; {how}")
+    why = f"{seconds:.3g} seconds of its lease are left, which its program renews unless it is dead"
+    return ThreadBusyError(f"{what}: {why}; {how}", retry_after=seconds)
 
 
 def first_prompt(messages: Sequence[Message]) -> str:
