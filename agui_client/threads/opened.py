@@ -1,4 +1,11 @@
-"""A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent."""
+"""A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent.
+
+    NEW ── entered ──▶ OPEN ── left, or not opened ──▶ LEFT
+                        └───── its Threads closed ─────┴────▶ CLOSED
+
+In a process that was forked from its own, a block is a copy and does nothing. Only the store knows whether the block
+still has its lease: it refuses writes with the number of a lease that was taken over.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -73,6 +81,17 @@ class Service:
     """The open blocks."""
 
 
+class _Phase(Enum):
+    NEW = "new"
+    """Not entered yet."""
+    OPEN = "open"
+    """Entered: the lease is waited for, or the thread is in use."""
+    LEFT = "left"
+    """Left, or not opened because an exception came first."""
+    CLOSED = "closed"
+    """Left because its `Threads` was closed; leaving the block changes nothing any more."""
+
+
 class OpenThread(Generic[AgentT]):
     """A block, for `async with` and `with`, that gives a clone of the agent with the conversation of the thread.
 
@@ -96,8 +115,8 @@ class OpenThread(Generic[AgentT]):
         self._entries = 0
         self._new_members: Members | None = None
         self._usage: list[TokenUsage] = []
+        self._phase = _Phase.NEW
         self._number: int | None = None
-        self._is_lost = self._is_left = self._is_closed = False
         self._process = os.getpid()
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
@@ -142,14 +161,15 @@ class OpenThread(Generic[AgentT]):
         """
         if self._is_in_child:
             return None
-        self._is_closed = True
+        self._phase = _Phase.CLOSED
         return self._loop.call(self._leaving())
 
     # --- in the program's threads
 
     def _check_new(self) -> None:
-        if self._is_left or self._agent is not None:
+        if self._phase is not _Phase.NEW:
             raise UsageError("a thread's block can be entered once; call open() again")
+        self._phase = _Phase.OPEN
         self._process = os.getpid()
         self._blocks.add(self)
 
@@ -163,9 +183,9 @@ class OpenThread(Generic[AgentT]):
         if self._is_in_child:
             what = f"{thread} is open in the process that this one was forked from"
             raise UsageError(f"{what}, which goes on with it; open it in this one when it is free")
-        if self._is_closed:
+        if self._phase is _Phase.CLOSED:
             raise UsageError(f"these threads were closed, so nothing more of {thread} is saved; make another Threads()")
-        if self._is_left:
+        if self._phase is _Phase.LEFT:
             raise UsageError(f"the block of {thread} was left, so nothing is saved; open it again")
 
     def _left(self) -> StoreCall[Exception | None] | None:
@@ -176,7 +196,7 @@ class OpenThread(Generic[AgentT]):
         try:
             return self._loop.call(leaving)
         except UsageError:
-            if self._is_closed:
+            if self._phase is _Phase.CLOSED:
                 return None
             raise
 
@@ -218,7 +238,7 @@ class OpenThread(Generic[AgentT]):
             raise UsageError(f"{what}, which is not saved; open that one, or import_() its conversation")
 
     def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
-        self._is_left = True
+        self._leave_phase()
         if self._agent is None:
             return partial(self._leave, None)
         try:
@@ -230,8 +250,12 @@ class OpenThread(Generic[AgentT]):
         is_ours = checkpoint.members["thread_id"] == self.thread_id
         return partial(self._leave, members_of(checkpoint) if is_ours else None)
 
+    def _leave_phase(self) -> None:
+        if self._phase is not _Phase.CLOSED:
+            self._phase = _Phase.LEFT
+
     def _give_up(self) -> None:
-        self._is_left = True
+        self._leave_phase()
         with suppress(UsageError):
             _ = self._loop.call(partial(self._leave, None))
 
@@ -262,14 +286,13 @@ class OpenThread(Generic[AgentT]):
             return document
 
     async def _renew(self, number: int) -> None:
-        while not self._is_lost:
+        is_ours = True
+        while is_ours:
             await asyncio.sleep(self._seconds / _RENEWALS)
             try:
-                renewed = await self._store.lease(self.owner, self.thread_id, self._seconds, number)
+                is_ours = await self._store.lease(self.owner, self.thread_id, self._seconds, number) is not None
             except Exception as error:
                 _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
-            else:
-                self._is_lost = renewed is None
 
     async def _write(self, members: Members) -> None:
         """Append what has changed since the last save."""
@@ -290,7 +313,6 @@ class OpenThread(Generic[AgentT]):
             )
             is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
             if not is_written:
-                self._is_lost = True
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
@@ -307,7 +329,7 @@ class OpenThread(Generic[AgentT]):
                 await self._write(members)
         except Exception as error:
             failure = error
-            if self._is_closed:
+            if self._phase is _Phase.CLOSED:
                 _logger.error("thread %s was not saved when its threads were closed: %s", quoted(self.thread_id), error)
         async with self._lock:
             if self._renewal is not None:
