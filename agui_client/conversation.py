@@ -22,6 +22,7 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
+    from agui_client._conversation.log import PastRuns
     from agui_client._interrupts.answers import Answer, Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
@@ -73,6 +74,8 @@ class Conversation:
         self._interrupt: Callable[[], None] | None = None
         self.run_checkpoint: Callable[[], Any] | None = None
         """Returns the `Checkpoint` of the run that is going on; None between runs."""
+        self.past: PastRuns | None = None
+        """The runs that the log of a stored thread knows; None where no log is kept."""
         self.ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
         self.incomplete_ids: dict[str, None] = {}

@@ -4,6 +4,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
+│  ├─ RequestRepeatedError         a caller of a served agent sent a request again that was carried out
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidEventError",
     "ParseError",
     "ProtocolError",
+    "RequestRepeatedError",
     "RunFailedError",
     "RunInProgressError",
     "RunTimeoutError",
@@ -122,6 +124,10 @@ class RunInProgressError(UsageError):
 
 class InterruptsNotCoveredError(UsageError):
     """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+
+
+class RequestRepeatedError(UsageError):
+    """A caller of a served agent sent a request again: its run has begun before, or what it answers was answered."""
 
 
 class CannotWaitError(UsageError):

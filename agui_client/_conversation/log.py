@@ -16,6 +16,7 @@ version or with a member that is not known here are refused.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
@@ -37,6 +38,8 @@ Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
 
 _NEW = ConversationSnapshot(thread_id="")
+_STATES = 50
+"""The number of states that are remembered of a log."""
 
 
 class OpenRun(TypedDict):
@@ -167,16 +170,51 @@ def add_up(entries: Sequence[str]) -> Members:
     Raises:
         ThreadStoreError: They are damaged, or of a newer version.
     """
+    return log_of(entries).members
+
+
+def log_of(entries: Sequence[str]) -> Log:
+    """Return the log that entries are, with the conversation that they lead to.
+
+    Raises:
+        ThreadStoreError: They are damaged, or of a newer version.
+    """
     log = Log()
     for entry in read_entries(entries):
         log.add(entry)
-    return log.members
+    return log
+
+
+class PastRuns:
+    """The runs that the log of a conversation tells of, with what they asked and the states that they left."""
+
+    def __init__(self) -> None:
+        self.run_ids: set[str] = set()
+        """The ids of the runs that have begun."""
+        self.interrupt_ids: set[str] = set()
+        """The ids of the interrupts that waited for an answer, or still do."""
+        self.states: deque[Any] = deque(maxlen=_STATES)
+        """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
+
+    def note(self, members: Members) -> None:
+        """Note what an entry has changed.
+
+        Args:
+            members: The conversation with the entry.
+        """
+        self.interrupt_ids.update(each.id for each in members["pending_interrupts"])
+        if members["run"] is not None:
+            self.run_ids.add(members["run"]["run_id"])
+        elif not self.states or self.states[-1] is not members["state"]:
+            self.states.append(members["state"])
 
 
 class Log:
     """A conversation that is made of entries, one after the other."""
 
     def __init__(self) -> None:
+        self.past = PastRuns()
+        """The runs that the entries tell of."""
         self._members: Members = empty_members()
         self._is_first_version = False
 
@@ -200,7 +238,11 @@ class Log:
         if entry["version"] == 1:
             self._is_first_version = True
             _apply_first(self._members, entry)
-            return
+        else:
+            self._add(entry)
+        self.past.note(self._members)
+
+    def _add(self, entry: Entry) -> None:
         if self._is_first_version:
             self._members, self._is_first_version = _upgraded(self._members), False
         try:

@@ -20,6 +20,7 @@ from agui_client._run.subagents import JOURNAL
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
+from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.asgi.seal import Signing
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
@@ -120,6 +121,7 @@ def _answering(
         options["parent_run_id"] = input.parent_run_id
     if is_owner:
         return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
+    refuse_approvals_of_answered_calls(input.messages, resume)
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
@@ -155,8 +157,11 @@ class CallerInput(RequestSource):
             options: The keywords of the run.
 
         Raises:
+            RequestRepeatedError: The input was answered before.
             UsageError: The input cannot be answered.
         """
+        refuse_repeated_run(conversation, self.input.run_id)
+        refuse_answered(conversation, self.resume)
         return StoredThreadRequest(conversation, self, options)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -26,7 +27,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
-from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
+from agui_client.errors import RequestRepeatedError, RunInProgressError, ThreadBusyError, UsageError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -41,6 +42,8 @@ _HEADERS = {
     # nginx would collect the events otherwise.
     "x-accel-buffering": "no",
 }
+_RETRY_SECONDS = 1
+"""The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
@@ -197,7 +200,9 @@ class AgentApp:
                     raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
                 run = await stack.enter_async_context(answer(agent, input))
             except (RunInProgressError, ThreadBusyError) as error:
-                raise RequestRefusedError(409, "a run is going on in this thread") from error
+                raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
+            except RequestRepeatedError as error:
+                raise RequestRefusedError(409, str(error)) from error
             except UsageError as error:
                 _logger.warning("refused a request: %s", error)
                 raise RequestRefusedError(
@@ -341,6 +346,12 @@ async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+def _retry_after(error: RunInProgressError | ThreadBusyError) -> dict[str, str]:
+    """Return the header that says when a thread may be free."""
+    seconds = error.retry_after if isinstance(error, ThreadBusyError) else None
+    return {"retry-after": str(_RETRY_SECONDS if seconds is None else max(1, math.ceil(seconds)))}
 
 
 async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:

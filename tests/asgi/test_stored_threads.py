@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import anyio
 import httpx
@@ -23,7 +24,7 @@ from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, Resolve, Usag
 from agui_client.asgi import ASGITransport, agent_app, seal
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
-from agui_client.testing import ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, Threads
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ class Served:
         self.threads = Threads(self.store)
         self.app: AgentApp = agent_app(lambda request, input: self.threads.open(input.thread_id, agent), **options)
 
-    async def post(self, *messages: Any, run_id: str = "r", **more: Any) -> httpx.Response:
-        body = {"threadId": "t", "runId": run_id, "messages": messages, **more}
+    async def post(self, *messages: Any, run_id: str | None = None, **more: Any) -> httpx.Response:
+        body = {"threadId": "t", "runId": run_id or str(uuid4()), "messages": messages, **more}
         with anyio.fail_after(_SECONDS):
             async with httpx.AsyncClient(transport=ASGITransport(self.app)) as client:
                 return await client.post("http://app/", json=body)
@@ -109,10 +110,63 @@ async def test_an_answer_that_is_sent_again_says_nothing_about_the_next_call_of_
     [second] = _ends(await served.post(resume=[answer]))["outcome"]["interrupts"]
     before = await served.stored()
     again = await served.post(resume=[answer])
-    assert (again.status_code, paid) == (422, [3] if verdict else [])
+    assert (again.status_code, paid) == (409, [3] if verdict else [])
+    assert "which was answered before" in again.text
     assert await served.stored() == before
     assert (await served.post(resume=[{**answer, "interruptId": second["id"]}])).status_code == 200
     assert paid == ([3, 3] if verdict else [])
+
+
+async def test_a_request_that_is_delivered_twice_runs_once() -> None:
+    calls = [turn(tool_call("look")), turn(text("Done."))]
+    looked: list[int] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        looked.append(1)
+        return "seen"
+
+    gate = Gate()
+    served = Served(ScriptedAgent(turn(gate, tool_call("look")), turn(text("Done.")), *calls, tools=[look]))
+    responses: list[httpx.Response] = []
+
+    async def deliver() -> None:
+        responses.append(await served.post(_asked(), run_id="one"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deliver)
+        tasks.start_soon(deliver)
+        gate.open()
+    # Another process knows the run from the log alone.
+    served.threads = Threads(served.store)
+    before = await served.stored()
+    responses.append(await served.post(_asked(), _asked(2), run_id="one"))
+    assert sorted(each.status_code for each in responses) == [200, 409, 409]
+    assert "run 'one' has begun in this thread before" in responses[-1].text
+    assert (looked, await served.stored()) == ([1], before)
+    assert (await served.post(_asked(2), run_id="two")).status_code == 200
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+async def test_a_second_answer_to_an_interrupt_is_refused_with_a_sentence(*, is_stored: bool) -> None:
+    turns = turn(tool_call("pay", {"amount": 3})), turn(outcome=interrupt("Sure?")), turn(text("Done."))
+    agent = ScriptedAgent(*turns, tools=[pay])
+    served = Served(agent)
+    if not is_stored:
+        served.app = agent_app(agent)
+    answers, messages = list[list[dict[str, Any]]](), [_asked()]
+    async with HttpAgent("http://app/", app=served.app, thread_id="t") as caller:
+        first = await caller.run_agent("question 1")
+        answers.append([_approved(first.interrupts[0].id)])
+        second = await caller.run_agent(resume={first.interrupts[0].id: Resolve({"approved": True})})
+        answers.append([_approved(second.interrupts[0].id)])
+        await caller.run_agent(resume={second.interrupts[0].id: Resolve({"approved": True})})
+        messages = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in caller.messages]
+    again = [await served.post(*messages, resume=each) for each in answers[: 2 if is_stored else 1]]
+    assert [each.status_code for each in again] == [409, 409][: len(again)]
+    assert all("which was answered before" in each.text for each in again)
+    assert paid == [3]
 
 
 @pytest.mark.parametrize("edits", [{}, {"editedArgs": {"amount": 5}}], ids=["as it is", "with other arguments"])
