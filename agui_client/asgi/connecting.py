@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_run import failure_event
+from agui_client.asgi.stopping import Stopping, shutdown_event
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
 
 
 async def replayed_events(
-    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object]
+    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object], stopping: Stopping
 ) -> AsyncGenerator[Event]:
     """Iterate a thread that is sent again, run by run as the agent sends it.
 
@@ -42,14 +43,17 @@ async def replayed_events(
         run: The replay, entered.
         expose_errors: Whether the caller gets the text of exceptions.
         block: Left when the replay is over.
+        stopping: Says whether the server stops, and has stopped the replay.
 
     Yields:
-        The events of all runs, and a RUN_ERROR if the replay failed in another way than by one.
+        The events of all runs, and a RUN_ERROR if the replay was stopped, or failed in another way than by one.
     """
     try:
         async with block:
             async for event in run:
                 yield event
+        if stopping.has_begun and run.partial.aborted:
+            yield shutdown_event()
     except RunFailedError:
         return  # its RUN_ERROR was sent
     except Exception as error:

@@ -27,6 +27,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
+from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
 from agui_client.errors import RequestRepeatedError, RunInProgressError, ThreadBusyError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _HEADERS = {
     # nginx would collect the events otherwise.
     "x-accel-buffering": "no",
 }
+_LAST_SECONDS = 1.0
+"""The time that a caller has to read the end of a response that the server has cancelled."""
 _RETRY_SECONDS = 1
 """The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
@@ -112,15 +115,52 @@ class AgentApp:
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._expose_errors = keep_alive, expose_errors
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
+        self._stopping = Stopping()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await self._live(receive, send)
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
             await self._answer(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
+        """End the runs when the server is told to stop: the lifespan of an app that this one is mounted in.
+
+        At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
+        so that threads are saved and others can have them; the server's own handling of the signal goes on. Run by
+        itself, the app does this without being told.
+
+        Args:
+            app: The app that has the lifespan, as frameworks pass it; not used.
+        """
+        self._stopping = Stopping()
+        with on_signals(self._stopping.begin):
+            try:
+                yield
+            finally:
+                await self.shutdown()
+
+    async def shutdown(self) -> None:
+        """End the runs with RUN_ERROR (code `shutting_down`), refuse others with 503, and wait for the end; idempotent.
+
+        For servers that stop in other ways than by a signal; see `lifespan`. A caller that does not read the end of its
+        run is disconnected after five seconds.
+        """
+        self._stopping.begin()
+        with anyio.CancelScope(shield=True):
+            await self._stopping.wait()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Answer the server's lifespan messages."""
+        await receive()
+        async with self.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -164,24 +204,26 @@ class AgentApp:
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
-        is_over, failure = False, None
+        body, failure = _Body(send, self._keep_alive), None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            tasks.start_soon(_cancel_on_disconnect, receive, body, tasks.cancel_scope)
             try:
-                async with self.open(request, input) as events:
-                    with suppress(OSError):  # servers may say so that the caller has left
-                        body = _Body(send, self._keep_alive, tasks)
-                        await body.begin()
-                        async for event in events:
-                            await body.send(frame_of(event))
-                        await body.end()
-                        is_over = True
+                with self._stopping.response(tasks.cancel_scope):
+                    async with self.open(request, input) as events:
+                        with suppress(OSError):  # servers may say so that the caller has left
+                            await body.begin(tasks)
+                            async for event in events:
+                                await body.send(frame_of(event))
+                            await body.end()
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
+            except anyio.get_cancelled_exc_class():
+                await body.end_cancelled()
+                raise
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
-        if not is_over:
+        if body.is_cut:
             self.on_disconnect()
 
     @asynccontextmanager
@@ -191,6 +233,8 @@ class AgentApp:
         Raises:
             RequestRefusedError: The run cannot be begun.
         """
+        if self._stopping.has_begun:
+            raise RequestRefusedError(503, "the server is shutting down", {"retry-after": str(_RETRY_SECONDS)})
         async with AsyncExitStack() as stack:
             answer = connected_run if request.is_connect else partial(answering_run, signing=self._signing)
             events_of = replayed_events if request.is_connect else caller_events
@@ -199,6 +243,7 @@ class AgentApp:
                 if request.is_connect and not agent.can_connect:
                     raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
                 run = await stack.enter_async_context(answer(agent, input))
+                stack.enter_context(self._stopping.run(run))
             except (RunInProgressError, ThreadBusyError) as error:
                 raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
             except RequestRepeatedError as error:
@@ -209,7 +254,8 @@ class AgentApp:
                     422, str(error) if self._expose_errors else "the run cannot be begun"
                 ) from error
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
-            events = events_of(run, expose_errors=self._expose_errors, block=aclosing(stack))
+            block = aclosing(stack)
+            events = events_of(run, expose_errors=self._expose_errors, block=block, stopping=self._stopping)
             async with aclosing(events):
                 yield events
 
@@ -303,15 +349,21 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
 class _Body:
     """The response of one run: chunks as they come, and comments in silence."""
 
-    def __init__(self, send: Send, keep_alive: float, tasks: TaskGroup) -> None:
-        self._send, self._keep_alive, self._tasks = send, keep_alive, tasks
-        self._latest, self._is_open = 0.0, True
+    def __init__(self, send: Send, keep_alive: float) -> None:
+        self._send, self._keep_alive = send, keep_alive
+        self._latest, self._is_open, self._has_left = 0.0, False, False
 
-    async def begin(self) -> None:
-        """Send the headers."""
+    @property
+    def is_cut(self) -> bool:
+        """Whether the caller left before the end."""
+        return self._is_open or self._has_left
+
+    async def begin(self, tasks: TaskGroup) -> None:
+        """Send the headers, and from now on comments in silence."""
+        self._is_open = True
         await self._send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
         self._latest = time.monotonic()
-        self._tasks.start_soon(self._send_comments)
+        tasks.start_soon(self._send_comments)
 
     async def send(self, chunk: bytes) -> None:
         """Send a chunk."""
@@ -323,6 +375,17 @@ class _Body:
         self._is_open = False
         await self._send({"type": "http.response.body", "body": b""})
 
+    def leave(self) -> None:
+        """Note that the caller has left."""
+        self._has_left = True
+
+    async def end_cancelled(self) -> None:
+        """End a response that the server has cancelled, so that its caller knows of the end."""
+        if self._is_open and not self._has_left:
+            with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):
+                await self.send(frame_of(shutdown_event()))
+                await self.end()
+
     async def _send_comments(self) -> None:
         """Send a comment whenever there was no chunk for a while."""
         with suppress(OSError):  # the next chunk fails as well
@@ -333,18 +396,10 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """Answer the server's lifespan messages: the app has nothing to start or to stop."""
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(receive: Receive, body: _Body, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+    body.leave()
     scope.cancel()
 
 
