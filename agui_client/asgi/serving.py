@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from ag_ui.core import RunAgentInput
 
+from agui_client._run.observers import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run
@@ -26,7 +27,7 @@ from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
-from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
+from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, sse_headers
 from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
 from agui_client.errors import RequestRepeatedError, RunInProgressError, ThreadBusyError, UsageError
 
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
-_HEADERS = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-cache",
-    # nginx would collect the events otherwise.
-    "x-accel-buffering": "no",
-}
 _LAST_SECONDS = 1.0
 """The time that a caller has to read the end of a response that the server has cancelled."""
 _RETRY_SECONDS = 1
@@ -124,7 +119,10 @@ class AgentApp:
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
-            await self._answer(scope, receive, send)
+            with ExitStack() as traces:
+                for incoming in INCOMING_TRACES:
+                    traces.enter_context(incoming(_joined_headers(scope)))
+                await self._answer(scope, receive, send)
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
@@ -361,7 +359,7 @@ class _Body:
     async def begin(self, tasks: TaskGroup) -> None:
         """Send the headers, and from now on comments in silence."""
         self._is_open = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
+        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(sse_headers())})
         self._latest = time.monotonic()
         tasks.start_soon(self._send_comments)
 
@@ -401,6 +399,15 @@ async def _cancel_on_disconnect(receive: Receive, body: _Body, scope: anyio.Canc
         pass
     body.leave()
     scope.cancel()
+
+
+def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of a request, with names in lower case; those of one name are one list."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
 
 
 def _retry_after(error: RunInProgressError | ThreadBusyError) -> dict[str, str]:

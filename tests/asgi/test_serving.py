@@ -43,7 +43,15 @@ from agui_client import (
 )
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
-from agui_client.asgi import AgentApp, ASGITransport, RequestRefusedError, ServedRequest, agent_app, served_run_sync
+from agui_client.asgi import (
+    AgentApp,
+    ASGITransport,
+    RequestRefusedError,
+    ServedRequest,
+    agent_app,
+    served_run_sync,
+    sse_headers,
+)
 from agui_client.testing import Gate, ScriptedAgent, demo_agent, events_of, interrupt, serve, sse, text, tool_call, turn
 from agui_client.threads import Threads
 from support.waiting import until
@@ -576,7 +584,11 @@ def test_a_silent_run_sends_comments_and_no_proxy_collects_the_events() -> None:
         serve(agent_app(agent, keep_alive=0.05)) as server,
         httpx.stream("POST", server.url, verify=False, json=INPUT) as response,
     ):
-        assert (response.headers["x-accel-buffering"], response.headers["cache-control"]) == ("no", "no-cache")
+        assert {name: response.headers[name] for name in sse_headers()} == {
+            "content-type": "text/event-stream",
+            "cache-control": "no-cache, no-transform",
+            "x-accel-buffering": "no",
+        }
         body = b""
         for chunk in response.iter_raw():
             body += chunk
