@@ -73,7 +73,7 @@ _ROOMS = (
     ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal", "asgi.stopping"),
     ("state",),
     ("agent", "teams.agent_tool"),
-    ("asgi.caller_input", "asgi.repetition"),
+    ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
     ("http_agent", "function_agent"),
     (
         "asgi",

@@ -31,7 +31,7 @@ from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.json_difference import difference
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
-from agui_client._protocol.schema import successor
+from agui_client._protocol.schema import is_object, successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
@@ -59,6 +59,7 @@ class _Values(TypedDict, total=False):
     kept_answers: list[ResumeEntry]
     incomplete_ids: list[str]
     unreceived_ids: list[str] | None
+    state_base: str | None
     run: OpenRun | None
 
 
@@ -202,7 +203,9 @@ class PastRuns:
         Args:
             members: The conversation with the entry.
         """
-        self.interrupt_ids.update(each.id for each in members["pending_interrupts"])
+        # Entries of the first version have them as JSON.
+        pending: Sequence[Any] = members["pending_interrupts"]
+        self.interrupt_ids.update(each["id"] if is_object(each) else each.id for each in pending)
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:

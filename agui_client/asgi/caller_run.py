@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
@@ -17,14 +17,18 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     aggregate_token_usage,
 )
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.patch import is_same_json
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
 from agui_client.asgi.stopping import Stopping, shutdown_event
 from agui_client.errors import RunFailedError
+from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, TokenUsage
@@ -58,9 +62,13 @@ async def caller_events(
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, has_started = "", "", False
     try:
-        async with block or nullcontext(), nullcontext() if run.is_entered else run:
+        async with (
+            block or nullcontext(),
+            nullcontext() if run.is_entered else run,
+            aclosing(_with_state(run)) as events,
+        ):
             thread_id, run_id = run.thread_id, run.run_id
-            async for event in run:
+            async for event in events:
                 if not has_started:
                     has_started = True
                     yield _started(event, thread_id, run_id)
@@ -101,6 +109,27 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     if isinstance(first, RunStartedEvent):
         return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run, with a snapshot of a stored thread's state where no event has told its caller of it.
+
+    The agent sends none of what other callers have changed meanwhile, and of what functions here change.
+
+    Args:
+        run: The run, entered.
+    """
+    conversation, request = run.call.conversation, run.call.request
+    known = ABSENT if request is None else request.state_of_caller
+    is_stored = known is not ABSENT
+    async for event in run:
+        if is_stored and isinstance(event, StateSnapshotEvent | StateDeltaEvent):
+            known = conversation.reducer.state
+        yield event
+        if is_stored and isinstance(event, RunStartedEvent) and not is_same_json(known, conversation.state):
+            yield StateSnapshotEvent(snapshot=(known := conversation.state))
+    if is_stored and not is_same_json(known, conversation.state):
+        yield StateSnapshotEvent(snapshot=conversation.state)
 
 
 def _is_cut(run: AgentRun) -> bool:

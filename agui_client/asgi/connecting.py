@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
+from agui_client._conversation.state_base import taken_base
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_run import failure_event
 from agui_client.asgi.stopping import Stopping, shutdown_event
@@ -31,7 +32,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
     """
     if agent.thread_id != input.thread_id:
         agent = clone_for(agent, input)
-    return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
+    return agent.stream_connect(context=input.context or (), forwarded_props=taken_base(input.forwarded_props)[1])
 
 
 async def replayed_events(

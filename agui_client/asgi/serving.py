@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from ag_ui.core import RunAgentInput
 
+from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._run.observers import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
@@ -89,6 +90,9 @@ class AgentApp:
     Raises:
         UsageError: An argument has a wrong value.
     """
+
+    _own_headers: Mapping[str, str] = {STATE_BASE_HEADER: "sha256"}
+    """The headers of its responses, beside those of all event streams."""
 
     def __init__(
         self,
@@ -202,7 +206,7 @@ class AgentApp:
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
-        body, failure = _Body(send, self._keep_alive), None
+        body, failure = _Body(send, self._keep_alive, self._own_headers), None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on_disconnect, receive, body, tasks.cancel_scope)
             try:
@@ -347,8 +351,8 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
 class _Body:
     """The response of one run: chunks as they come, and comments in silence."""
 
-    def __init__(self, send: Send, keep_alive: float) -> None:
-        self._send, self._keep_alive = send, keep_alive
+    def __init__(self, send: Send, keep_alive: float, headers: Mapping[str, str]) -> None:
+        self._send, self._keep_alive, self._headers = send, keep_alive, headers
         self._latest, self._is_open, self._has_left = 0.0, False, False
 
     @property
@@ -359,7 +363,9 @@ class _Body:
     async def begin(self, tasks: TaskGroup) -> None:
         """Send the headers, and from now on comments in silence."""
         self._is_open = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(sse_headers())})
+        await self._send(
+            {"type": "http.response.start", "status": 200, "headers": _raw({**sse_headers(), **self._headers})}
+        )
         self._latest = time.monotonic()
         tasks.start_soon(self._send_comments)
 
@@ -374,8 +380,8 @@ class _Body:
         await self._send({"type": "http.response.body", "body": b""})
 
     def leave(self) -> None:
-        """Note that the caller has left."""
-        self._has_left = True
+        """Note that the caller has left; after the end it may."""
+        self._has_left = self._is_open
 
     async def end_cancelled(self) -> None:
         """End a response that the server has cancelled, so that its caller knows of the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -20,15 +21,24 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
+from agui_client import (
+    ConversationSnapshot,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    Resolve,
+    ToolContext,
+    UsageError,
+    tool,
+)
 from agui_client.asgi import ASGITransport, agent_app, seal
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
-from agui_client.testing import Gate, ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from ag_ui.core import Event, Message, RunAgentInput
 
@@ -285,8 +295,79 @@ async def test_a_caller_without_a_state_does_not_wipe_the_stored_one(given: Any,
     await served.post(_asked())
     response = await served.post(_asked(2), state=given)
     assert (response.status_code, (await served.stored())[1]) == (200, {"trip": "Oslo"})
-    await served.post(_asked(3), state={"trip": "Bergen"})
-    assert (await served.stored())[1] == {"trip": "Bergen"}
+    # A page that was reloaded gets it.
+    [told] = [json.loads(each[6:]) for each in events_of(response.content) if b"STATE_SNAPSHOT" in each]
+    assert told["snapshot"] == {"trip": "Oslo"}
+
+
+async def test_two_pages_of_one_thread_do_not_undo_each_others_changes_of_the_state() -> None:
+    agent = ScriptedAgent(*[turn(text("Fine.")) for _ in range(6)])
+    served = Served(agent)
+    one, two = (HttpAgent("http://app/", app=served.app, thread_id="t") for _ in range(2))
+    one.set_state({"trip": "Oslo", "days": [1, 2], "budget": 5})
+    for page in (one, two):
+        await page.run_agent("Hi")
+    one.set_state({**one.state, "trip": "Bergen"})
+    await one.run_agent("Bergen, please")
+    two.set_state({**two.state, "budget": 7})
+    # A restart changes nothing: the base is in the document of the conversation.
+    again = HttpAgent("http://app/", app=served.app, thread_id="t")
+    again.restore(ConversationSnapshot.model_validate_json(two.snapshot().model_dump_json()))
+    await again.run_agent("Cheaper, please")
+    merged = {"trip": "Bergen", "days": [1, 2], "budget": 7}
+    assert ((await served.stored())[1], again.state, agent.inputs[-1].state) == (merged, merged, merged)
+    # What both have changed is as the latest caller wants it.
+    one.set_state({**one.state, "budget": 9})
+    await one.run_agent("Not that cheap")
+    assert (await served.stored())[1] == {**merged, "budget": 9}
+    # The hash is between client and server: the agent does not get it.
+    assert not any(each.forwarded_props for each in agent.inputs)
+
+
+async def test_without_a_known_base_the_stored_state_stands_where_the_callers_differs() -> None:
+    served = Served(ScriptedAgent(*[turn(text("Fine.")) for _ in range(3)]))
+    await served.post(_asked(), state={"trip": "Oslo"})
+    sent = {"trip": "Bergen", "budget": 5}
+    response = await served.post(_asked(2), state=sent, forwardedProps={"aguiStateBase": "sha256-unknown"})
+    assert (await served.stored())[1] == {"trip": "Oslo", "budget": 5}
+    # The caller learns what it is, and is asked for nothing but the base to change it.
+    [told] = [json.loads(each[6:]) for each in events_of(response.content) if b"STATE_SNAPSHOT" in each]
+    base = json.dumps(told["snapshot"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    props = {"aguiStateBase": f"sha256-{hashlib.sha256(base.encode()).hexdigest()}"}
+    await served.post(_asked(3), state=sent, forwardedProps=props)
+    assert (await served.stored())[1] == sent
+
+
+async def test_no_other_server_gets_the_hash_of_a_base() -> None:
+    agent = ScriptedAgent(turn(state({"trip": "Oslo"})), turn(text("Fine.")))
+    caller = HttpAgent("http://app/", app=agui_app(agent))
+    for _ in range(2):
+        await caller.run_agent("Hi")
+    assert not any(each.forwarded_props for each in agent.inputs)
+
+
+async def test_a_state_that_a_tool_of_the_server_edits_is_known_to_the_caller() -> None:
+    @tool
+    def book(ctx: ToolContext) -> str:
+        """Book."""
+        with opened[-1].edit_state() as trip:
+            trip["booked"] = True
+        return "booked"
+
+    opened: list[AbstractAgent] = []
+    agent = ScriptedAgent(turn(state({"trip": "Oslo"}), tool_call("book")), turn(text("Done.")), tools=[book])
+
+    @asynccontextmanager
+    async def choose(input: RunAgentInput) -> AsyncGenerator[AbstractAgent]:
+        async with served.threads.open(input.thread_id, agent) as each:
+            opened.append(each)
+            yield each
+
+    served = Served(agent)
+    served.app = agent_app(lambda request, input: choose(input))
+    caller = HttpAgent("http://app/", app=served.app, thread_id="t")
+    await caller.run_agent("Book it")
+    assert caller.state == (await served.stored())[1] == {"trip": "Oslo", "booked": True}
 
 
 async def test_a_refused_request_makes_no_thread_and_changes_no_state() -> None:
