@@ -29,8 +29,11 @@ _SLICE = 1000
 _SLOTS = record(RunAgentInput).slots
 _LISTS = {slot.name: key for key, slot in _SLOTS.items() if isinstance(slot.shape, Items)}
 """The lists of an input: their names in JSON by those in Python."""
-_MOST_VALUES = 250_000
-"""The JSON values of a body that is parsed: more of them hold up other runs, or fill the memory."""
+_BYTES_OF_VALUE = 64
+"""The bytes that each JSON value of the largest body has on average: more values would hold up other runs.
+
+An input whose messages have text has more. A container that is not empty counts twice.
+"""
 _CHUNK = 256 * 1024
 """The bytes of a body that are looked through in one go."""
 _DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
@@ -80,29 +83,42 @@ async def read_body(receive: Receive, *, max_bytes: int, seconds: float | None) 
     return bytes(body)
 
 
-async def input_of(body: bytes) -> RunAgentInput:
+def is_large(headers: Mapping[str, str]) -> bool:
+    """Return whether a request is so large that it should be worked on in a thread, or does not say how large it is."""
+    announced = headers.get("content-length", "")
+    return not announced.isdecimal() or int(announced) > _MOST_AT_ONCE
+
+
+async def input_of(body: bytes, *, max_bytes: int) -> RunAgentInput:
     """Parse a body.
 
+    Args:
+        body: The body.
+        max_bytes: The size of the largest body that is accepted.
+
     Raises:
-        RequestRefusedError: It is no JSON, or no `RunAgentInput`.
+        RequestRefusedError: It is no JSON, or no `RunAgentInput`, or has too many values for any body.
     """
-    return _parsed(body) if len(body) <= _MOST_AT_ONCE else await anyio.to_thread.run_sync(_parsed_aside, body)
+    most_values = max_bytes // _BYTES_OF_VALUE
+    if len(body) <= _MOST_AT_ONCE:
+        return _parsed(body, max(most_values, _MOST_AT_ONCE))
+    return await anyio.to_thread.run_sync(_parsed_aside, body, most_values)
 
 
-def _parsed_aside(body: bytes) -> RunAgentInput:
+def _parsed_aside(body: bytes, most_values: int) -> RunAgentInput:
     # There is no garbage to find among what is being made, but Python 3.11 would look through it again and again, and
     # let nothing else run: for a second, if 4 MB are small lists.
     is_collecting = gc.isenabled()
     gc.disable()
     try:
-        return _parsed(body)
+        return _parsed(body, most_values)
     finally:
         if is_collecting:
             gc.enable()
 
 
-def _parsed(body: bytes) -> RunAgentInput:
-    may_be_large = _look_through(body)
+def _parsed(body: bytes, most_values: int) -> RunAgentInput:
+    may_be_large = _look_through(body, most_values)
     try:
         data: Any = from_json(body, allow_inf_nan=False)
     except ValueError as invalid:
@@ -113,8 +129,12 @@ def _parsed(body: bytes) -> RunAgentInput:
     return _validated(data)
 
 
-def _look_through(body: bytes) -> bool:
+def _look_through(body: bytes, most_values: int) -> bool:
     """Look through the body for what the parser should not meet; return whether a number of it may be infinite.
+
+    Args:
+        body: The body.
+        most_values: The number of values that it may have.
 
     Raises:
         RequestRefusedError: It has too many values, or a number with too many digits.
@@ -122,8 +142,8 @@ def _look_through(body: bytes) -> bool:
     count, may_be_large, tail = 1, False, b""
     for outside in _outside_texts(body):
         count += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        if count > _MOST_VALUES:
-            raise RequestRefusedError(413, f"the input has more than {_MOST_VALUES} values")
+        if count > most_values:
+            raise RequestRefusedError(413, f"the input has more than {most_values} values")
         # A number may begin in the chunk before.
         digits = tail + outside.translate(_DIGITS)
         may_be_large = may_be_large or any(part in digits for part in _LARGE_NUMBERS)

@@ -15,6 +15,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+import anyio.to_thread
 from ag_ui.core import RunAgentInput
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
@@ -26,7 +27,7 @@ from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
-from agui_client.asgi.request_body import check_length, input_of, read_body
+from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, sse_headers
 from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
@@ -171,7 +172,7 @@ class AgentApp:
             request = await self._admit(scope)
             body = await read_body(receive, max_bytes=self._max_body_bytes, seconds=self._body_timeout)
             is_read = True
-            await self._respond(request, await input_of(body), receive, send)
+            await self._respond(request, await input_of(body, max_bytes=self._max_body_bytes), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
@@ -244,7 +245,10 @@ class AgentApp:
                 agent = await self._choose(request, input, stack)
                 if request.is_connect and not agent.can_connect:
                     raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
-                run = await stack.enter_async_context(answer(agent, input))
+                begin = partial(answer, agent, input)
+                # The conversation of a large input is copied, which takes some tenths of a second.
+                run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
+                await stack.enter_async_context(run)
                 stack.enter_context(self._stopping.run(run))
             except (RunInProgressError, ThreadBusyError) as error:
                 raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
