@@ -55,7 +55,15 @@ class LoopThread:
         """
         if self.is_here:
             function()
-            return
+        else:
+            self.schedule(function)
+
+    def schedule(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop's thread soon, from anywhere, signal handlers included; not if the loop ended.
+
+        Args:
+            function: A function without arguments; its value is dropped.
+        """
         # Both loops raise a RuntimeError when they have ended, and then there is nothing left to reach.
         with suppress(RuntimeError):
             self._schedule(function)

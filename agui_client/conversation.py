@@ -22,6 +22,7 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
+    from agui_client._conversation.log import PastRuns
     from agui_client._interrupts.answers import Answer, Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
@@ -75,6 +76,10 @@ class Conversation:
         self._interrupt: Callable[[], None] | None = None
         self.run_checkpoint: Callable[[], Any] | None = None
         """Returns the `Checkpoint` of the run that is going on; None between runs."""
+        self.past: PastRuns | None = None
+        """The runs that the log of a stored thread knows; None where no log is kept."""
+        self.state_base: str | None = None
+        """The hash of the state that a server had when the last run ended; None if no server takes one."""
         self.ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
         self.incomplete_ids: dict[str, None] = {}
@@ -540,6 +545,7 @@ class Conversation:
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
+            "state_base": self.state_base,
             "tool_calls": list(self.ledger),
         }
 
@@ -571,6 +577,7 @@ class Conversation:
         self.answered_interrupts = list(document.answered_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
+        self.state_base = document.state_base
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
         # `latest` is not in documents: a change is one only after what was restored.

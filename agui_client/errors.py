@@ -4,6 +4,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
+│  ├─ RequestRepeatedError         a caller of a served agent sent a request again that was carried out
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
@@ -19,7 +20,7 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over
+│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidEventError",
     "ParseError",
     "ProtocolError",
+    "RequestRepeatedError",
     "RunFailedError",
     "RunInProgressError",
     "RunTimeoutError",
@@ -122,6 +124,10 @@ class RunInProgressError(UsageError):
 
 class InterruptsNotCoveredError(UsageError):
     """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+
+
+class RequestRepeatedError(UsageError):
+    """A caller of a served agent sent a request again: its run has begun before, or what it answers was answered."""
 
 
 class CannotWaitError(UsageError):
@@ -308,7 +314,16 @@ class ThreadStoreError(AGUIError):
 
 
 class ThreadBusyError(ThreadStoreError):
-    """Another process has the thread, or took it after this one's lease ran out; nothing of it was overwritten."""
+    """Another block has the thread, or took it after this one's lease ran out; nothing of it was overwritten.
+
+    Args:
+        message: The thread, and what to do about it.
+        retry_after: The seconds until the lease of the other block runs out; None if that is not known.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from ag_ui.core import AgentCapabilities
 from pydantic import ValidationError
 
+from agui_client._conversation.state_base import with_base
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import CURRENT_SCOPE, AgentOptions, StateT
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
@@ -174,7 +175,12 @@ class HttpAgent(AbstractAgent[StateT]):
 
         scope = CURRENT_SCOPE.get()
         # Headers that are meant for one server are never sent to another.
-        options: RunOptions = scope.options if scope is not None and scope.owner is self else {}
+        is_own = scope is not None and scope.owner is self
+        options: RunOptions = scope.options if scope is not None and is_own else {}
+        if is_own and url is None and (base := self._conversation.state_base) is not None:
+            # No other server gets it: some hand these properties on to models, or refuse those that they do not know.
+            props = with_base(input.forwarded_props, base)
+            input = input.model_copy(update={"forwarded_props": props})
         request = Request(
             body=request_body(input),
             url=url,

@@ -71,10 +71,10 @@ _ROOMS = (
     ("_conversation", "conversation"),
     ("asgi.in_process",),
     ("state.merging",),
-    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),
+    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal", "asgi.stopping"),
     ("state",),
     ("agent", "teams.agent_tool"),
-    ("asgi.caller_input",),
+    ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
     ("runs",),
     ("http_agent", "function_agent"),
     (

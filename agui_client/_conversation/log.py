@@ -16,6 +16,7 @@ version or with a member that is not known here are refused.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
@@ -30,13 +31,15 @@ from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.json_difference import difference
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
-from agui_client._protocol.schema import successor
+from agui_client._protocol.schema import is_object, successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
 
 _NEW = ConversationSnapshot(thread_id="")
+_STATES = 50
+"""The number of states that are remembered of a log."""
 
 
 class OpenRun(TypedDict):
@@ -57,6 +60,7 @@ class _Values(TypedDict, total=False):
     kept_answers: list[ResumeEntry]
     incomplete_ids: list[str]
     unreceived_ids: list[str] | None
+    state_base: str | None
     run: OpenRun | None
 
 
@@ -171,16 +175,53 @@ def add_up(entries: Sequence[str]) -> Members:
     Raises:
         ThreadStoreError: They are damaged, or of a newer version.
     """
+    return log_of(entries).members
+
+
+def log_of(entries: Sequence[str]) -> Log:
+    """Return the log that entries are, with the conversation that they lead to.
+
+    Raises:
+        ThreadStoreError: They are damaged, or of a newer version.
+    """
     log = Log()
     for entry in read_entries(entries):
         log.add(entry)
-    return log.members
+    return log
+
+
+class PastRuns:
+    """The runs that the log of a conversation tells of, with what they asked and the states that they left."""
+
+    def __init__(self) -> None:
+        self.run_ids: set[str] = set()
+        """The ids of the runs that have begun."""
+        self.interrupt_ids: set[str] = set()
+        """The ids of the interrupts that waited for an answer, or still do."""
+        self.states: deque[Any] = deque(maxlen=_STATES)
+        """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
+
+    def note(self, members: Members) -> None:
+        """Note what an entry has changed.
+
+        Args:
+            members: The conversation with the entry.
+        """
+        # Entries of the first version have them as JSON.
+        pending: Sequence[Any] = members["pending_interrupts"]
+        self.interrupt_ids.update(each["id"] if is_object(each) else each.id for each in pending)
+        if members["run"] is not None:
+            self.run_ids.add(members["run"]["run_id"])
+        elif not self.states or self.states[-1] is not members["state"]:
+            self.states.append(members["state"])
 
 
 class Log:
     """A conversation that is made of entries, one after the other."""
 
     def __init__(self) -> None:
+        self.past = PastRuns()
+        """The runs that the entries tell of."""
         self._members: Members = empty_members()
         self._is_first_version = False
 
@@ -204,7 +245,11 @@ class Log:
         if entry["version"] == 1:
             self._is_first_version = True
             _apply_first(self._members, entry)
-            return
+        else:
+            self._add(entry)
+        self.past.note(self._members)
+
+    def _add(self, entry: Entry) -> None:
         if self._is_first_version:
             self._members, self._is_first_version = _upgraded(self._members), False
         try:

@@ -19,6 +19,7 @@ import anyio
 from agui_client._concurrency import call_aside
 from agui_client._conversation.ledger import CallOwner
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
@@ -123,6 +124,9 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.unreceived = None
     if outcome.started is not None:
         take_over(call, conversation, call.warnings)
+        # A run that was cut off may have left the server with another state than this side saw last.
+        is_known = outcome.is_finished and not call.setup.is_replay and call.round.scope.takes_state_base
+        conversation.state_base = state_hash(conversation.reducer.state) if is_known else None
     elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(call.round.input.resume or ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
@@ -294,6 +294,9 @@ def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
 """Functions that make observers of every call; filled where the package is put together."""
+INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
+"""Functions that make the trace in the headers of an incoming request the current one, for a block; filled there, too.
+"""
 
 
 _runs = logging.getLogger("agui_client.run")

@@ -20,6 +20,7 @@ from agui_client.conversation import Conversation
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
 from agui_client.options import BESIDE_AN_INPUT
+from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
@@ -104,6 +105,11 @@ class RunRequest:
     def results_to_tell(self) -> Sequence[ToolMessage]:
         """The results that the served run sends to its caller as events, as the caller does not have them."""
         return self.results
+
+    @property
+    def state_of_caller(self) -> Any:
+        """The state as the caller of a stored thread knows it; `ABSENT` if nobody has to be told of another one."""
+        return ABSENT
 
     def check_tools(self, tools: CallTools) -> dict[str, Approve]:
         """Check answers to tool calls against the tools that are offered.

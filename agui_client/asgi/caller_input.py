@@ -12,6 +12,7 @@ from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.state_base import taken_base
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
@@ -20,6 +21,8 @@ from agui_client._run.subagents import JOURNAL
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
+from agui_client.asgi.caller_state import merged_state
+from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.asgi.seal import Signing
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
@@ -125,16 +128,19 @@ def _answering(
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.refuse_ids_of(input.state, agent.state if is_owner else None)
+    base, forwarded_props = taken_base(input.forwarded_props)
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
         "context": input.context or (),
-        "forwarded_props": input.forwarded_props,
+        "forwarded_props": forwarded_props,
     }
     if input.parent_run_id is not None:
         options["parent_run_id"] = input.parent_run_id
     if is_owner:
-        return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
+        caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
+        return agent, caller, options, seal
+    refuse_approvals_of_answered_calls(input.messages, resume)
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
@@ -147,11 +153,18 @@ class CallerInput(RequestSource):
         agent: The agent, which has the stored conversation.
         input: The input that the caller sent.
         resume: Its answers to interrupts, with the ids that the agent gave.
+        state_base: The hash of the state that its state began with; None if it does not say.
         is_trusted: Whether all messages of the caller are taken.
     """
 
     def __init__(
-        self, agent: AbstractAgent, input: RunAgentInput, resume: Iterable[ResumeEntry], *, is_trusted: bool
+        self,
+        agent: AbstractAgent,
+        input: RunAgentInput,
+        resume: Iterable[ResumeEntry],
+        state_base: str | None,
+        *,
+        is_trusted: bool,
     ) -> None:
         self.agent = agent
         """The agent, which has the stored conversation."""
@@ -159,6 +172,8 @@ class CallerInput(RequestSource):
         """The input that the caller sent."""
         self.resume = resume
         """The caller's answers to interrupts, with the ids that the agent gave."""
+        self.state_base = state_base
+        """The hash of the state that the caller's state began with; None if the caller does not say."""
         self.is_trusted = is_trusted
         """Whether all messages of the caller are taken."""
 
@@ -170,8 +185,11 @@ class CallerInput(RequestSource):
             options: The keywords of the run.
 
         Raises:
+            RequestRepeatedError: The input was answered before.
             UsageError: The input cannot be answered.
         """
+        refuse_repeated_run(conversation, self.input.run_id)
+        refuse_answered(conversation, self.resume)
         return StoredThreadRequest(conversation, self, options)
 
 
@@ -193,8 +211,10 @@ class StoredThreadRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
         self._caller, state = caller, caller.input.state
+        self._state: Any = None
         # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
-        self._state = None if state in (None, {}) else self._with_stored_journal(state_as_json(state))
+        if state not in (None, {}):
+            self._state = merged_state(conversation, self._with_stored_journal(state_as_json(state)), caller.state_base)
         records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
         ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
         answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
@@ -226,6 +246,11 @@ class StoredThreadRequest(RunRequest):
     def results_to_tell(self) -> Sequence[ToolMessage]:
         """The results of tool calls that the caller did not send itself."""
         return [each for each in self.results if self._sent_results.get(each.tool_call_id) is not each]
+
+    @property
+    def state_of_caller(self) -> Any:
+        """The state as the caller knows it."""
+        return {} if (state := self._caller.input.state) is None else state
 
     def check_tools(self, tools: CallTools) -> dict[str, Approve]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.

@@ -39,6 +39,17 @@ _DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {
 """The fields of the events that make up most of a stream, with their keys in JSON, and whether they may be absent."""
 
 
+def sse_headers() -> dict[str, str]:
+    """Return the headers of a response whose body is `run.sse()`: with them, proxies send each event on at once."""
+    return {
+        "content-type": "text/event-stream",
+        # Proxies may neither store nor compress it: what compresses collects.
+        "cache-control": "no-cache, no-transform",
+        # nginx would collect the events otherwise.
+        "x-accel-buffering": "no",
+    }
+
+
 def frame_of(event: WireEvent) -> bytes:
     """Encode an event as an SSE frame (SSE-4)."""
     if isinstance(event, UnrecognizedEvent):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
 
-from agui_client._conversation.log import Members, add_up, empty_members, entry_of
+from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
@@ -112,6 +112,7 @@ class OpenThread(Generic[AgentT]):
         self._title, self._blocks = service.title, service.blocks
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
+        self._past = PastRuns()
         self._entries = 0
         self._new_members: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -211,7 +212,7 @@ class OpenThread(Generic[AgentT]):
             self._warn(agent)
         else:
             self._new_members = members_of(agent.checkpoint())
-        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save)
+        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save, past=self._past)
         self._agent = agent
         return agent
 
@@ -279,7 +280,8 @@ class OpenThread(Generic[AgentT]):
                 if found is None:
                     return None
                 self.info, entries = found
-                self._members, self._entries = add_up(entries), len(entries)
+                log = log_of(entries)
+                self._members, self._past, self._entries = log.members, log.past, len(entries)
                 if (run := self._members["run"]) is not None:
                     self.cut_off = CutOffRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)
@@ -316,6 +318,7 @@ class OpenThread(Generic[AgentT]):
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
+            self._past.note(members)
             del self._usage[: len(usage)]
 
     async def _leave(self, members: Members | None) -> Exception | None:
@@ -390,11 +393,20 @@ async def take_lease(
     while (number := await store.lease(owner, thread_id, seconds)) is None:
         check()
         if (left := give_up - monotonic()) <= 0:
-            what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
-            raise ThreadBusyError(f"{what}; wait= sets how long to wait")
+            raise await _busy(store, owner, thread_id, wait)
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)
     return number
+
+
+async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:
+    """Return the exception that says how long a thread may stay busy."""
+    what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
+    how = "wait= sets how long to wait"
+    if (seconds := await store.lease_left(owner, thread_id)) is None:
+        return ThreadBusyError(f"{what}; {how}")
+    why = f"{seconds:.3g} seconds of its lease are left, which its program renews unless it is dead"
+    return ThreadBusyError(f"{what}: {why}; {how}", retry_after=seconds)
 
 
 def first_prompt(messages: Sequence[Message]) -> str:

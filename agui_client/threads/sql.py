@@ -162,6 +162,12 @@ class SQLStore(ThreadStore):
                 return None
             return now
 
+    async def lease_left(self, owner: str, thread_id: str) -> float | None:
+        """Return the seconds until the lease of a thread runs out."""
+        async with self._begin() as db:
+            until = (await db.execute(select(_THREADS.c.leased_until).where(_is_thread(owner, thread_id)))).scalar()
+        return 0.0 if until is None else max(0.0, until / 1_000_000 - time.time())
+
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries."""
         async with self._begin() as db:

@@ -58,6 +58,17 @@ class ThreadStore(ABC):
             The number of the lease, higher than all before it; None if another block has it, or took it meanwhile.
         """
 
+    async def lease_left(self, owner: str, thread_id: str) -> float | None:
+        """Return the seconds until the lease of a thread runs out, unless it is renewed.
+
+        Optional: None, which is what this method returns, says that the store does not know.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+        """
+        return None
+
     @abstractmethod
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries in order; None if there is no such thread."""

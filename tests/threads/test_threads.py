@@ -419,9 +419,11 @@ async def test_a_second_holder_waits_and_then_gets_an_error(new_threads: NewThre
     threads, other = new_threads(), new_threads()
     agent = ScriptedAgent(turn(text("Hello.")))
     async with threads.open("t", agent) as first:
-        with pytest.raises(ThreadBusyError, match="wait= sets how long"):
+        with pytest.raises(ThreadBusyError, match=r"seconds of its lease are left.*wait= sets how long") as busy:
             async with other.open("t", agent, wait=0.05):
                 raise AssertionError
+        assert busy.value.retry_after is not None
+        assert 0 < busy.value.retry_after <= 30
         with pytest.raises(ThreadBusyError):
             await other.delete("t", wait=0)
         await first.run_agent("Hi")
