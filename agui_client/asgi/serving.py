@@ -26,7 +26,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
-from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
+from agui_client.errors import RunInProgressError, ThreadBusyError, ThreadStoreUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -43,6 +43,8 @@ _HEADERS = {
 }
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
+_RETRY_SECONDS = 5
+"""Seconds after which a caller may try again while the database of the threads is away."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -198,6 +200,10 @@ class AgentApp:
                 run = await stack.enter_async_context(answer(agent, input))
             except (RunInProgressError, ThreadBusyError) as error:
                 raise RequestRefusedError(409, "a run is going on in this thread") from error
+            except ThreadStoreUnavailableError as error:
+                _logger.error("refused a request: %s", error)
+                headers = {"retry-after": str(_RETRY_SECONDS)}
+                raise RequestRefusedError(503, "the threads cannot be reached now", headers) from error
             except UsageError as error:
                 _logger.warning("refused a request: %s", error)
                 raise RequestRefusedError(

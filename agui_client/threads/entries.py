@@ -21,7 +21,7 @@ from agui_client._conversation.log import (
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.thread_state import stands_in
 from agui_client._run.ending import Checkpoint
-from agui_client.errors import ThreadStoreError, UsageError
+from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 
 
 @contextmanager
@@ -36,6 +36,8 @@ def reading(thread_id: str) -> Generator[None]:
     """
     try:
         yield
+    except ThreadStoreUnavailableError:
+        raise  # which is no fault of this thread
     except ThreadStoreError as error:
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {error}") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -21,9 +21,9 @@ from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.threads.entries import document_and_members, members_of, reading
-from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client.threads.worker import StoreCall, StoreLoop
 
+T = TypeVar("T")
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
 """Makes the title of a thread of its messages."""
@@ -246,15 +247,15 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
-            self._number = await take_lease(
+            taken = await take_thread(
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
+            self._number = taken.number
             self._renewal = asyncio.create_task(self._renew(self._number))
+            if taken.found is None:
+                return None
             with reading(self.thread_id):
-                found = await self._store.read(self.owner, self.thread_id)
-                if found is None:
-                    return None
-                self.info, entries = found
+                self.info, entries = taken.found
                 self._members, self._entries = add_up(entries), len(entries)
                 if (run := self._members["run"]) is not None:
                     self.cut_off = CutOffRun(run["run_id"], run["resume"])
@@ -339,7 +340,7 @@ class _UsageObserver(RunObserver):
             self._usage.extend(end.usage)
 
 
-async def take_lease(
+async def take_thread(
     store: ThreadStore,
     owner: str,
     thread_id: str,
@@ -347,8 +348,8 @@ async def take_lease(
     wait: float,
     *,
     check: Callable[[], None] = lambda: None,
-) -> int:
-    """Take the lease of a thread, as soon as it is free.
+) -> LeasedThread:
+    """Take the lease of a thread, as soon as it is free, and read the thread.
 
     Args:
         store: The store.
@@ -358,20 +359,62 @@ async def take_lease(
         wait: The most seconds to wait for it.
         check: Called between two attempts; raises an exception to end the wait.
 
+    Raises:
+        ThreadBusyError: The lease was not free in time.
+        ThreadStoreError: The thread cannot be read.
+    """
+
+    async def take() -> LeasedThread | None:
+        """Try once."""
+        with reading(thread_id):
+            return await store.lease_and_read(owner, thread_id, seconds)
+
+    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
+
+
+async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
+    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+
     Returns:
         The number of the lease.
 
     Raises:
-        ThreadBusyError: It was not free in time.
+        ThreadBusyError: The lease was not free in time.
     """
+    taken = partial(store.lease, owner, thread_id, seconds)
+    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
+
+
+async def _as_soon_as_free(
+    take: Callable[[], Coroutine[Any, Any, T | None]],
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    wait: float,
+    check: Callable[[], None],
+) -> T:
     give_up, pause = monotonic() + wait, _FIRST_WAIT
-    while (number := await store.lease(owner, thread_id, seconds)) is None:
+    while True:
+        locked: ThreadStoreUnavailableError | None = None
+        try:
+            if (taken := await take()) is not None:
+                return taken
+        except ThreadStoreUnavailableError as error:
+            if not error.is_locked:
+                raise
+            locked = error
         check()
         if (left := give_up - monotonic()) <= 0:
-            raise await _busy(store, owner, thread_id, wait)
+            raise locked or await _busy(store, owner, thread_id, wait)
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)
-    return number
 
 
 async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:

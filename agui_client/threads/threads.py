@@ -21,12 +21,14 @@ from agui_client.errors import ThreadBusyError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
 from agui_client.threads.memory import MemoryStore
-from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
+from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease, take_thread
 from agui_client.threads.store import ThreadInfo, ThreadStore
 from agui_client.threads.worker import StoreCall, StoreLoop
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, Unpack
+
+    from agui_client.threads.sql import AsyncEngine, PoolOptions
 
 T = TypeVar("T")
 
@@ -52,21 +54,32 @@ class Threads:
     is no `await`. An owner sees no thread of another owner. Works with asyncio, with trio, and without either.
 
     Args:
-        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name` (extra `threads`), or a store of
-            your own; None keeps threads in memory.
+        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name`, an `AsyncEngine` of SQLAlchemy
+            (extra `threads`), or a store of your own; None keeps threads in memory. Of an engine, the address, the
+            options and the events are used for connections of the store's own, as it has an event loop of its own.
         lease: The seconds after which others may take a thread whose program has stopped without leaving it. The lease
             is renewed as long as the block of the thread is open.
         title: A function of the messages that makes the title of a new thread; the first prompt if left out.
+        **options: Options of the connections to PostgreSQL, if a URL is given: `pool_size`, `max_overflow`,
+            `pool_timeout`, `pool_recycle`, `pool_pre_ping` (on if left out) and `connect_args`, as SQLAlchemy's
+            `create_async_engine` has them.
 
     Raises:
-        UsageError: The URL is of no database that can be used.
+        UsageError: The URL is of no database that can be used, or there are options that it does not take.
     """
 
     def __init__(
-        self, store: str | ThreadStore | None = None, *, lease: float = 30.0, title: Titler = first_prompt
+        self,
+        store: str | AsyncEngine | ThreadStore | None = None,
+        *,
+        lease: float = 30.0,
+        title: Titler = first_prompt,
+        **options: Unpack[PoolOptions],
     ) -> None:
-        if isinstance(store, str):
-            store = _sql_store(store)
+        if store is not None and not isinstance(store, ThreadStore):
+            store = _sql_store(store, options)
+        elif options:
+            raise UsageError(f"{', '.join(options)}: options of connections are for the URL of a database")
         self._store = MemoryStore() if store is None else store
         self._loop = StoreLoop(self._store)
         self._lease = lease
@@ -244,7 +257,7 @@ class Threads:
         with reading(thread_id):
             found = await self._store.read(owner, thread_id)
         if found is None:
-            raise UsageError(f"there is no thread {thread_id!r}")
+            raise _no_thread(thread_id)
         return found
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
@@ -279,18 +292,22 @@ class Threads:
             await self._store.lease(owner, thread_id, 0, number)
 
     async def _rewind(self, owner: str, thread_id: str, at: str, wait: float) -> None:
-        await self._read(owner, thread_id)
-        number = await take_lease(self._store, owner, thread_id, self._lease, wait)
+        taken = await take_thread(self._store, owner, thread_id, self._lease, wait)
+        number, is_released = taken.number, False
         try:
-            info, entries = await self._read(owner, thread_id)
+            if taken.found is None:
+                raise _no_thread(thread_id)
+            info, entries = taken.found
             with reading(thread_id):
                 members = cut(entries, at).members
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
-            if entry is not None and not await self._store.append(owner, changed, entry, number):
+            is_released = entry is not None
+            if entry is not None and not await self._store.append_and_release(owner, changed, entry, number):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
-            await self._store.lease(owner, thread_id, 0, number)
+            if not is_released:
+                await self._store.lease(owner, thread_id, 0, number)
 
     async def _delete(self, owner: str, thread_id: str, wait: float) -> bool:
         number = await take_lease(self._store, owner, thread_id, self._lease, wait)
@@ -312,6 +329,10 @@ class Threads:
         return new_id
 
 
+def _no_thread(thread_id: str) -> UsageError:
+    return UsageError(f"there is no thread {thread_id!r}")
+
+
 def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
     """Raise the first failure of blocks that were closed, if there is one; all of them are in the log."""
     if failures := [failure for call in closing if (failure := call.result()) is not None]:
@@ -325,9 +346,9 @@ def _checked(name: str, value: object) -> str:
     return value
 
 
-def _sql_store(url: str) -> ThreadStore:
+def _sql_store(database: str | AsyncEngine, options: PoolOptions) -> ThreadStore:
     try:
         from agui_client.threads.sql import SQLStore
     except ImportError as error:
         raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
-    return SQLStore(url)
+    return SQLStore(database, **options)

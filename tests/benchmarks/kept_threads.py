@@ -10,13 +10,12 @@ from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, Message, UserMessage
 from pydantic import TypeAdapter
-from sqlalchemy import Table, insert, select
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import Table, create_engine, insert, select
 
 from agui_client._conversation.log import empty_members, entry_of
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import SQLStore, Threads
-from agui_client.threads.sql import _ENTRIES, _LINES, _THREADS
+from agui_client.threads.sql.rows import ENTRIES, LINES, THREADS
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times
 
@@ -40,7 +39,7 @@ def threads_kept(repeat: int) -> list[Row]:
                 with threads.open("long", agent) as opened:
                     assert len(opened.messages) == 2 * _TURNS
 
-            opening, reading = best_times(repeat, open_it, lambda: asyncio.run(_read(url)))
+            opening, reading = best_times(repeat, open_it, lambda: _read(url))
             with threads.open("long", agent) as long, threads.open("new", agent) as new:
                 saving_long, saving_new = best_times(
                     repeat, lambda: asyncio.run(_save_turns(long)), lambda: asyncio.run(_save_turns(new))
@@ -68,7 +67,6 @@ def threads_kept(repeat: int) -> list[Row]:
 async def _fill(url: str) -> None:
     store = SQLStore(url)
     await store.list("", 1)
-    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
     row: dict[str, Any] = {"owner": "", "lease": 1, "leased_until": 0, "title": "A title", "created_at": 1}
     row |= {"messages": 2, "usage": "[]"}
     rows = [
@@ -85,23 +83,22 @@ async def _fill(url: str) -> None:
         assert body is not None
         body = body.replace('"messages":[0,0,', f'"messages":[{2 * each},0,')
         entries.append({"owner": "", "line": "long", "number": each + 1, "body": body})
-    async with engine.begin() as db:
-        filled: list[tuple[Table, list[dict[str, Any]]]] = [(_THREADS, rows), (_LINES, lines), (_ENTRIES, entries)]
+    with create_engine(url).begin() as db:
+        filled: list[tuple[Table, list[dict[str, Any]]]] = [(THREADS, rows), (LINES, lines), (ENTRIES, entries)]
         for table, values in filled:
-            await db.execute(insert(table), values)
-    await engine.dispose()
+            db.execute(insert(table), values)
     await store.aclose()
 
 
-async def _read(url: str) -> None:
+def _read(url: str) -> None:
     """Read the rows of the long thread, and make messages of what is in them."""
-    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
-    async with engine.begin() as db:
-        where = (_ENTRIES.c.owner == "", _ENTRIES.c.line == "long")
-        bodies = (await db.execute(select(_ENTRIES.c.body).where(*where).order_by(_ENTRIES.c.number))).scalars().all()
+    engine = create_engine(url)
+    with engine.begin() as db:
+        where = (ENTRIES.c.owner == "", ENTRIES.c.line == "long")
+        bodies = (db.execute(select(ENTRIES.c.body).where(*where).order_by(ENTRIES.c.number))).scalars().all()
     texts = (body[body.index('"messages":') + 12 : body.rindex("]")] for body in bodies)
     assert len(_MESSAGES.validate_json(f"[{','.join(texts)}]")) == 2 * _TURNS
-    await engine.dispose()
+    engine.dispose()
 
 
 async def _save_turns(agent: ScriptedAgent) -> None:

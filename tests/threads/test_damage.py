@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import ThreadStoreError
 from agui_client.testing import ScriptedAgent, text, turn

@@ -25,7 +25,7 @@ from ag_ui.core import (
     TokenUsage,
 )
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import (
     Approve,
