@@ -41,6 +41,7 @@ class PostgresServer:
         if self._user is not None:
             shutil.chown(folder, self._user)
         self._programs, self._folder, self._port = programs, folder, port
+        self._databases = 0
         self._data = str(Path(folder) / "data")
         self.address = f"agui@127.0.0.1:{port}/postgres"
         """The user, the host, the port and the database, as they stand in URLs."""
@@ -58,6 +59,15 @@ class PostgresServer:
             begin, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         _wait_for(self._port, self._process)
+
+    def new_database(self) -> str:
+        """Make an empty database; return its address."""
+        self._databases += 1
+        name = f"made{self._databases}"
+        make = [str(self._programs / "psql"), "-h", "127.0.0.1", "-p", str(self._port), "-U", "agui", "postgres"]
+        make += ["-q", "-c", f"create database {name}"]
+        subprocess.run(make, timeout=_SECONDS, check=True)
+        return self.address.replace("/postgres", f"/{name}")
 
     def stop(self) -> None:
         """Stop the server at once, connections that are open included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -42,6 +43,7 @@ from agui_client import (
 from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, Threads, ThreadStore
+from support.postgres import PostgresServer, postgres_server
 from support.programs import STRICT, run_program
 from support.waiting import LIMIT
 
@@ -49,8 +51,12 @@ pytestmark = pytest.mark.anyio
 NewThreads = Callable[..., Threads]
 
 
-on_both = pytest.mark.parametrize("place", ["asyncio-sqlite", "trio-memory"], indirect=True)
-"""Run a test on both event loops and stores: those of the program and of the store know nothing of each other."""
+_ON_POSTGRESQL = pytest.param(
+    "asyncio-postgresql",
+    marks=pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it"),
+)
+on_both = pytest.mark.parametrize("place", ["asyncio-sqlite", "trio-memory", _ON_POSTGRESQL], indirect=True)
+"""Run a test on both event loops and all stores: those of the program and of the store know nothing of each other."""
 
 
 @pytest.fixture
@@ -64,14 +70,23 @@ def anyio_backend(place: str) -> str:
     return place.partition("-")[0]
 
 
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
 @pytest.fixture
-def new_threads(place: str, tmp_path: Path) -> Iterator[NewThreads]:
+def new_threads(request: pytest.FixtureRequest, place: str, tmp_path: Path) -> Iterator[NewThreads]:
     """Makes threads in one place, as several programs would."""
     made: list[Threads] = []
-    shared = MemoryStore()
+    shared, url = MemoryStore(), f"sqlite:///{tmp_path}/threads.db"
+    if "postgresql" in place:
+        server: PostgresServer = request.getfixturevalue("postgresql")
+        url = f"postgresql+asyncpg://{server.new_database()}"
 
     def make(**options: Any) -> Threads:
-        store: ThreadStore = shared if "memory" in place else SQLStore(f"sqlite:///{tmp_path}/threads.db")
+        store: ThreadStore = shared if "memory" in place else SQLStore(url)
         made.append(Threads(store, **options))
         return made[-1]
 
