@@ -22,7 +22,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
 from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
-from agui_client.threads.entries import document_and_members, members_of, reading
+from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._entries = 0
         self._new_members: Members | None = None
+        self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
         self._number: int | None = None
         self._is_lost = self._is_left = self._is_closed = False
@@ -209,9 +210,13 @@ class OpenThread(Generic[AgentT]):
         """Save the conversation of the agent."""
         self._check_open()
         self._check_id(checkpoint.members["thread_id"])
-        call = self._loop.call(partial(self._write, members_of(checkpoint)))
+        members = members_of(checkpoint)
+        if self._given_last is not None and is_identical(self._given_last, members):
+            return
+        call = self._loop.call(partial(self._write, members))
         with anyio.CancelScope(shield=True):
             await call
+        self._given_last = members
 
     def _check_id(self, thread_id: str) -> None:
         if thread_id != self.thread_id:
@@ -272,8 +277,8 @@ class OpenThread(Generic[AgentT]):
             else:
                 self._is_lost = renewed is None
 
-    async def _write(self, members: Members) -> None:
-        """Append what has changed since the last save."""
+    async def _write(self, members: Members, *, is_last: bool = False) -> None:
+        """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
             make = partial(entry_of, self._members, members, self._entries + 1)
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
@@ -289,13 +294,15 @@ class OpenThread(Generic[AgentT]):
                 message_count=len(members["messages"]),
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
-            is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
-            if not is_written:
+            append = self._store.append_and_release if is_last else self._store.append
+            if self._number is None or not await append(self.owner, info, entry, self._number):
                 self._is_lost = True
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
             del self._usage[: len(usage)]
+            if is_last:
+                self._number = None
 
     async def _leave(self, members: Members | None) -> Exception | None:
         """Save what the agent's conversation has become, and give the lease back."""
@@ -305,7 +312,7 @@ class OpenThread(Generic[AgentT]):
             begun = None if self.info is not None else self._new_members
             has_changed = begun is None or members is None or entry_of(begun, members, 1) is not None
             if members is not None and self._number is not None and has_changed:
-                await self._write(members)
+                await self._write(members, is_last=True)
         except Exception as error:
             failure = error
             if self._is_closed:

@@ -94,6 +94,7 @@ _WRITE_FORK = (
     .values(**_DESCRIBE, entries=bindparam("count", type_=Integer))
     .returning(THREADS.c.line)
 )
+_NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
 _written = _WRITE.cte("written")
 _first_line = (
     insert(LINES)
@@ -199,8 +200,8 @@ def append(db: Connection, owner: str, info: ThreadInfo, entry: str, number: int
     if (row := db.execute(_WRITE, values).one_or_none()) is None:
         return False
     if row.entries == 1:
-        db.execute(insert(LINES), {"owner": owner, "line": row.line, "parent": None, "shared": 0})
-    db.execute(insert(ENTRIES), {"owner": owner, "line": row.line, "number": row.entries, "body": entry})
+        db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": entry})
     return True
 
 
@@ -214,8 +215,8 @@ def append_to_fork(
     values = {**_described_as(info), "of": owner, "id": info.thread_id, "held": number, "count": count + 1}
     if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
         return False
-    db.execute(insert(LINES), {"owner": owner, "line": line, "parent": parent, "shared": count})
-    db.execute(insert(ENTRIES), {"owner": owner, "line": line, "number": count + 1, "body": entry})
+    db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry})
     return True
 
 
