@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import Any
+from typing import Any, cast
 
 from ag_ui.core import Message, ToolMessage
 
@@ -72,10 +72,10 @@ def is_identical(one: Members, other: Members) -> bool:
 
 
 def _has_same_objects(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        some: list[object] = one
-        return len(some) == len(other) and all(map(is_, some, other))
-    return one is other
+    if not isinstance(one, list) or not isinstance(other, list):
+        return one is other
+    some, others = cast("list[object]", one), cast("list[object]", other)
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def document_and_members(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
