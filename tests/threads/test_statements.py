@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 from sqlalchemy import Engine, event
 
-from agui_client.testing import ScriptedAgent, text, turn
+from agui_client import tool
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from agui_client.threads import SQLStore, Threads
+from agui_client.threads.sql.database import SQLiteDatabase
 from support.postgres import postgres_server
 
 _ABOUT_TRANSACTIONS = ("BEGIN", "COMMIT")
@@ -21,7 +23,7 @@ _ABOUT_TRANSACTIONS = ("BEGIN", "COMMIT")
 
 @contextmanager
 def counted() -> Generator[Counter[str]]:
-    """Count what is sent to databases: statements, and transactions with more than one statement or by themselves."""
+    """Count what is sent to databases: statements, and transactions that are begun and committed with words."""
     found = Counter[str]()
 
     def count(connection: object, cursor: object, statement: str, *others: object) -> None:
@@ -53,10 +55,22 @@ def costs_of(threads: Threads, agent: ScriptedAgent) -> dict[str, int]:
     return dict(found)
 
 
-def test_a_turn_takes_few_statements_and_transactions(threads: Threads) -> None:
-    agent = ScriptedAgent(turn(text("Hello.")))
-    costs_of(threads, agent)
-    is_sqlite = isinstance(threads._store, SQLStore) and "sqlite" in type(threads._store._database).__name__.lower()
-    # PostgreSQL takes one statement to open a thread and one to read it; all others are saves, and transactions of
-    # their own.
-    assert costs_of(threads, agent) == ({"statements": 7, "transactions": 4} if is_sqlite else {"statements": 5})
+@tool
+def look() -> str:
+    """Look around."""
+    return "seen"
+
+
+def test_a_turn_and_a_round_with_a_tool_take_few_statements_and_transactions(threads: Threads) -> None:
+    plain = ScriptedAgent(turn(text("Hello.")))
+    calling = ScriptedAgent(turn(tool_call("look", {})), turn(text("Done.")), tools=[look])
+    costs_of(threads, plain)
+    store = threads._store
+    assert isinstance(store, SQLStore)
+    if isinstance(store._database, SQLiteDatabase):
+        assert costs_of(threads, plain) == {"statements": 7, "transactions": 4}
+        assert costs_of(threads, calling) == {"statements": 15, "transactions": 8}
+    else:
+        # To open a thread takes a statement, and to read it another one; each save is one, and a transaction by itself.
+        assert costs_of(threads, plain) == {"statements": 5}
+        assert costs_of(threads, calling) == {"statements": 9}
