@@ -91,7 +91,7 @@ class SQLiteDatabase(Database):
         """Carry out an operation, several together if they write."""
         give_up = monotonic() + wait
         if not is_read:
-            future = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._writes.append(_Write(work, give_up, future))
             if self._task is None:
                 self._task = asyncio.create_task(self._write_all())
@@ -178,7 +178,7 @@ class PostgresDatabase(Database):
         """Carry out an operation; most take one statement, for which the words to begin and to commit would be many."""
         async with self._engine.connect() as db:
             if is_atomic:
-                await db.execution_options(isolation_level="READ COMMITTED")
+                _ = await db.execution_options(isolation_level="READ COMMITTED")
             async with db.begin():
                 return await db.run_sync(work)
 

@@ -99,10 +99,11 @@ class SQLStore(ThreadStore):
         self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
     ) -> bool:
         """Append an entry."""
-        values = {"owner": owner, "info": info, "entry": entry, "number": number}
         if shared is not None:
-            return await self._run(partial(statements.append_to_fork, **values, shared=shared), is_atomic=True)
-        return await self._run(partial(statements.append, **values, is_last=False))
+            return await self._run(
+                lambda db: statements.append_to_fork(db, owner, info, entry, number, shared), is_atomic=True
+            )
+        return await self._run(lambda db: statements.append(db, owner, info, entry, number, is_last=False))
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
         """Return the seconds until the lease of a thread runs out."""
@@ -115,8 +116,7 @@ class SQLStore(ThreadStore):
 
     async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int) -> bool:
         """Append an entry, and give the lease back."""
-        values = {"owner": owner, "info": info, "entry": entry, "number": number}
-        return await self._run(partial(statements.append, **values, is_last=True))
+        return await self._run(lambda db: statements.append(db, owner, info, entry, number, is_last=True))
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
