@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 from agui_client.threads.sql import statements
 from agui_client.threads.sql.database import Database, PostgresDatabase, SQLiteDatabase, Work, is_lock
-from agui_client.threads.sql.rows import TABLES, VERSION, VERSIONS
+from agui_client.threads.sql.thread_tables import TABLES, VERSION, VERSIONS
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:

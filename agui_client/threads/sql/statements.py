@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from agui_client.errors import ThreadStoreError
-from agui_client.threads.sql.rows import (
+from agui_client.threads.sql.thread_tables import (
     ENTRIES,
     LATEST,
     LINES,
