@@ -20,7 +20,8 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
+│  ├─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
+│  └─ ThreadStoreUnavailableError  the database is away, or locked by another program: is_locked
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -62,6 +63,7 @@ __all__ = [
     "StreamTooLargeError",
     "ThreadBusyError",
     "ThreadStoreError",
+    "ThreadStoreUnavailableError",
     "ToolArgumentsError",
     "ToolError",
     "ToolRoundsExceededError",
@@ -324,6 +326,21 @@ class ThreadBusyError(ThreadStoreError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class ThreadStoreUnavailableError(ThreadStoreError):
+    """The database of the threads cannot be reached now, or another program has it locked; the next use tries again.
+
+    Whether the operation was carried out is unknown if the connection broke in the middle of it.
+
+    Args:
+        message: What the database said.
+        is_locked: Whether it is a database of SQLite that another program has locked.
+    """
+
+    def __init__(self, message: str, *, is_locked: bool = False) -> None:
+        super().__init__(message)
+        self.is_locked = is_locked
 
 
 class ToolArgumentsError(AGUIError, ValueError):

@@ -331,7 +331,7 @@ def _extra_of(one: _Import) -> str:
     feature = one.module.rpartition(".")[2].removesuffix("_plugin")
     if feature in {"fast", "llm", "mcp", "otel", "pytest"}:
         return feature
-    if one.module == "agui_client.threads.sql":
+    if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
     if one.module == "agui_client.notebook.elements":
         return "notebook"

@@ -24,7 +24,7 @@ from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
 from agui_client._conversation.ledger import ToolCallRecord
@@ -96,6 +96,9 @@ class FirstEntry(TypedDict, total=False):
 
 
 _ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
+_ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
+_DEEPEST = 200
+"""The most levels of JSON that pydantic reads; it writes more."""
 _RESULTS = TypeAdapter(list[ToolMessage])
 _RUN = TypeAdapter(OpenRun)
 _PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_fields["delta"].annotation))
@@ -142,9 +145,26 @@ def as_text(entry: Mapping[str, Any], number: int) -> str:
         UsageError: JSON cannot hold it.
     """
     try:
-        return to_json({"version": 2, "number": number, **entry}, by_alias=True, inf_nan_mode="constants").decode()
+        text = to_json({"version": 2, "number": number, **entry}, by_alias=True, inf_nan_mode="constants").decode()
     except PydanticSerializationError as error:
+        if "surrogates not allowed" in str(error):
+            where = ", ".join(name for name, value in entry.items() if not _is_writable(value))
+            what = f"the conversation cannot be saved: a text in its {where} has half a character (a lone surrogate)"
+            raise UsageError(f"{what}, as a file name may have; replace it: text.encode(errors='replace')") from None
         raise UsageError(f"the conversation cannot be saved as JSON: {error}") from None
+    # What could not be read again would be lost.
+    if text.count("{") + text.count("[") >= _DEEPEST:
+        try:
+            from_json(text)
+        except ValueError as error:
+            raise UsageError(f"the conversation cannot be saved, as it could not be read again: {error}") from None
+    return text
+
+
+def _is_writable(value: Any) -> bool:
+    with suppress(PydanticSerializationError):
+        return bool(to_json(value))
+    return False
 
 
 def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
@@ -153,20 +173,30 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
     Raises:
         ThreadStoreError: One of them is damaged, lost, or of a newer version.
     """
+    texts = list(entries)
     try:
         # One text for all, as a call of the validator for each of thousands takes longer than the reading.
-        read = _ENTRIES.validate_json(f"[{','.join(entries)}]")
+        read = _ENTRIES.validate_json(f"[{','.join(texts)}]")
     except ValidationError as error:
-        # Without the input: it is a user's conversation, and errors are logged.
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
-        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
+        if (by_themselves := _read_by_themselves(texts)) is None:
+            # Without the input: it is a user's conversation, and errors are logged.
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
+            raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
+        read = by_themselves
     for position, entry in enumerate(read, 1):
         # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
+
+
+def _read_by_themselves(texts: Sequence[str]) -> list[Entry | FirstEntry] | None:
+    """Read entries each by itself, as one of them may nest as deeply as JSON may; return None if one is damaged."""
+    with suppress(ValidationError):
+        return [_ENTRY.validate_json(each) for each in texts]
+    return None
 
 
 def add_up(entries: Sequence[str]) -> Members:

@@ -249,6 +249,7 @@ class Saving:
         setup = self._call.setup
         if setup.save is None or (setup.is_replay and self._call.state.is_run_open):
             return
+        self._next_at = perf_counter() + SAVE_SECONDS
         try:
             await self._loop.call(setup.save, checkpoint_of(self._call))
         except Exception as error:
@@ -261,7 +262,6 @@ class Saving:
         """Save the conversation unless that was done just now: events arrive one after the other."""
         if perf_counter() > self._next_at:
             await self.save()
-            self._next_at = perf_counter() + SAVE_SECONDS
 
 
 def checkpoint_of(call: Call) -> Checkpoint:

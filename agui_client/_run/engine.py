@@ -124,6 +124,7 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
+        is_saved = setup.save is not None
         with self._ending_call():
             for result in await self._begin():
                 yield result

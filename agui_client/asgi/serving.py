@@ -31,7 +31,13 @@ from agui_client.asgi.request_body import check_length, input_of, is_large, read
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
 from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
-from agui_client.errors import RequestRepeatedError, RunInProgressError, ThreadBusyError, UsageError
+from agui_client.errors import (
+    RequestRepeatedError,
+    RunInProgressError,
+    ThreadBusyError,
+    ThreadStoreUnavailableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -50,6 +56,8 @@ _RETRY_SECONDS = 1
 """The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
+_RETRY_SECONDS_OF_STORE = 5
+"""The seconds after which a caller may try again while the database of the threads is away."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -316,6 +324,10 @@ class AgentApp:
             raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
         except RequestRepeatedError as error:
             raise RequestRefusedError(409, str(error)) from error
+        except ThreadStoreUnavailableError as error:
+            _logger.error("refused a request: %s", error)
+            headers = {"retry-after": str(_RETRY_SECONDS_OF_STORE)}
+            raise RequestRefusedError(503, "the threads cannot be reached now", headers) from error
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
             raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error

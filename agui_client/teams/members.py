@@ -182,7 +182,6 @@ def _names_of(tools: ToolSource) -> set[str]:
     return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
 
 
-<<<<<<< HEAD
 def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset[str]:
     """Return the ids of the messages that other members are shown.
 
@@ -202,11 +201,7 @@ def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset
 
 
 def _as_said(message: Message, members: Mapping[str, str], heard: Collection[str]) -> Message | None:
-    """Return a message of somebody else as a member is shown it; None for one that is nobody's business.
-=======
-def _as_said(message: Message, members: Mapping[str, str]) -> Message | None:
     """Return a message of another side as a member is shown it; None for one that it is not shown.
->>>>>>> bab11b2340bfe0675841d766a9cf1a482695f6bb
 
     What other members said stands there as words of the user: models take an assistant's words for their own, and
     have nothing to answer if a conversation ends with them.

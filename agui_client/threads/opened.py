@@ -29,9 +29,9 @@ from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.threads.entries import document_and_members, members_of, reading
-from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
+from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client.threads.worker import StoreCall, StoreLoop
 
+T = TypeVar("T")
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
 """Makes the title of a thread of its messages."""
@@ -115,6 +116,7 @@ class OpenThread(Generic[AgentT]):
         self._past = PastRuns()
         self._entries = 0
         self._new_members: Members | None = None
+        self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
         self._phase = _Phase.NEW
         self._number: int | None = None
@@ -229,9 +231,13 @@ class OpenThread(Generic[AgentT]):
         """Save the conversation of the agent."""
         self._check_open()
         self._check_id(checkpoint.members["thread_id"])
-        call = self._loop.call(partial(self._write, members_of(checkpoint)))
+        members = members_of(checkpoint)
+        if self._given_last is not None and is_identical(self._given_last, members):
+            return
+        call = self._loop.call(partial(self._write, members))
         with anyio.CancelScope(shield=True):
             await call
+        self._given_last = members
 
     def _check_id(self, thread_id: str) -> None:
         if thread_id != self.thread_id:
@@ -271,15 +277,15 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
-            self._number = await take_lease(
+            taken = await take_thread(
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
+            self._number = taken.number
             self._renewal = asyncio.create_task(self._renew(self._number))
+            if taken.found is None:
+                return None
             with reading(self.thread_id):
-                found = await self._store.read(self.owner, self.thread_id)
-                if found is None:
-                    return None
-                self.info, entries = found
+                self.info, entries = taken.found
                 log = log_of(entries)
                 self._members, self._past, self._entries = log.members, log.past, len(entries)
                 if (run := self._members["run"]) is not None:
@@ -296,8 +302,8 @@ class OpenThread(Generic[AgentT]):
             except Exception as error:
                 _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
 
-    async def _write(self, members: Members) -> None:
-        """Append what has changed since the last save."""
+    async def _write(self, members: Members, *, is_last: bool = False) -> None:
+        """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
             make = partial(entry_of, self._members, members, self._entries + 1)
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
@@ -313,13 +319,15 @@ class OpenThread(Generic[AgentT]):
                 message_count=len(members["messages"]),
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
-            is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
-            if not is_written:
+            append = self._store.append_and_release if is_last else self._store.append
+            if self._number is None or not await append(self.owner, info, entry, self._number):
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
             self._past.note(members)
             del self._usage[: len(usage)]
+            if is_last:
+                self._number = None
 
     async def _leave(self, members: Members | None) -> Exception | None:
         """Save what the agent's conversation has become, and give the lease back."""
@@ -329,7 +337,7 @@ class OpenThread(Generic[AgentT]):
             begun = None if self.info is not None else self._new_members
             has_changed = begun is None or members is None or entry_of(begun, members, 1) is not None
             if members is not None and self._number is not None and has_changed:
-                await self._write(members)
+                await self._write(members, is_last=True)
         except Exception as error:
             failure = error
             if self._phase is _Phase.CLOSED:
@@ -364,7 +372,7 @@ class _UsageObserver(RunObserver):
             self._usage.extend(end.usage)
 
 
-async def take_lease(
+async def take_thread(
     store: ThreadStore,
     owner: str,
     thread_id: str,
@@ -372,8 +380,8 @@ async def take_lease(
     wait: float,
     *,
     check: Callable[[], None] = lambda: None,
-) -> int:
-    """Take the lease of a thread, as soon as it is free.
+) -> LeasedThread:
+    """Take the lease of a thread, as soon as it is free, and read the thread.
 
     Args:
         store: The store.
@@ -383,20 +391,62 @@ async def take_lease(
         wait: The most seconds to wait for it.
         check: Called between two attempts; raises an exception to end the wait.
 
+    Raises:
+        ThreadBusyError: The lease was not free in time.
+        ThreadStoreError: The thread cannot be read.
+    """
+
+    async def take() -> LeasedThread | None:
+        """Try once."""
+        with reading(thread_id):
+            return await store.lease_and_read(owner, thread_id, seconds)
+
+    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
+
+
+async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
+    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+
     Returns:
         The number of the lease.
 
     Raises:
-        ThreadBusyError: It was not free in time.
+        ThreadBusyError: The lease was not free in time.
     """
+    taken = partial(store.lease, owner, thread_id, seconds)
+    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
+
+
+async def _as_soon_as_free(
+    take: Callable[[], Coroutine[Any, Any, T | None]],
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    wait: float,
+    check: Callable[[], None],
+) -> T:
     give_up, pause = monotonic() + wait, _FIRST_WAIT
-    while (number := await store.lease(owner, thread_id, seconds)) is None:
+    while True:
+        locked: ThreadStoreUnavailableError | None = None
+        try:
+            if (taken := await take()) is not None:
+                return taken
+        except ThreadStoreUnavailableError as error:
+            if not error.is_locked:
+                raise
+            locked = error
         check()
         if (left := give_up - monotonic()) <= 0:
-            raise await _busy(store, owner, thread_id, wait)
+            raise locked or await _busy(store, owner, thread_id, wait)
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)
-    return number
 
 
 async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:

@@ -61,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "served": serving.many_served_runs,
     "batch": batches.many_rows,
     "threads": kept_threads.threads_kept,
+    "stored": kept_threads.stored_turns,
     "teams": teams.members_side_by_side,
     "import": imports.importing,
     "inspector": inspecting.long_recordings,

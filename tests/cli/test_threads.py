@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ag_ui.core import RunAgentInput
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client.testing import ScriptedAgent, Server, Step, serve, text, tool_call, turn
 from agui_client.threads import Threads
