@@ -24,7 +24,7 @@ class ConnectOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     """Request headers for this call, over the agent's own (HttpAgent)."""
     timeout: float | Timeouts
-    """Time-outs for this call instead of the agent's own, in seconds (HttpAgent)."""
+    """Time-outs for this call, in seconds: instead of the agent's own, or of none for an agent in this process."""
 
 
 class RunOptions(ConnectOptions, total=False):
@@ -43,9 +43,7 @@ class RunOptions(ConnectOptions, total=False):
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
-OF_THE_REQUEST = frozenset({"headers", "timeout"})
-"""Keywords about the HTTP request, which only an `HttpAgent` takes."""
-BESIDE_AN_INPUT = OF_THE_REQUEST | {"tools"}
+BESIDE_AN_INPUT = frozenset({"headers", "timeout", "tools"})
 """Keywords that can stand beside a whole `RunAgentInput`.
 
 Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never

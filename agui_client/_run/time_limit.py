@@ -25,11 +25,11 @@ class TimeLimit:
     """The time that a call may take, from when it was made.
 
     Args:
-        total: The seconds; infinite without a limit.
+        total: The seconds; None without a limit.
     """
 
-    def __init__(self, total: float) -> None:
-        self._total = total
+    def __init__(self, total: float | None) -> None:
+        self._total = total = math.inf if total is None else total
         self.started_at = perf_counter()
         """`time.perf_counter()` when the call was made."""
         self.until = self.started_at + total

@@ -461,9 +461,9 @@ async def test_an_agent_that_remembers_nothing_says_so() -> None:
     assert (agent.messages, agent.is_running) == ([], False)
 
 
-async def test_headers_and_time_outs_mean_nothing_to_it() -> None:
-    with pytest.raises(UsageError, match="timeout= is for an HttpAgent"):
-        await Remembering(turn(), past=FIRST_RUN).connect_agent(timeout=5)
+async def test_headers_mean_nothing_to_it() -> None:
+    with pytest.raises(UsageError, match="headers= is for an HttpAgent"):
+        await Remembering(turn(), past=FIRST_RUN).connect_agent(headers={})
 
 
 async def test_an_agent_of_ones_own_is_an_agent() -> None:
