@@ -228,6 +228,11 @@ class AgentRun(RunView[StateT]):
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
             vars(error)["_render_traceback_"] = partial(brief_traceback, error)
+        if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 13) and _is_closing_generator():
+            # The program ends, and asyncio has cancelled the closing before it began: Python throws GeneratorExit into
+            # the first wait of the cleanup, too.
+            with suppress(GeneratorExit):
+                await asyncio.sleep(0)
         await engine.aclose()
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -300,6 +305,12 @@ class AgentRun(RunView[StateT]):
 
     async def _not_open(self) -> Event:
         raise UsageError(self._outside)
+
+
+def _is_closing_generator() -> bool:
+    """Return whether the task is one in which asyncio closes a generator that a program left."""
+    task = asyncio.current_task()
+    return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
 class AnswerText:

@@ -74,6 +74,11 @@ class Credentials:
         # Another process renews them by itself: a lock cannot be carried there.
         return Credentials, (self._headers, self._on_unauthorized), {"_renewed": self._renewed}
 
+    @property
+    def are_renewable(self) -> bool:
+        """Whether there is a function that renews them."""
+        return self._on_unauthorized is not None
+
     async def headers(self, run_headers: Headers | None, clock: Clock) -> httpx.Headers:
         """Return the headers of one attempt.
 

@@ -70,5 +70,10 @@ UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, write=None, pool
 
 
 def is_duration(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number of seconds above zero."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    """Return whether a value is a number of seconds above zero, which clocks can count with."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return float(value) > 0
+    except OverflowError:
+        return False

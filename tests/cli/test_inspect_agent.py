@@ -113,7 +113,7 @@ def test_the_page_is_for_this_machine_only(tmp_path: Path) -> None:
     assert "connect-src 'self'" in page.text
 
 
-INPUT = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}, "forwardedProps": {}}
+INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}}
 
 
 def post(address: str, path: str) -> int:
