@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
@@ -85,7 +85,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
-        options = checked_options(options, AgentOptions, "an agent")
+        options = checked_options(options, AgentOptions, "an agent", type(self))
         for module in self._needs:
             # With the first agent, so that importing the package is quick, and so is the first run.
             import_module(module)
@@ -306,6 +306,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
         return self._conversation.messages
+
+    @messages.setter
+    def messages(self, messages: Never) -> Never:
+        """Refuse an assignment, which would not say whether messages are replaced or added."""
+        raise UsageError(
+            "agent.messages is a copy: agent.set_messages([...]) replaces them, add_messages([...]) adds some"
+        )
 
     @property
     def state(self) -> Any:

@@ -235,6 +235,16 @@ class AgentRun(RunView[StateT]):
                 await asyncio.sleep(0)
         await engine.aclose()
 
+    if not TYPE_CHECKING:  # type checkers tell by themselves
+
+        def __enter__(self) -> None:
+            raise UsageError("write `async with agent.stream(...)`, or `with agent.stream_sync(...)` without await")
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for event in run`; in code without await, use agent.stream_sync()")
+
     def __aiter__(self) -> AsyncIterator[Event]:
         # The engine itself, without a step in between; a block that was left has none.
         return self._entered if self._entered is not None and self._next == self._entered.__anext__ else self
@@ -349,6 +359,11 @@ class _Lens(AsyncIterator[T]):
     def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:
         self._next = next_event
         self._look = look
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for` with the streams of agent.stream(); those of stream_sync() take `for`")
 
     async def __anext__(self) -> T:
         while True:
