@@ -233,4 +233,4 @@ def _first(error: Exception) -> Exception:
 
 
 async def _unchecked(name: str, result: mcp_types.CallToolResult) -> None:
-    """Take the place of the SDK's check; `results.check` does its work."""
+    """Take the place of the SDK's check; `call_results.check` does its work."""

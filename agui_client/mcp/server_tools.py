@@ -18,8 +18,8 @@ from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import ToolError, UsageError
+from agui_client.mcp.call_results import check, content
 from agui_client.mcp.connection import CALLING, LOST, Connection, over_http
-from agui_client.mcp.results import check, content
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
