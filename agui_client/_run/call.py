@@ -61,7 +61,7 @@ class Call:
         """The conversation."""
         self.state = CallState()
         """The phase of the call, and the reason why it stops."""
-        self.time = TimeLimit(setup.total)
+        self.time = TimeLimit(setup.timeouts.total)
         """The time that the call may take."""
         self.warnings = WarningLog()
         """The log of the call's warnings."""

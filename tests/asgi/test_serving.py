@@ -555,8 +555,9 @@ def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -
 
 
 def test_comments_cannot_follow_each_other_without_a_pause() -> None:
-    with pytest.raises(UsageError, match="keep_alive= is a number of seconds above zero, not 0"):
-        ScriptedAgent(turn()).stream("hello").sse(keep_alive=0)
+    for seconds in (0, 10**400):
+        with pytest.raises(UsageError, match=f"keep_alive= is a number of seconds above zero, not {seconds}"):
+            ScriptedAgent(turn()).stream("hello").sse(keep_alive=seconds)
 
 
 @asynccontextmanager
