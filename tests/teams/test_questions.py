@@ -278,7 +278,11 @@ async def test_calls_of_members_are_answered_when_another_one_of_the_same_gather
             await team.gather(caller, failing)
 
     team = TeamAgent(lead, caller=caller, failing=failing, options={"strict": True})
-    team.on(ToolCallEndEvent if more else SubagentFinishedEvent)(lambda _: waits.open())
+
+    @team.on(ToolCallEndEvent if more else SubagentFinishedEvent)
+    def fail(event: ToolCallEndEvent | SubagentFinishedEvent) -> None:
+        waits.open()
+
     result = await team.run_agent("Hi", tools=[looks])
     assert (result.interrupts, result.pending_tool_calls, paid) == ([], [], [])
     assert "caller was cancelled before this call was answered." in [message.content for message in team.messages]
