@@ -599,6 +599,7 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
     async with threads.open("t", ScriptedAgent(turn(text("One line.")))) as agent:
         await agent.run_agent("Python, and not JSON, ends lines at \u2028, \x85 and \x1c")
     text_of_it = await threads.export("t", form)
+    assert '"toolCallId"' in text_of_it  # messages have the names of the protocol
     new_id = await threads.import_(text_of_it, thread_id="copy", owner="bob")
     original, copy = await saved(threads), await saved(threads, new_id, "bob")
     assert copy.conversation == original.conversation.model_copy(update={"thread_id": "copy", "unreceived_ids": None})
