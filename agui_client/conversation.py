@@ -63,6 +63,8 @@ class Conversation:
         """The messages and the state; during a replay, with the replayed ones among them."""
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
+        self.answered_interrupts: list[Interrupt] = []
+        """The interrupts that a run answered which then failed: the next run may answer them again, and need not."""
         self.unreceived: dict[str, None] | None = None
         """The ids of the messages that the application added since it sent the last run that finished; None if the
         agent may lack any of the messages."""
@@ -280,9 +282,10 @@ class Conversation:
 
         if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
-        entries = cover(self.pending_interrupts, resume)
+        asked = self.pending_interrupts or (self.answered_interrupts if resume else [])
+        entries = cover(asked, resume)
         answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
-        calls = {each.id: each.tool_call_id for each in self.pending_interrupts}
+        calls = {each.id: each.tool_call_id for each in asked}
         for entry in entries:
             answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
             # Any other answer may be a yes in words of the application, so it counts as an approval.
@@ -316,6 +319,8 @@ class Conversation:
             warnings: The log of the run, which gets the waiting calls that it changed.
             run_id: The id of the run.
         """
+        has_failed = outcome.finished is None
+        self.answered_interrupts = (self.pending_interrupts or self.answered_interrupts) if has_failed else []
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
@@ -524,6 +529,7 @@ class Conversation:
             "messages": self.reducer.messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
+            "answered_interrupts": list(self.answered_interrupts),
             "abandoned": self.is_abandoned,
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
@@ -556,6 +562,7 @@ class Conversation:
         self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
+        self.answered_interrupts = list(document.answered_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)

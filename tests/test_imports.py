@@ -51,6 +51,7 @@ _NAMESPACES = (
     "agui_client.mcp",
     "agui_client.notebook",
     "agui_client.recording",
+    "agui_client.runs",
     "agui_client.state",
     "agui_client.teams",
     "agui_client.terminal",
@@ -74,6 +75,7 @@ _ROOMS = (
     ("state",),
     ("agent", "teams.agent_tool"),
     ("asgi.caller_input",),
+    ("runs",),
     ("http_agent", "function_agent"),
     (
         "asgi",

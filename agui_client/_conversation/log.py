@@ -52,6 +52,7 @@ class _Values(TypedDict, total=False):
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     pending_interrupts: list[Interrupt]
+    answered_interrupts: list[Interrupt]
     abandoned: bool
     kept_answers: list[ResumeEntry]
     incomplete_ids: list[str]

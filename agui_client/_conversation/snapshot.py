@@ -30,6 +30,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The state, any JSON value."""
     pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
     """The interrupts that the next run must answer."""
+    answered_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
+    """The interrupts that a failed run has answered, which may be answered again."""
     abandoned: bool = False
     """Whether the next run abandons those interrupts."""
     kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])

@@ -23,6 +23,7 @@ from agui_client._run.result import annotate, run_end
 from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
 from agui_client._run.state import Phase, Reason
+from agui_client._run.subagents import is_of_a_member
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
 from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
@@ -143,6 +144,8 @@ class Engine:
                                 is_watched = listeners or observers.of_events
                                 for event in pipeline.feed(wire_event, run.publish if is_watched else None):
                                     yield event
+                            if is_saved and is_of_a_member(wire_event):
+                                await self._saving.save()
                             if state.reason is not _GOES_ON:
                                 break
                             if perf_counter() > turn_at:

@@ -88,6 +88,8 @@ class RunScope(Record):
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the thread is sent again (`connect_agent`)."""
+    is_saved: bool = False
+    """Whether the conversation, or that of a run around this one, is saved while the run goes on."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)

@@ -24,7 +24,7 @@ from agui_client.errors import UsageError
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
 DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
 _OF_DOCUMENTS = {"accept": JSON, "accept-encoding": ACCEPTED}
-_OF_RUNS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store", "content-type": JSON}
+_OF_RUNS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store"}
 """Headers that are always sent."""
 
 Address: TypeAlias = httpx.URL
@@ -71,7 +71,7 @@ class Request:
     may_find_nothing: bool = False
     """Whether 204 No Content is an answer: an empty stream."""
     is_document: bool = False
-    """Whether a JSON document is asked for with GET, instead of a run with POST."""
+    """Whether a JSON document is asked for, with GET if there is no body, instead of a run."""
     headers: Headers | None = field(default=None, repr=False)
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -152,8 +152,9 @@ class Transport:
         limits = request.timeouts
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        method, fixed = ("GET", _OF_DOCUMENTS) if request.is_document else ("POST", _OF_RUNS)
-        headers.update(fixed)
+        method = "GET" if request.is_document and not request.body else "POST"
+        fixed = _OF_DOCUMENTS if request.is_document else _OF_RUNS
+        headers.update(fixed if method == "GET" else {**fixed, "content-type": JSON})
         sent = client.build_request(method, _bare(url), content=request.body, headers=headers, timeout=timeout)
         sent.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.

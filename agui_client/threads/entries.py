@@ -114,7 +114,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     members = {**before, "messages": messages, "run": None, "unreceived_ids": None}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
-        pending = ("pending_interrupts", "kept_answers", "abandoned")
+        pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)
