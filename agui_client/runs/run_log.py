@@ -79,12 +79,15 @@ class RunLog:
     Args:
         key: The identity of the run.
         keeper: Gets to know of the log's size, end and followers.
+        input_size: The bytes of the input that asked for the run, which is kept as long as the log.
     """
 
-    def __init__(self, key: RunKey, keeper: LogKeeper) -> None:
+    def __init__(self, key: RunKey, keeper: LogKeeper, input_size: int) -> None:
         self.key = key
         """The identity of the run."""
-        self.size = _OVERHEAD_OF_LOG
+        self.input_size = input_size
+        """The bytes of the input that asked for the run."""
+        self.size = _OVERHEAD_OF_LOG + input_size
         """The bytes that the log takes, about."""
         self.phase = Phase.OPENING
         """The phase of the log."""

@@ -60,8 +60,9 @@ class Runs:
 
     Args:
         keep: Seconds for which the events of a run are kept after its end.
-        max_bytes: The bytes that all logs may take, about. If they take more, ended runs are dropped, those that
-            ended first before others; if that is not enough, the largest run ends with RUN_ERROR (`log_full`).
+        max_bytes: The bytes that all logs and the inputs of their runs may take, about. If they take more, ended runs
+            are dropped, those that ended first before others; if that is not enough, the largest run ends with
+            RUN_ERROR (`log_full`).
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
             default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
             follow, list, stop or answer runs of another owner over HTTP.
@@ -206,6 +207,7 @@ class Runs:
             run.reenter,
             when_left=run.when_left,
             expose_errors=run.expose_errors,
+            input_size=log.input_size,
         )
         await next_run.log.opened()
         return next_run.log.info
@@ -264,6 +266,7 @@ class Runs:
         *,
         when_left: WhenLeft = "continue",
         expose_errors: bool = False,
+        input_size: int = 0,
     ) -> KeptRun:
         """Begin a run in a task of its own, for other parts of the package.
 
@@ -274,6 +277,7 @@ class Runs:
             reenter: Makes the run that goes on with answers to its interrupts.
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
+            input_size: The bytes of the input.
 
         Returns:
             The run, which may yet be refused: `log.opened()` waits for that.
@@ -287,7 +291,7 @@ class Runs:
         latest = self.latest(key.owner, key.thread_id)
         if latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
-        log = RunLog(key, self._shelf)
+        log = RunLog(key, self._shelf, input_size)
         run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors)
         self._shelf.add(run)
         context = copy_context()

@@ -292,6 +292,20 @@ async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> No
     await runs.stop("small")
 
 
+async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_make_the_server_grow() -> None:
+    runs = Runs(max_bytes=100_000)
+    caller = Caller(ScriptedAgent(turn(text("Hi"))), runs)
+    for number in range(3):
+        await caller.post(threadId=f"t{number}", runId=f"r{number}", forwardedProps={"x": "x" * 40_000})
+    assert [each.run_id for each in await runs.list()] == ["r2", "r1"]
+    # The id is in the cursor of each event.
+    statuses = [(await caller.post(runId=run_id)).status_code for run_id in ("r" * 256, "r" * 257, "")]
+    assert statuses == [200, 422, 422]
+    # Each of these would be a fault of its own in the answer, and together they would hold up all other runs.
+    few, many = [(await caller.post("answer", runId="r2", resume=[0] * number)) for number in (1000, 70_000)]
+    assert (few.status_code, len(few.json()["detail"]), many.status_code) == (422, 1, 413)
+
+
 async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
     waiting: list[WaitingRun] = []
     runs = Runs()
