@@ -29,7 +29,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.runs.records import RunKey, cursor_of, read_cursor
+from agui_client.runs.records import RunKey, RunsClosedError, cursor_of, read_cursor
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -155,8 +155,8 @@ class RunAddresses:
             )
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
-        except UsageError as error:
-            raise RequestRefusedError(503, "the server shuts down") from error
+        except RunsClosedError as error:
+            raise _shutting_down() from error
 
     def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, int]:
         """Return the run and the position of a cursor."""
@@ -200,6 +200,8 @@ class RunAddresses:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RunsClosedError as error:
+            raise _shutting_down() from error
         except UsageError as error:
             raise RequestRefusedError(422, str(error)) from error
         return info.to_dict()
@@ -225,6 +227,10 @@ class RunAddresses:
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
+
+
+def _shutting_down() -> RequestRefusedError:
+    return RequestRefusedError(503, "the server is shutting down", {"retry-after": "1"})
 
 
 def _validated(data: Any) -> _Named:

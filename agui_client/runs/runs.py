@@ -24,7 +24,16 @@ from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import trusted_run
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.kept_run import SHUTTING_DOWN, KeptRun
-from agui_client.runs.records import FollowedEvent, RunInfo, RunKey, RunStatus, WaitingRun, cursor_of, read_cursor
+from agui_client.runs.records import (
+    FollowedEvent,
+    RunInfo,
+    RunKey,
+    RunsClosedError,
+    RunStatus,
+    WaitingRun,
+    cursor_of,
+    read_cursor,
+)
 from agui_client.runs.run_log import RunLog, event_of
 from agui_client.runs.shelf import RunShelf
 
@@ -287,7 +296,7 @@ class Runs:
             UsageError: These runs were closed.
         """
         if self._is_closed:
-            raise UsageError("these runs were closed, so no run can begin; make another Runs()")
+            raise RunsClosedError("these runs were closed, so no run can begin; make another Runs()")
         latest = self.latest(key.owner, key.thread_id)
         if latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")

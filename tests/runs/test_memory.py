@@ -365,6 +365,16 @@ async def test_a_served_run_that_waits_is_answered_at_its_address_without_its_ca
     assert [each.status.value for each in await runs.list()] == ["finished", "finished"]
 
 
+async def test_an_answer_to_a_server_that_stops_may_be_given_again() -> None:
+    runs = Runs()
+    caller = Caller(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), tools=[pay]), runs)
+    [asked] = _last(await caller.post())["outcome"]["interrupts"]
+    await caller.app.shutdown()
+    entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+    answered, posted = await caller.post("answer", resume=[entry]), await caller.post(runId="another")
+    assert [(each.status_code, each.headers.get("retry-after")) for each in (answered, posted)] == [(503, "1")] * 2
+
+
 async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_threads() -> None:
     runs, threads = Runs(), Threads()
     agent = _gated(Gate(), tools=[look])
