@@ -111,7 +111,9 @@ class RunAddresses:
         if cursor:
             run, position = self._at(cursor, owner, input.thread_id)
         elif request.is_connect:
-            if latest is None or not latest.log.is_going_on:
+            if latest is None or not await latest.log.is_followable():
+                # One that was refused is kept no longer, so there may be another latest one.
+                latest = self._runs.latest(owner, input.thread_id)
                 async with self._replay(request, input, latest) as chunks:
                     yield chunks
                 return

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -91,7 +90,7 @@ class Runs:
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not isinstance(cast("object", max_bytes), int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        self._shelf = RunShelf(timedelta(seconds=keep), max_bytes)
+        self._shelf = RunShelf(keep, max_bytes)
         self._owner_of = owner_of
         self._on_waiting: list[Callable[[WaitingRun], object]] = []
         self._is_closed = False

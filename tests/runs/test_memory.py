@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +14,7 @@ from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
 
 from agui_client import Approve, HttpAgent, InterruptsNotCoveredError, Resolve, RunInProgressError, UsageError, tool
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.runs import Runs, RunStatus, WaitingRun
+from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
 from agui_client.teams import SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
@@ -192,6 +194,31 @@ async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing()
     ]
 
 
+async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request() -> None:
+    runs, asked, may_answer = Runs(), anyio.Event(), anyio.Event()
+
+    async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        if input.run_id == "refused":
+            asked.set()
+            await may_answer.wait()
+            raise RequestRefusedError(418, "no")
+        return ScriptedAgent(turn(text("Hi")))
+
+    caller, statuses = Caller(choose, runs), dict[str, int]()
+
+    async def post(path: str, **body: Any) -> None:
+        statuses[path] = (await caller.post(path, **body)).status_code
+
+    await caller.post()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(post, "", runId="refused"))
+        await asked.wait()
+        tasks.start_soon(post, "connect")
+        await anyio.wait_all_tasks_blocked()
+        may_answer.set()
+    assert statuses == {"": 418, "connect": 200}
+
+
 @pytest.mark.parametrize("by", ["request", "program", "leaving"])
 async def test_a_run_that_is_stopped_ends_cancelled_and_calls_nothing_more(by: str) -> None:
     gate, runs = Gate(), Runs()
@@ -278,6 +305,18 @@ async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory
             async for _ in runs.follow(f"r{number}"):
                 pass
     assert [each.run_id for each in await runs.list()] == ["r4", "r3"]
+
+
+async def test_runs_are_dropped_in_time_when_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tomorrow(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + timedelta(days=1)
+
+    runs, agent = Runs(keep=0), ScriptedAgent(turn(text("Hi")))
+    monkeypatch.setattr(run_log, "datetime", Tomorrow)
+    run = await runs.start(agent, "Hi")
+    await until(lambda: not runs.latest("", run.thread_id))
 
 
 async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> None:
