@@ -14,11 +14,12 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
+from agui_client._run.subagents import usage_of_asked
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, RunAgentInput, ToolMessage
+    from ag_ui.core import Message, RunAgentInput, TokenUsage, ToolMessage
 
     from agui_client._run.result import RunResult
     from agui_client._run.round import Round
@@ -125,6 +126,11 @@ class Call:
     def is_passed(self) -> bool:
         """Whether the caller made the input of the first run, which is sent as it is."""
         return self.request is not None and self.request.is_passed
+
+    @property
+    def asked_usage(self) -> list[TokenUsage]:
+        """The tokens of agents that were asked by tools: no end of a run reports them."""
+        return [each for run in self.rounds for each in usage_of_asked(run)]
 
     @property
     def is_saved(self) -> bool:

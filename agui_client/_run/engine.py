@@ -277,9 +277,9 @@ class Engine:
         return await self.call.time.wait(self._waiter, work, what)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
-        """Add answers to the conversation; return events of the results, which watchers have seen."""
+        """Add answers to the conversation; return events of results, and of agents that were asked, after watchers."""
         self.call.conversation.add_own_results(answers.messages)
-        events: list[core.Event] = []
+        events = await self.call.round.take_asked()
         for message in answers.messages:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])
