@@ -139,6 +139,9 @@ class Passing:
 
     def message_up(self, message: Message) -> Message:
         """Return a message of the member as it is in the team's conversation."""
+        if (known := self._names.above(message)) is not None:
+            # Nearly every message: each call goes through all that the member has said before.
+            return known
         tag = message.subagent_run_id
         is_said = message.role not in ("reasoning", "activity")
         owner = self._voice if is_said and tag is None else self._names.tag(tag)

@@ -318,9 +318,10 @@ class SubagentRun:
         messages, foreign = view(input.messages, names, member, sees, members, self._partial)
         self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
         # A call that goes on, or is made again, has been asked already.
-        self._is_asked = any(each.id == _prompt_id(names) for each in messages)
+        prompt_id = _prompt_id(names)
+        self._is_asked = any(each.id == prompt_id for each in messages)
         if self._prompt is not None and not self._is_asked:
-            messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
+            messages.append(UserMessage(id=prompt_id, content=self._prompt))
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}
         if not (is_object(input.state) and member.name in input.state):
