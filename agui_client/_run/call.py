@@ -14,7 +14,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
-from agui_client._run.subagents import usage_of_asked
+from agui_client._run.subagents import unreported_usage
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 
@@ -128,9 +128,9 @@ class Call:
         return self.request is not None and self.request.is_passed
 
     @property
-    def asked_usage(self) -> list[TokenUsage]:
-        """The tokens of agents that were asked by tools: no end of a run reports them."""
-        return [each for run in self.rounds for each in usage_of_asked(run)]
+    def unreported_usage(self) -> list[TokenUsage]:
+        """The tokens that no end of a run reports: of agents that tools asked, and of runs that have no end."""
+        return [each for run in self.rounds for each in unreported_usage(run)]
 
     @property
     def is_saved(self) -> bool:

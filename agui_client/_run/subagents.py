@@ -203,18 +203,15 @@ def partial_message_ids(closing: _End) -> list[str]:
 
 
 def usage_of(run: Round) -> list[TokenUsage]:
-    """Return the tokens of a run: those that its end reports or, if it has none, those that its subagents report.
+    """Return the tokens of a run, those of its subagents included."""
+    return run.outcome.usage + unreported_usage(run)
 
-    Agents that were tools come on top of either: they were asked from here, when the run had ended.
-    """
+
+def unreported_usage(run: Round) -> list[TokenUsage]:
+    """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
     outcome = run.outcome
-    used = [*outcome.usage] if outcome.is_terminal else _usage_of_subagents(outcome)
-    return used + usage_of_asked(run)
-
-
-def usage_of_asked(run: Round) -> list[TokenUsage]:
-    """Return the tokens of the agents that tools have asked after a run."""
-    return [each for event in run.scope.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
+    used = [] if outcome.is_terminal else _usage_of_subagents(outcome)
+    return used + [each for event in run.scope.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
 
 
 def _usage_of_subagents(outcome: Outcome) -> list[TokenUsage]:

@@ -8,7 +8,8 @@ import anyio
 import pytest
 from ag_ui.core import RunErrorEvent, TokenUsage
 
-from agui_client import AbstractAgent, Approve, Resolve, ToolContext, tool
+from agui_client import AbstractAgent, Approve, HttpAgent, Resolve, RunFailedError, ToolContext, tool
+from agui_client.asgi import agent_app
 from agui_client.teams import (
     Member,
     ParallelAgent,
@@ -95,6 +96,15 @@ async def test_an_agent_that_is_a_tool_is_a_subagent_of_the_run_with_its_tokens(
     by_name = {each.name: each for each in result.subagents}
     assert by_name["helper"].parent_subagent_run_id == by_name["asker"].subagent_run_id
     assert (by_name["helper"].text, [each.total_tokens for each in result.usage]) == ("Yes.", [15])
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_caller_of_a_served_team_gets_the_tokens_of_a_run_that_came_to_a_limit() -> None:
+    team = SequentialAgent(asks_by_tool(says("helper", "Yes.")), says("next", "No."), limits=TeamLimits(calls=2))
+    with pytest.raises(RunFailedError, match="the server's log has the reason") as raised:
+        await HttpAgent("http://team/", app=agent_app(team), strict=True).run_agent("Hi")
+    assert raised.value.partial is not None
+    assert [each.total_tokens for each in raised.value.partial.usage] == [15]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
