@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agui_client._transport.http_source import HttpSource
     from agui_client.asgi.in_process import ASGIApp
     from agui_client.options import RunOptions
+    from agui_client.reconnect import ReconnectPolicy
 
 
 class HttpAgent(AbstractAgent[StateT]):
@@ -53,6 +54,8 @@ class HttpAgent(AbstractAgent[StateT]):
             within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
         app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
+        reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`;
+            without one, a cut stream is an error. A run is never posted again.
         connect_url: The address that sends a thread again, absolute or relative to `url`; see `connect_agent`.
         capabilities_url: The address of the agent's `AgentCapabilities` as JSON, absolute or relative to `url`; see
             `capabilities`.
@@ -78,6 +81,7 @@ class HttpAgent(AbstractAgent[StateT]):
         retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         app: ASGIApp | None = None,
+        reconnect: ReconnectPolicy | None = None,
         connect_url: str | None = None,
         capabilities_url: str | None = None,
         max_protocol_version: str | None = None,
@@ -108,6 +112,11 @@ class HttpAgent(AbstractAgent[StateT]):
             max_run_bytes=max_run_bytes,
         )
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
+        if reconnect is not None:
+            from agui_client.reconnect import check_policy
+
+            check_policy(reconnect, self._connect_url)
+        self._reconnect = reconnect
         if capabilities_url is not None and options.get("capabilities") is not None:
             raise UsageError("give capabilities= or capabilities_url=, not both")
         self._capabilities_url = None if capabilities_url is None else self._transport.resolve(capabilities_url)
@@ -184,7 +193,14 @@ class HttpAgent(AbstractAgent[StateT]):
             until=math.inf if scope is None else scope.until,
             observer=scope,
         )
-        source = HttpSource(self._transport, request, WarningLog() if scope is None else scope.warnings)
+        warnings = WarningLog() if scope is None else scope.warnings
+        if self._reconnect is None:
+            source = HttpSource(self._transport, request, warnings)
+        else:
+            from agui_client._transport.resuming import ResumableSource
+
+            way = self._reconnect.way(request, input.run_id if url is None else None, self._connect_url)
+            source = ResumableSource(self._transport, request, warnings, way)
         if scope is not None:
             scope.requests.append(source)
         return source

@@ -50,6 +50,7 @@ _NAMESPACES = (
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
+    "agui_client.reconnect",
     "agui_client.recording",
     "agui_client.state",
     "agui_client.teams",
@@ -74,6 +75,7 @@ _ROOMS = (
     ("state",),
     ("agent", "teams.agent_tool"),
     ("asgi.caller_input",),
+    ("reconnect",),
     ("http_agent", "function_agent"),
     (
         "asgi",

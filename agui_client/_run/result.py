@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
-from agui_client._run.observers import CallEnd, RunEnd, without_secrets
+from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, subagent_results
@@ -135,7 +135,7 @@ class RunResult(TypedState[StateT], Record, Displayed):
     response: ResponseInfo | None = None
     """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
-    """Every POST that was tried, why, and what became of it; empty for agents in this process."""
+    """Every request that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
     called_ids: list[str] = field(default_factory=list[str])
@@ -157,6 +157,11 @@ class RunResult(TypedState[StateT], Record, Displayed):
             f"RunResult(outcome={outcome!r}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
             f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
+
+    @property
+    def reconnects(self) -> int:
+        """The number of times that a cut stream was taken up; see `agui_client.reconnect`."""
+        return reconnects_in(self.attempts)
 
     @overload
     def parse(self, shape: type[T]) -> T: ...

@@ -115,8 +115,8 @@ class HttpSource(Source):
         request, transport = self._request, self._transport
         self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until)
         self._stack.callback(clock.close)
-        client = await self._stack.enter_async_context(transport.clients.client())
-        self._body = await self.delivery.deliver(client, clock)
+        self._client = await self._stack.enter_async_context(transport.clients.client())
+        self._body = await self.delivery.deliver(self._client, clock)
         self._stack.push_async_callback(self._body.aclose)
         self._reading = clock, self._body.chunks.__anext__
         return self._reading
