@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Resume
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.timeouts import Timeouts
+
+
+WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
+"""The choices for a call that is made while another one of the same agent is going on."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -25,6 +29,9 @@ class ConnectOptions(TypedDict, total=False):
     """Request headers for this call, over the agent's own (HttpAgent)."""
     timeout: float | Timeouts
     """Time-outs for this call instead of the agent's own, in seconds (HttpAgent)."""
+    when_busy: WhenBusy
+    """What happens while another run of the agent is going on: this one is refused with a `RunInProgressError`
+    ("raise", also if left out), waits for its end ("queue"), or stops it and takes its place ("interrupt")."""
 
 
 class RunOptions(ConnectOptions, total=False):
@@ -45,7 +52,7 @@ class RunOptions(ConnectOptions, total=False):
 
 OF_THE_REQUEST = frozenset({"headers", "timeout"})
 """Keywords about the HTTP request, which only an `HttpAgent` takes."""
-BESIDE_AN_INPUT = OF_THE_REQUEST | {"tools"}
+BESIDE_AN_INPUT = OF_THE_REQUEST | {"tools", "when_busy"}
 """Keywords that can stand beside a whole `RunAgentInput`.
 
 Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never

@@ -144,6 +144,8 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     incomplete_ids: list[str] = field(default_factory=list[str])
     """The messages and tool calls that the run began and did not complete; empty when it finished."""
+    unsent_messages: list[Message] = field(default_factory=list["Message"])
+    """Messages of `steer()` that came too late, or before a failure, an abort or a question: no run was sent them."""
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
 
@@ -238,6 +240,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results([each.outcome for each in rounds], conversation.reducer, is_over=is_over),
         incomplete_ids=list(run.pipeline.verifier.left_open),
+        unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
     )
     return result.read_with(call.setup.read_state)

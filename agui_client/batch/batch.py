@@ -41,7 +41,7 @@ Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSour
 """An agent, or several with their names; or functions that make them."""
 
 _CLOSING_SECONDS = 5.0
-_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results")
+_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results", "when_busy")
 
 
 @overload
