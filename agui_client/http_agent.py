@@ -133,7 +133,7 @@ class HttpAgent(AbstractAgent[StateT]):
         return self._post(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Have the server send the thread again, with a POST to `connect_url`.
+        """Have the server send the thread again, with a POST to `connect_url`, or as the policy of `reconnect=` says.
 
         Args:
             input: The thread, with the messages that the client has.
@@ -144,14 +144,15 @@ class HttpAgent(AbstractAgent[StateT]):
         Raises:
             UsageError: The agent has no `connect_url`.
         """
-        if self._connect_url is None:
+        if self._connect_url is None and (self._reconnect is None or not self._reconnect.can_connect):
             raise UsageError("this agent has no way to reconnect: give it connect_url=, or override connect()")
-        return self._post(input, self._connect_url)
+        return self._post(input, is_replay=True)
 
     @property
     def can_connect(self) -> bool:
         """Whether the agent has a way to send a thread again."""
-        return self._connect_url is not None or type(self).connect is not HttpAgent.connect
+        by_policy = self._reconnect is not None and self._reconnect.can_connect
+        return self._connect_url is not None or by_policy or type(self).connect is not HttpAgent.connect
 
     async def capabilities(self) -> AgentCapabilities | None:
         """Return what the agent declares to be able to do: the document at `capabilities_url`, or `capabilities=`.
@@ -177,7 +178,7 @@ class HttpAgent(AbstractAgent[StateT]):
             refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in invalid.errors())
             raise DecodeError(f"the agent's capabilities cannot be used: {refused}", rule="CAP-3") from None
 
-    def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
+    def _post(self, input: RunAgentInput, *, is_replay: bool = False) -> HttpSource:
         from agui_client._protocol.request import request_body
         from agui_client._transport.http_source import HttpSource
 
@@ -186,20 +187,27 @@ class HttpAgent(AbstractAgent[StateT]):
         options: RunOptions = scope.options if scope is not None and scope.owner is self else {}
         request = Request(
             body=request_body(input),
-            url=url,
-            may_find_nothing=url is not None,
+            url=self._connect_url if is_replay else None,
+            may_find_nothing=is_replay,
             headers=options.get("headers"),
             timeouts=self._timeouts_of(options),
             until=math.inf if scope is None else scope.until,
             observer=scope,
         )
         warnings = WarningLog() if scope is None else scope.warnings
-        if self._reconnect is None:
+        way, policy = None, self._reconnect
+        if policy is not None:
+            if is_replay and policy.can_connect:
+                # A message that was cut is no answer yet.
+                whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
+                input = input.model_copy(update={"messages": whole})
+                request = policy.connecting(request, input)
+            way = policy.way(request, input, self._connect_url, is_replay=is_replay)
+        if way is None:
             source = HttpSource(self._transport, request, warnings)
         else:
             from agui_client._transport.resuming import ResumableSource
 
-            way = self._reconnect.way(request, input.run_id if url is None else None, self._connect_url)
             source = ResumableSource(self._transport, request, warnings, way)
         if scope is not None:
             scope.requests.append(source)

@@ -168,6 +168,19 @@ class RunView(Generic[StateT]):
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
         self._engine.interrupt()
 
+    def detach(self) -> None:
+        """Leave the run and let the server go on with it, from any task or thread.
+
+        Iteration ends, the connection is closed, and `on_abort` is not called. `result()` returns what arrived, with
+        `aborted` and `detached` set. `connect_agent` follows the run again, also in another process. The server has to
+        keep runs whose callers leave; others end the run.
+
+        Raises:
+            UsageError: The agent runs in this process, so nothing would go on.
+        """
+        self.call.detach()
+        self._engine.interrupt()
+
     def steer(self, prompt: Prompt) -> None:
         """Say something to the agent while the run goes on, from any task or thread; see `AbstractAgent.steer`.
 

@@ -66,6 +66,8 @@ class Call:
         """The phase of the call, and the reason why it stops."""
         self.time = TimeLimit(setup.total)
         """The time that the call may take, from when it has its turn."""
+        self.is_detached = False
+        """Whether the call was left so that the server goes on with its run."""
         self.steering = Steering()
         """Messages of the user that came while the call goes on."""
         self.warnings = WarningLog()
@@ -99,6 +101,16 @@ class Call:
             is_replay=setup.is_replay,
             first=self.rounds[0].scope if self.rounds else None,
         )
+
+    def detach(self) -> None:
+        """Note that the server goes on when the run is left.
+
+        Raises:
+            UsageError: The agent runs in this process.
+        """
+        if self.setup.agent.url is None:
+            raise UsageError("this agent runs in the process, so nothing goes on when its run is left; cancel() it")
+        self.is_detached = not self.state.has_ended
 
     def steer(self, prompt: Prompt) -> None:
         """Add a message of the user, from any thread; the next run gets it.

@@ -246,7 +246,7 @@ class Engine:
         call, source = self.call, run.source
         if source is not None:
             failure = await self._try(source.aclose(), failure)
-        on_abort = call.setup.options.get("on_abort")
+        on_abort = None if call.is_detached else call.setup.options.get("on_abort")
         has_begun = source is not None and run.scope.may_have_started
         if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
             context = HookContext(run.input, call.conversation, run.run_id)

@@ -148,6 +148,8 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """Messages of `steer()` that came too late, or before a failure, an abort or a question: no run was sent them."""
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
+    detached: bool = False
+    """Whether the run was left with `detach()`, so that the server may go on with it."""
 
     def __repr__(self) -> str:
         outcome = self.outcome.type if self.outcome else "aborted" if self.aborted else None
@@ -242,6 +244,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         incomplete_ids=list(run.pipeline.verifier.left_open),
         unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
+        detached=state.is_aborted and call.is_detached,
     )
     return result.read_with(call.setup.read_state)
 

@@ -6,16 +6,16 @@ A run is posted once. A stream that breaks off before its run has ended is taken
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
-from ag_ui.core import RunStartedEvent
 
 from agui_client._transport.http_source import HttpSource
+from agui_client._transport.joining import AtCursor, Joining
 from agui_client._transport.numbered import NumberedFramer
 from agui_client._transport.retry import retry_after
 from agui_client.errors import (
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from agui_client._transport.response import Body
 
 _logger = logging.getLogger("agui_client.transport")
-_ENDS = ("RUN_FINISHED", "RUN_ERROR")
+_BUSY = 409
+"""The status of servers that work on a run of the thread."""
+_LONGEST_PAUSE = 2.0
+"""Seconds between two questions to a server that still works on the run."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses of servers and proxies that may say something else in a moment."""
 
@@ -47,10 +50,12 @@ class TakingUp:
 
     request: Callable[[str | None], Request | None]
     """Returns the request for a cursor, None if the latest event had no id; it returns None if there is no way."""
+    joining: Joining
+    """Joins the responses."""
     attempts: int
-    """The number of requests in a row that bring no event, after which the run fails."""
-    run_id: str | None
-    """The id of the run; None for a replay, which may have several."""
+    """The number of requests in a row that bring no new event, after which the run fails."""
+    patience: float = math.inf
+    """Seconds for which a server is asked again that answers that it still works on the run."""
 
 
 class ResumableSource(HttpSource):
@@ -66,16 +71,20 @@ class ResumableSource(HttpSource):
     def __init__(self, transport: Transport, request: Request, warnings: WarningLog, way: TakingUp) -> None:
         super().__init__(transport, request, warnings)
         self._framer = self._numbered = NumberedFramer(transport.max_event_bytes)
-        self._way, self._failures, self._is_taken_up = way, 0, False
+        self._way, self._joining, self._failures = way, way.joining, 0
+        self._waits, self._pending_since = 0, math.inf
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Wait for the next events; if the stream breaks off before the run has ended, take it up."""
         while True:
             cut: Exception | None = None
             try:
-                if (events := await super().read()) is not None:
-                    self._failures = 0
-                    return self._without_second_start(events) if self._is_taken_up else events
+                batch = await super().read()
+                if (events := self._joining.new(batch)) is not None:
+                    if isinstance(events, Sequence) and not events:
+                        continue
+                    self._failures = self._waits = 0
+                    return events
             except (ConnectError, IdleTimeoutError) as error:
                 cut = error
             if self.is_interrupted or self._has_ended or not await self._take_up(cut):
@@ -85,22 +94,21 @@ class ResumableSource(HttpSource):
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the latest frame is the end of a run."""
-        return self._clock is not None and _is_end(self._clock.latest_frame)
+        """Whether nothing of the run is missing."""
+        return self._joining.has_ended(None if self._clock is None else self._clock.latest_frame)
 
     def _finish(self) -> Iterable[WireEvent] | None:
         """Return a last frame that no blank line terminated: if it is whole, or if the stream cannot be taken up."""
         if self.is_interrupted or self._body is None or self._request_at_cursor() is None:
             return super()._finish()
         frames = self._framer.finish()
-        if not frames or not _is_end(frames[-1]):
+        if not frames or not AtCursor(None).has_ended(frames[-1]):
             return None
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
         return map(self._decoder.finish, frames)
 
     def _request_at_cursor(self) -> Request | None:
-        has_begun = self._clock is not None and self._clock.latest_frame is not None
-        return self._way.request(self._numbered.cursor) if has_begun else None
+        return None if self._reading is None else self._way.request(self._numbered.cursor)
 
     async def _take_up(self, cut: Exception | None) -> bool:
         """Open the next response.
@@ -121,7 +129,7 @@ class ResumableSource(HttpSource):
         cause = cut
         try:
             await self._leave_body()
-            while self._failures < self._way.attempts:
+            while self._failures < self._way.attempts and self._has_patience(clock):
                 seconds = self._seconds_before_next(cause)
                 if seconds >= clock.left:
                     break
@@ -131,7 +139,9 @@ class ResumableSource(HttpSource):
                     self._body = await self.delivery.take_up(self._client, request, f"{what}; taken up")
                 except TransportError as error:
                     cause = error
-                    if not _may_pass(error):
+                    if _is_at_work(error) and self._way.patience < math.inf:
+                        self._joining.is_pending = True
+                    elif not _may_pass(error):
                         break
                 else:
                     self._go_on(clock, self._body)
@@ -146,7 +156,7 @@ class ResumableSource(HttpSource):
         """Read another response from now on."""
         self._stack.push_async_callback(body.aclose)
         self._numbered.restart()
-        self._is_taken_up = True
+        self._joining.begin_response()
         self._reading = clock, body.chunks.__anext__
         _logger.info("a stream that was cut was taken up by request %d", len(self.delivery.attempts))
 
@@ -155,28 +165,27 @@ class ResumableSource(HttpSource):
             await self._body.aclose()
         self._body = None
 
+    def _has_patience(self, clock: Clock) -> bool:
+        """Return whether a server is asked again; a server that still works on the run has failed at nothing."""
+        if self._joining.is_pending:
+            self._joining.is_pending = False
+            self._failures, self._waits = 0, self._waits + 1
+            self._pending_since = min(self._pending_since, clock.now())
+        return clock.now() - self._pending_since < self._way.patience
+
     def _seconds_before_next(self, cause: Exception | None) -> float:
         policy = self._transport.retry
         error = cause if isinstance(cause, TransportError) else ConnectError("the stream stopped early")
         asked = retry_after(error) if isinstance(error, HTTPStatusError) else self._numbered.retry_seconds
-        grown = policy.wait_before(self._failures + 1, ConnectError(""))
+        grown = policy.wait_before(max(self._failures, self._waits) + 1, ConnectError(""))
+        if self._waits:
+            grown = min(grown, _LONGEST_PAUSE)
         return min(max(asked or 0.0, grown), policy.max_wait)
 
-    def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
-        """Leave out the RUN_STARTED with which a server may begin each response."""
-        for event in events:
-            if not (isinstance(event, RunStartedEvent) and event.run_id == self._way.run_id):
-                yield event
 
-
-def _is_end(frame: str | None) -> bool:
-    """Return whether the data of a frame is the event that ends a run."""
-    if frame is None or not any(end in frame for end in _ENDS):
-        return False
-    try:
-        return json.loads(frame)["type"] in _ENDS
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return False
+def _is_at_work(error: TransportError) -> bool:
+    """Return whether the server answered that a run is going on."""
+    return isinstance(error, HTTPStatusError) and error.status_code == _BUSY
 
 
 def _may_pass(error: TransportError) -> bool:
