@@ -105,7 +105,7 @@ class LastEventId(ReconnectPolicy):
     ) -> TakingUp | None:
         """Return the way to take up a stream."""
         method = self.method or ("GET" if connect_url is None else "POST")
-        again = replace(request, is_reconnect=True, method=method)
+        again = replace(request, is_reconnect=True)
         again = replace(again, url=connect_url) if method == "POST" else replace(again, url=None, body=b"")
         joining = AtCursor(None if is_replay else input.run_id)
         return TakingUp(partial(_at_cursor, again), joining, self.attempts)

@@ -52,6 +52,7 @@ _NAMESPACES = (
     "agui_client.notebook",
     "agui_client.reconnect",
     "agui_client.recording",
+    "agui_client.runs",
     "agui_client.state",
     "agui_client.teams",
     "agui_client.terminal",
@@ -75,6 +76,7 @@ _ROOMS = (
     ("state",),
     ("agent", "teams.agent_tool"),
     ("asgi.caller_input",),
+    ("runs",),
     ("reconnect",),
     ("http_agent", "function_agent"),
     (

@@ -132,6 +132,11 @@ def doctor_arguments(command: CommandT) -> CommandT:
     return _declared(command, _OPTIONAL_URL, _HEADERS, _STATE, _TIMEOUT)
 
 
+def address_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of a served agent to a command: url, headers and timeout."""
+    return _declared(command, click.argument("url", callback=_check_url), _HEADERS, _TIMEOUT)
+
+
 def read_run_settings(
     *, prompt: str, state: str | None, attached: Sequence[MediaPart] = (), **fields: Any
 ) -> RunSettings:

@@ -19,6 +19,7 @@ from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
 from agui_client._cli.loading import load_views, views_option
 from agui_client._cli.output import Transcript, WarningLines, escaped_json
+from agui_client._cli.run_commands import runs
 from agui_client._cli.thread_commands import threads
 from agui_client._widgets.views import viewed, warn_of_unknown
 from agui_client.errors import AGUIError
@@ -102,6 +103,7 @@ def events(**given: Any) -> int:
 
 
 agui.add_command(threads)
+agui.add_command(runs)
 agui.add_command(batch)
 agui.add_command(doctor)
 agui.add_command(inspect)
@@ -185,6 +187,12 @@ def chat(
     help="Silence after which a comment keeps the connection open.",
 )
 @click.option("--expose-errors", is_flag=True, help="Send the text of exceptions to callers; otherwise only log it.")
+@click.option(
+    "--runs",
+    "keeps_runs",
+    is_flag=True,
+    help="Let a run go on when its caller leaves, so that callers come back to it; see agui runs.",
+)
 @click.option("--reload", "is_reloading", is_flag=True, help="Load the agent again when a Python file changes.")
 def serve(
     place: str | None,

@@ -27,6 +27,7 @@ from agui_client.asgi import AgentApp, agent_app
 from agui_client.asgi.seal import key_of
 from agui_client.errors import UsageError
 from agui_client.function_agent import FunctionAgent
+from agui_client.runs import Runs
 from agui_client.testing._uvicorn import BackgroundServer
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class ServeSettings:
     """Seconds of silence after which a comment is sent."""
     expose_errors: bool
     """Whether callers get the text of exceptions."""
+    keeps_runs: bool = False
+    """Whether a run goes on when its caller leaves."""
 
     def load(self) -> object:
         """Load the object that the place names, or make an agent of the model.
@@ -74,12 +77,17 @@ class ServeSettings:
 
         Raises:
             click.UsageError: It is no agent, the agent cannot be made, the secret is too short, or there is one beside
-                an app that signs nothing.
+                an app that signs nothing; or runs are to be kept beside an app.
         """
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()
         if not isinstance(given, AgentApp):
-            return agent_app(given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret)
+            runs = Runs() if self.keeps_runs else None
+            return agent_app(
+                given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret, runs=runs
+            )
+        if self.keeps_runs:
+            raise click.UsageError("--runs is not for apps; make this one with agent_app(..., runs=Runs())")
         if secret is not None and not given.is_signing:
             raise click.UsageError(f"{_SECRET_VARIABLE} is not for apps; make this one with agent_app(..., secret=)")
         return given

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import httpx
 
@@ -74,8 +74,6 @@ class Request:
     """The address to post it to; None for the agent's."""
     may_find_nothing: bool = False
     """Whether 204 No Content is an answer: an empty stream."""
-    method: Literal["GET", "POST"] = "POST"
-    """The HTTP method."""
     is_document: bool = False
     """Whether a JSON document is asked for, instead of an event stream."""
     is_reconnect: bool = False
@@ -90,6 +88,11 @@ class Request:
     """The `time.perf_counter()` at which the call that the run belongs to has taken too long."""
     observer: AttemptObserver | None = field(default=None, repr=False)
     """The observer of its attempts; None without one."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method: POST with a body, or else GET."""
+        return "POST" if self.body else "GET"
 
 
 class Transport:

@@ -234,13 +234,14 @@ class Delivery:
         return "" if self._redirects < _MAX_REDIRECTS else f", and {_MAX_REDIRECTS} redirects were followed already"
 
 
-async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> bytes:
+async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted: bytes = b"") -> bytes:
     """Get a JSON document beside an agent, with the agent's credentials and retries.
 
     Args:
         transport: The way to the agent.
         url: The address of the document.
         timeouts: The time limits; the one for the first event is that for the answer.
+        posted: The JSON to post; empty to ask with GET.
 
     Returns:
         The document, not yet read as JSON.
@@ -250,7 +251,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts) -> byt
         StreamTooLargeError: The document is larger than an event may be.
     """
     most, content = transport.max_event_bytes, bytearray()
-    request = Request(body=b"", url=url, method="GET", is_document=True, timeouts=timeouts)
+    request = Request(body=posted, url=url, is_document=True, timeouts=timeouts)
     clock = Clock(timeouts, Framer(most), address_of(url))
     async with AsyncExitStack() as stack:
         stack.callback(clock.close)

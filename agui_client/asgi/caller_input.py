@@ -100,6 +100,20 @@ def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
     return run
 
 
+def trusted_run(agent: AbstractAgent, input: RunAgentInput, tools: ToolSource | None = None) -> AgentRun:
+    """Return the run of an agent that answers an input of this program's own, which needs no proof.
+
+    Args:
+        agent: The agent, which has the conversation.
+        input: The input.
+        tools: The tools to offer; None for the agent's own.
+    """
+    agent, prompt, options, _ = _answering(agent, input, Signing(None, _PROCESS_KEY, is_caller_trusted=True))
+    if tools is not None:
+        options["tools"] = tools
+    return agent.stream(cast("Any", prompt), **options)
+
+
 def _answering(
     agent: AbstractAgent, input: RunAgentInput, signing: Signing
 ) -> tuple[AbstractAgent, CallerInput | None, RunOptions, Seal | None]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ag_ui.core import Interrupt
 from pydantic_core import from_json, to_json
 
+from agui_client._conversation.ledger import CallOwner, CallStatus
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
@@ -23,8 +24,9 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolCall
 
+    from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
-    from agui_client._tools.toolset import OfferedTool
+    from agui_client.asgi.seal import Seal
     from agui_client.options import RunOptions
 
 APPROVAL = "approval:"
@@ -49,10 +51,35 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
         UsageError: With a seal, one of them may have been made up by the caller.
     """
     theirs = asked if run.call.is_passed else map(_passed_on, asked)
-    interrupts = [*theirs, *_questions(run), *_approvals(run)]
-    if run.seal is None:
+    return _signed([*theirs, *_questions(run), *_approvals(run)], run.seal)
+
+
+def stored_interrupts(document: ConversationSnapshot, seal: Seal | None) -> list[Interrupt]:
+    """Return the interrupts that wait in a stored thread, as the caller of the run that left them got them.
+
+    Args:
+        document: The conversation.
+        seal: The signer of their ids; None if they are not signed.
+    """
+    calls = {call.id: call for each in document.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    records = [(each, calls[each.tool_call_id]) for each in document.tool_calls if each.tool_call_id in calls]
+    questions = [
+        _question(each.question, _packed(each.question, call.function.name, is_saved=True))
+        for each, call in records
+        if each.question is not None
+    ]
+    approvals = [
+        _approval(call, None, each.ordinal)
+        for each, call in records
+        if each.status is CallStatus.WAITING and each.owner is CallOwner.APPLICATION
+    ]
+    return _signed([*map(_passed_on, document.pending_interrupts), *questions, *approvals], seal)
+
+
+def _signed(interrupts: list[Interrupt], seal: Seal | None) -> list[Interrupt]:
+    if seal is None:
         return interrupts
-    return [each.model_copy(update={"id": run.seal.sign(each.id)}) for each in interrupts]
+    return [each.model_copy(update={"id": seal.sign(each.id)}) for each in interrupts]
 
 
 def _passed_on(interrupt: Interrupt) -> Interrupt:
@@ -65,12 +92,16 @@ def _passed_on(interrupt: Interrupt) -> Interrupt:
 def _questions(run: AgentRun) -> list[Interrupt]:
     """Return an interrupt for each question of a tool here."""
     asked = [(each.question, each.name) for each in run.tool_executions if each.question is not None]
-    return [each.interrupt.model_copy(update={"id": QUESTION + _packed(each, name, run)}) for each, name in asked]
+    return [_question(each, _packed(each, name, is_saved=run.call.is_saved)) for each, name in asked]
 
 
-def _packed(question: ToolQuestion, tool: str, run: AgentRun) -> str:
+def _question(question: ToolQuestion, packed: str) -> Interrupt:
+    return question.interrupt.model_copy(update={"id": QUESTION + packed})
+
+
+def _packed(question: ToolQuestion, tool: str, *, is_saved: bool) -> str:
     value = {**question.model_dump(mode="json", exclude_defaults=True, by_alias=True), "tool": tool}
-    if run.call.is_saved:
+    if is_saved:
         # The answer is for the conversation that is saved here; its caller has no need to see what the tool has left.
         value.pop("left", None)
     elif question.left is not None:
@@ -182,14 +213,14 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
     places = run.call.conversation.reducer
     return [
-        _approval(call, tool, 1 if (place := places.place_of_call(call.id)) is None else place[1])
+        _approval(call, tool.definition.parameters, 1 if (place := places.place_of_call(call.id)) is None else place[1])
         for call, tool in pending
         if tool is not None and tool.toolset is not None
     ]
 
 
-def _approval(call: ToolCall, tool: OfferedTool, ordinal: int) -> Interrupt:
-    edits = {"description": "Arguments to use instead.", **(tool.definition.parameters or {"type": "object"})}
+def _approval(call: ToolCall, parameters: Mapping[str, Any] | None, ordinal: int) -> Interrupt:
+    edits = {"description": "Arguments to use instead.", **(parameters or {"type": "object"})}
     return Interrupt(
         id=f"{APPROVAL}{call.id}:{_digest(call)}{f'{_NUMBER}{ordinal}' if ordinal > 1 else ''}",
         reason="tool_call",

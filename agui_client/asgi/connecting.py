@@ -5,32 +5,77 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
+from ag_ui.core import (
+    Event,
+    MessagesSnapshotEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    StateSnapshotEvent,
+)
+
+from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
+from agui_client.asgi.caller_interrupts import stored_interrupts
 from agui_client.asgi.caller_run import failure_event
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from ag_ui.core import Event, RunAgentInput
+    from ag_ui.core import RunAgentInput
 
+    from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
-    from agui_client.agent import AbstractAgent
+    from agui_client.asgi.seal import Seal, Signing
 
 
-def connected_run(agent: AbstractAgent, input: RunAgentInput) -> AgentRun:
+def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
     """Return the replay of an agent's thread that answers a caller who connects.
 
     Args:
-        agent: The agent; it is left as it is unless it has the caller's thread.
+        agent: The agent; it is left as it is unless it has the caller's thread. One that cannot send a thread again
+            has to have it.
         input: The input that the caller sent.
+        signing: Says how the ids of interrupts are signed.
 
     Returns:
         The run, not entered yet.
     """
-    if agent.thread_id != input.thread_id:
+    is_stored = agent.thread_id == input.thread_id
+    if not agent.can_connect:
+        agent = _StoredThread(agent.snapshot(), signing.seal(input.thread_id, is_stored=is_stored))
+    elif not is_stored:
         agent = clone_for(agent, input)
     return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
+
+
+class _StoredThread(AbstractAgent):
+    """Sends a conversation that is stored here, with the interrupts that wait in it.
+
+    Args:
+        document: The conversation.
+        seal: The signer of interrupts; None if they are not signed.
+    """
+
+    def __init__(self, document: ConversationSnapshot, seal: Seal | None) -> None:
+        super().__init__(thread_id=document.thread_id)
+        self._document, self._seal = document, seal
+
+    async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
+        """Yield nothing: the agent of the thread runs."""
+        return
+        yield
+
+    async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
+        """Yield one run with the messages, the state and the interrupts."""
+        thread_id, run_id = input.thread_id, input.run_id
+        interrupts = stored_interrupts(self._document, self._seal)
+        yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
+        yield MessagesSnapshotEvent(messages=self._document.messages)
+        yield StateSnapshotEvent(snapshot=self._document.state)
+        outcome = RunFinishedInterruptOutcome(interrupts=interrupts) if interrupts else None
+        yield RunFinishedEvent(thread_id=thread_id, run_id=run_id, outcome=outcome)
 
 
 async def replayed_events(

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,13 +24,17 @@ from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
-from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of
+from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frames_of
 from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from agui_client._protocol.events import WireEvent
+    from agui_client._run.async_run import AgentRun
+    from agui_client.asgi.run_addresses import Command, RunAddresses
+    from agui_client.runs import Runs
+    from agui_client.runs.kept_run import WhenLeft
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
@@ -84,6 +87,8 @@ class AgentApp:
         expose_errors: Whether callers get the text of exceptions.
         secret: The key that signs interrupts; None for one of the process, where no thread is stored.
         trust_caller: Whether all that callers send is taken for true.
+        runs: The runs that outlive their connections; None ends a run when its caller leaves.
+        when_left: Says what becomes of a run that is kept when its last caller has left.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -100,8 +105,10 @@ class AgentApp:
         expose_errors: bool = False,
         secret: str | bytes | None = None,
         trust_caller: bool = False,
+        runs: Runs | None = None,
+        when_left: WhenLeft = "continue",
     ) -> None:
-        _check(agent, authorize, max_body_bytes, body_timeout)
+        _check(agent, authorize, max_body_bytes, body_timeout, when_left)
         check_keep_alive(keep_alive)
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
@@ -109,31 +116,50 @@ class AgentApp:
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._expose_errors = keep_alive, expose_errors
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
+        self._addresses: RunAddresses | None = None
+        self._commands: Mapping[str, Command] = {}
+        if runs is not None:
+            # Loaded here: most servers keep no runs.
+            from agui_client.asgi.run_addresses import RunAddresses
+
+            self._addresses = RunAddresses(runs, self, when_left=when_left, expose_errors=expose_errors)
+            self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await _live(receive, send, self._close)
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
             await self._answer(scope, receive, send)
 
+    async def _close(self) -> None:
+        """End the runs that are kept."""
+        if self._addresses is not None:
+            await self._addresses.aclose()
+
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         is_read = False
         try:
-            request = await self._admit(scope)
+            request, command = await self._admit(scope)
             body = await read_body(receive, max_bytes=self._max_body_bytes, seconds=self._body_timeout)
             is_read = True
-            await self._respond(request, await input_of(body), receive, send)
+            if command is not None:
+                await _send_json(send, 200, await command(request, body), {})
+            else:
+                await self._respond(request, await input_of(body), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
             await _refuse(send, refused, {"connection": "close"} if is_last else {})
 
-    async def _admit(self, scope: Mapping[str, Any]) -> ServedRequest:
+    async def _admit(self, scope: Mapping[str, Any]) -> tuple[ServedRequest, Command | None]:
         """Judge a request by its headers, before its body is read.
+
+        Returns:
+            The request, and the function that answers it with JSON; None if it asks for a run.
 
         Raises:
             RequestRefusedError: It is refused.
@@ -156,8 +182,9 @@ class AgentApp:
         if kind != "application/json":
             raise RequestRefusedError(415, "the content type must be application/json")
         check_length(headers, self._max_body_bytes)
-        asked_for = path.removesuffix(_CONNECT)
-        return ServedRequest(asked_for or "/", headers, scope, is_connect=asked_for != path, caller=caller)
+        end = next((each for each in (_CONNECT, *self._commands) if path.endswith(each)), "")
+        below = path.removesuffix(end) or "/"
+        return ServedRequest(below, headers, scope, is_connect=end == _CONNECT, caller=caller), self._commands.get(end)
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
@@ -165,12 +192,12 @@ class AgentApp:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
             try:
-                async with self.open(request, input) as events:
+                async with self._chunks(request, input) as chunks:
                     with suppress(OSError):  # servers may say so that the caller has left
                         body = _Body(send, self._keep_alive, tasks)
                         await body.begin()
-                        async for event in events:
-                            await body.send(frame_of(event))
+                        async for chunk in chunks:
+                            await body.send(chunk)
                         await body.end()
                         is_over = True
             except Exception as error:  # raised outside: a task group would make a group of it
@@ -182,6 +209,20 @@ class AgentApp:
             self.on_disconnect()
 
     @asynccontextmanager
+    async def _chunks(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Begin or follow a run, as a block with the chunks of its response.
+
+        Raises:
+            RequestRefusedError: The run cannot be begun, or is not there.
+        """
+        if self._addresses is not None:
+            async with self._addresses.open(request, input) as chunks:
+                yield chunks
+        else:
+            async with self.open(request, input) as events, aclosing(frames_of(events)) as frames:
+                yield frames
+
+    @asynccontextmanager
     async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[WireEvent]]:
         """Begin a run, as a block with the events of its response; leaving the block ends the run.
 
@@ -189,24 +230,35 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         async with AsyncExitStack() as stack:
-            answer = connected_run if request.is_connect else partial(answering_run, signing=self._signing)
+            run = await self.enter(request, input, stack)
             events_of = replayed_events if request.is_connect else caller_events
-            try:
-                agent = await self._choose(request, input, stack)
-                if request.is_connect and not agent.can_connect:
-                    raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
-                run = await stack.enter_async_context(answer(agent, input))
-            except (RunInProgressError, ThreadBusyError) as error:
-                raise RequestRefusedError(409, "a run is going on in this thread") from error
-            except UsageError as error:
-                _logger.warning("refused a request: %s", error)
-                raise RequestRefusedError(
-                    422, str(error) if self._expose_errors else "the run cannot be begun"
-                ) from error
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
             events = events_of(run, expose_errors=self._expose_errors, block=aclosing(stack))
             async with aclosing(events):
                 yield events
+
+    async def enter(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
+        """Enter a run, with the block that its agent may come in.
+
+        Args:
+            request: The request that asks for the run.
+            input: The input.
+            stack: The stack of blocks in which both are entered.
+
+        Raises:
+            RequestRefusedError: The run cannot be begun.
+        """
+        answer = connected_run if request.is_connect else answering_run
+        try:
+            agent = await self._choose(request, input, stack)
+            if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
+                raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
+            return await stack.enter_async_context(answer(agent, input, self._signing))
+        except (RunInProgressError, ThreadBusyError) as error:
+            raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except UsageError as error:
+            _logger.warning("refused a request: %s", error)
+            raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
@@ -221,7 +273,7 @@ class AgentApp:
         return agent
 
     def on_disconnect(self) -> None:
-        """Handle that a caller left a run before its end, and the agent was stopped."""
+        """Handle that a caller left a run before its end."""
 
 
 def agent_app(
@@ -234,6 +286,8 @@ def agent_app(
     expose_errors: bool = False,
     secret: str | bytes | None = None,
     trust_caller: bool = False,
+    runs: Runs | None = None,
+    when_left: WhenLeft = "continue",
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -258,6 +312,9 @@ def agent_app(
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
+        runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
+            without it, a run ends when its caller leaves. It adds addresses below the app's: see `asgi.run_addresses`.
+        when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
 
     Returns:
         The app.
@@ -274,6 +331,8 @@ def agent_app(
         expose_errors=expose_errors,
         secret=secret,
         trust_caller=trust_caller,
+        runs=runs,
+        when_left=when_left,
     )
 
 
@@ -282,7 +341,7 @@ def _check_chosen(chosen: object, *kinds: type[Any]) -> None:
         raise TypeError(f"the function that chooses agents returned no agent, but {chosen!r}")
 
 
-def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: object) -> None:
+def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: object, when_left: object) -> None:
     is_chooser = callable(agent) and not (inspect.isclass(agent) or inspect.isasyncgenfunction(agent))
     if not isinstance(agent, AbstractAgent) and not is_chooser:
         takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
@@ -293,6 +352,8 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         raise UsageError(f"body_timeout= is a number of seconds above zero or None, not {body_timeout!r}")
     if authorize is not None and not callable(authorize):
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
+    if when_left not in ("continue", "stop"):
+        raise UsageError(f'when_left= is "continue" or "stop", not {when_left!r}')
 
 
 class _Body:
@@ -328,10 +389,12 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _live(receive: Receive, send: Send) -> None:
-    """Answer the server's lifespan messages: the app has nothing to start or to stop."""
+async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+    """Answer the server's lifespan messages: the app has nothing to start, and runs to end when it stops."""
     while True:
         message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            await close()
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
@@ -344,9 +407,13 @@ async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> N
 
 
 async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:
-    fields = {"content-type": "application/json", **headers, **refused.headers}
-    await send({"type": "http.response.start", "status": refused.status, "headers": _raw(fields)})
-    await send({"type": "http.response.body", "body": json.dumps({"detail": refused.reason}).encode()})
+    await _send_json(send, refused.status, {"detail": refused.reason}, {**headers, **refused.headers})
+
+
+async def _send_json(send: Send, status: int, value: object, headers: Mapping[str, str]) -> None:
+    fields = {"content-type": "application/json", **headers}
+    await send({"type": "http.response.start", "status": status, "headers": _raw(fields)})
+    await send({"type": "http.response.body", "body": json.dumps(value).encode()})
 
 
 def _raw(fields: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,12 @@ def frame_of(event: WireEvent) -> bytes:
     # The encoder's own way takes about twice as long, and most events are deltas.
     data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
     return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
+
+
+async def frames_of(events: AsyncIterable[WireEvent]) -> AsyncGenerator[bytes]:
+    """Iterate events as SSE frames."""
+    async for event in events:
+        yield frame_of(event)
 
 
 def check_keep_alive(seconds: object) -> None:

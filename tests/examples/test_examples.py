@@ -74,6 +74,10 @@ def test_batch_prints_the_answer_to_each_row_and_a_summary() -> None:
     assert (summary.startswith("3 of 3 rows in "), times.startswith("answers: ")) == (True, True)
 
 
+def test_kept_runs_go_on_while_their_page_is_closed() -> None:
+    assert printed("kept_runs")[1:] == ["the run is running", "the page has 6 messages, and the run is finished"]
+
+
 def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
     pytest.importorskip("pydantic_evals", reason="needs pydantic-evals: pip install pydantic-evals")
     out, complaints, code = _ended("evaluate", pace=0)

@@ -1,0 +1,238 @@
+"""The addresses of a served agent whose runs are kept.
+
+POST to the app's path begins a run, or follows the one of that id; with `Last-Event-ID`, it goes on behind that event.
+Below it, `/connect` sends the thread and follows the run that is going on, `/stop` stops a run, `/answer` answers one
+that waits, and `/runs` lists the caller's runs. The last three take and return JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from ag_ui.core import ResumeEntry, RunAgentInput
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from agui_client.asgi.refusals import RequestRefusedError
+from agui_client.asgi.sse_body import frames_of
+from agui_client.errors import RunInProgressError, UsageError
+from agui_client.runs.records import RunKey, cursor_of, read_cursor
+
+if TYPE_CHECKING:
+    from agui_client._protocol.events import WireEvent
+    from agui_client._run.async_run import AgentRun
+    from agui_client.asgi.serving import ServedRequest
+    from agui_client.runs import Runs
+    from agui_client.runs.kept_run import Enter, KeptRun, WhenLeft
+    from agui_client.runs.run_log import RunLog
+
+Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
+"""Answers a request and its body with JSON."""
+
+_CANNOT_CONNECT = 405
+
+
+class Served(Protocol):
+    """The parts of a served agent that its kept runs need."""
+
+    def open(
+        self, request: ServedRequest, input: RunAgentInput
+    ) -> AbstractAsyncContextManager[AsyncIterator[WireEvent]]:
+        """Begin a run, as a block with its events."""
+        ...
+
+    async def enter(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
+        """Enter a run in a stack of blocks."""
+        ...
+
+
+class _Named(BaseModel):
+    """The body of a command: it names a run."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    resume: list[ResumeEntry] = []
+
+
+class RunAddresses:
+    """Answers the requests to a served agent whose runs are kept.
+
+    Args:
+        runs: The runs.
+        served: The agent.
+        when_left: Says what becomes of a run when its last caller has left.
+        expose_errors: Whether callers get the text of exceptions.
+    """
+
+    def __init__(self, runs: Runs, served: Served, *, when_left: WhenLeft, expose_errors: bool) -> None:
+        self._runs, self._served, self._expose_errors = runs, served, expose_errors
+        self._when_left: WhenLeft = when_left
+        self.commands: Mapping[str, Command] = {
+            "/stop": self._stop,
+            "/answer": self._answer,
+            "/runs": self._list,
+        }
+        """The functions that answer requests with JSON, by the ends of their paths."""
+
+    @asynccontextmanager
+    async def open(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Follow a run, which may begin with this, as a block with the chunks of the response.
+
+        Raises:
+            RequestRefusedError: There is no such run, or it cannot begin.
+        """
+        owner = self._runs.owner_of(request.caller)
+        cursor = request.headers.get("last-event-id", "")
+        latest = self._runs.latest(owner, input.thread_id)
+        if cursor:
+            run, position = self._at(cursor, owner, input.thread_id)
+        elif request.is_connect:
+            if latest is None or not latest.log.is_going_on:
+                async with self._replay(request, input, latest) as chunks:
+                    yield chunks
+                return
+            run, position = latest, None
+        else:
+            key = RunKey(owner, input.thread_id, input.run_id)
+            run, position = self._runs.get(key) or self._begin(key, request, input), 0
+        with run.log.followed():
+            await run.log.opened()
+            with _missing():
+                run.log.check(position or 0)
+            async with aclosing(_chunks(run.log, position)) as chunks:
+                yield chunks
+
+    async def aclose(self) -> None:
+        """End the runs, as the server stops."""
+        await self._runs.aclose()
+
+    # --- inside
+
+    def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:
+        def enter(asked: RunAgentInput) -> Enter:
+            """Return what enters the run of an input."""
+            return partial(self._served.enter, request, asked)
+
+        try:
+            return self._runs.begin(
+                key, input, enter(input), enter, when_left=self._when_left, expose_errors=self._expose_errors
+            )
+        except RunInProgressError as error:
+            raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except UsageError as error:
+            raise RequestRefusedError(503, "the server shuts down") from error
+
+    def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, int]:
+        """Return the run and the position of a cursor."""
+        try:
+            run_id, position = read_cursor(cursor)
+        except UsageError as error:
+            raise RequestRefusedError(422, f"Last-Event-ID: {error}") from None
+        run = self._runs.get(RunKey(owner, thread_id, run_id))
+        if run is None:
+            raise RequestRefusedError(404, f"no run {run_id!r} of thread {thread_id!r} is kept here")
+        return run, position
+
+    @asynccontextmanager
+    async def _replay(
+        self, request: ServedRequest, input: RunAgentInput, latest: KeptRun | None
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept."""
+        async with AsyncExitStack() as stack:
+            try:
+                events = await stack.enter_async_context(self._served.open(request, input))
+            except RequestRefusedError as refused:
+                if refused.status != _CANNOT_CONNECT or latest is None:
+                    raise
+            else:
+                async with aclosing(frames_of(events)) as frames:
+                    yield frames
+                return
+        with latest.log.followed():
+            async with aclosing(_chunks(latest.log, None)) as chunks:
+                yield chunks
+
+    async def _stop(self, request: ServedRequest, body: bytes) -> Any:
+        run, _ = self._named(request, body)
+        key = run.log.key
+        return (await self._runs.stop(key.run_id, thread_id=key.thread_id, owner=key.owner)).to_dict()
+
+    async def _answer(self, request: ServedRequest, body: bytes) -> Any:
+        run, resume = self._named(request, body)
+        key = run.log.key
+        try:
+            info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
+        except RunInProgressError as error:
+            raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except UsageError as error:
+            raise RequestRefusedError(422, str(error)) from error
+        return info.to_dict()
+
+    async def _list(self, request: ServedRequest, _: bytes) -> Any:
+        infos = await self._runs.list(owner=self._runs.owner_of(request.caller))
+        return [each.to_dict() for each in infos]
+
+    def _named(self, request: ServedRequest, body: bytes) -> tuple[KeptRun, list[ResumeEntry]]:
+        """Return the run that a command is about, and the answers in it.
+
+        Raises:
+            RequestRefusedError: The caller has no such run, or the command names none.
+        """
+        try:
+            named = _Named.model_validate_json(body)
+        except ValidationError as invalid:
+            details = invalid.errors(include_url=False, include_input=False, include_context=False)
+            raise RequestRefusedError(422, details) from None
+        owner = self._runs.owner_of(request.caller)
+        if named.run_id is not None:
+            with _missing():
+                return self._runs.find(named.run_id, named.thread_id, owner), named.resume
+        if named.thread_id is None:
+            raise RequestRefusedError(422, "name a run with threadId, runId or both")
+        latest = self._runs.latest(owner, named.thread_id)
+        if latest is None:
+            raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
+        return latest, named.resume
+
+
+@contextmanager
+def _missing() -> Generator[None]:
+    """Answer a `UsageError` about a run that is not kept with 404, as a block."""
+    try:
+        yield
+    except UsageError:
+        raise RequestRefusedError(404, "no such run is kept here, or not so many events of it") from None
+
+
+async def _chunks(log: RunLog, position: int | None) -> AsyncGenerator[bytes]:
+    """Yield the frames of a run with their cursors, as many at once as are there.
+
+    Args:
+        log: The log of the run.
+        position: The number of events that the caller has; None if it has nothing of the thread.
+    """
+    with suppress(UsageError):  # the events were dropped: the response ends without a terminal event
+        if position is None:
+            position = 1
+            first, messages, state = await log.beginning()
+            # Only the last frame has the cursor: a caller who is cut off before it has to connect again.
+            yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, position), state)
+        while frames := await log.read(position):
+            yield b"".join(b"id: %b\n%b" % (_cursor(log, position + at), each) for at, each in enumerate(frames, 1))
+            position += len(frames)
+
+
+def _cursor(log: RunLog, position: int) -> bytes:
+    return cursor_of(log.key.run_id, position).encode()

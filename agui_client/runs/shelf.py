@@ -1,0 +1,134 @@
+"""The runs that a process keeps, and the bounds of time and memory within which it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from agui_client.errors import UsageError
+from agui_client.runs.kept_run import LOG_FULL
+from agui_client.runs.run_log import RunLog
+
+if TYPE_CHECKING:
+    from agui_client.runs.kept_run import KeptRun
+    from agui_client.runs.records import RunKey
+
+
+class RunShelf:
+    """The kept runs of a process, by their identities and by their threads.
+
+    Args:
+        keep: The time for which the events of a run are kept after its end.
+        max_bytes: The bytes that all logs may take.
+    """
+
+    def __init__(self, keep: timedelta, max_bytes: int) -> None:
+        self._keep, self._max_bytes = keep, max_bytes
+        self._runs: dict[RunKey, KeptRun] = {}
+        # A thread has one run at a time, so that its last one is the one that is going on, if any is.
+        self._threads: dict[tuple[str, str], list[KeptRun]] = {}
+        # In the order in which they ended.
+        self._ended: dict[RunKey, KeptRun] = {}
+        self._size = 0
+
+    def __iter__(self) -> Iterator[KeptRun]:
+        self._drop_expired()
+        return iter(list(self._runs.values()))
+
+    def add(self, run: KeptRun) -> None:
+        """Add a run that is about to begin."""
+        key = run.log.key
+        self._runs[key] = run
+        self._threads.setdefault((key.owner, key.thread_id), []).append(run)
+        self.on_growth(run.log, run.log.size)
+
+    def get(self, key: RunKey) -> KeptRun | None:
+        """Return a run; None if it is not kept."""
+        self._drop_expired()
+        return self._runs.get(key)
+
+    def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+        """Return the latest run of a thread; None if none is kept."""
+        self._drop_expired()
+        runs = self._threads.get((owner, thread_id))
+        return runs[-1] if runs else None
+
+    def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+        """Return the run of an id.
+
+        Args:
+            run_id: The id.
+            thread_id: Its thread; None for any.
+            owner: Its owner; None for any.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        found = [
+            each
+            for each in self
+            if each.log.key.run_id == run_id
+            and thread_id in (None, each.log.key.thread_id)
+            and owner in (None, each.log.key.owner)
+        ]
+        if not found:
+            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} runs have the id {run_id!r}; name one with thread_id= and owner=")
+        return found[0]
+
+    # --- what the logs report
+
+    def on_growth(self, log: RunLog, size: int) -> None:
+        """Note that a log takes more bytes; drop ended runs if all take too many, the first that ended first."""
+        self._size += size
+        if size <= 0 or self._size <= self._max_bytes:
+            return
+        while self._size > self._max_bytes and self._ended:
+            self._drop(next(iter(self._ended.values())))
+        if self._size > self._max_bytes:
+            going_on = (each for each in self._runs.values() if each.log.is_going_on)
+            largest = max(going_on, key=lambda each: each.log.size, default=None)
+            if largest is not None:
+                largest.stop(LOG_FULL)
+
+    def on_end(self, log: RunLog) -> None:
+        """Note that a run has ended; one that was refused is kept no longer."""
+        run = self._runs.get(log.key)
+        if run is None or run.log is not log:
+            return
+        if log.refusal is not None:
+            self._drop(run)
+        else:
+            self._ended[log.key] = run
+
+    def on_left(self, log: RunLog) -> None:
+        """Stop a run that goes on only as long as it has callers."""
+        run = self._runs.get(log.key)
+        if run is not None and run.when_left == "stop":
+            run.stop()
+
+    # --- inside
+
+    def _drop_expired(self) -> None:
+        limit = datetime.now(UTC) - self._keep
+        for key, run in list(self._ended.items()):
+            ended_at = run.log.ended_at
+            if ended_at is None or ended_at > limit:
+                break
+            if run.log.is_followed:
+                # Somebody is still reading it: it is looked at again behind those that ended until now.
+                self._ended[key] = self._ended.pop(key)
+            else:
+                self._drop(run)
+
+    def _drop(self, run: KeptRun) -> None:
+        key = run.log.key
+        self._ended.pop(key, None)
+        self._runs.pop(key, None)
+        thread = self._threads[key.owner, key.thread_id]
+        thread.remove(run)
+        if not thread:
+            del self._threads[key.owner, key.thread_id]
+        run.log.drop()

@@ -1,0 +1,69 @@
+"""`agui serve --runs` and `agui runs`: runs that go on without a caller, at a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agui_client import HttpAgent
+from support.programs import Program
+
+Agui = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., Program]
+
+AGENTS = """
+from agui_client import tool
+from agui_client.asgi import agent_app
+from agui_client.testing import ScriptedAgent, pause, text, tool_call, turn
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    'Pay.'
+    return f"paid {amount}"
+
+async def choose(request, input):
+    if input.thread_id == "slow":
+        return ScriptedAgent(turn(text("Well,"), pause(float("inf"))))
+    asking = ScriptedAgent(turn(text("I pay."), tool_call("pay", {"amount": 3})), tools=[pay])
+    return done if input.resume else asking
+
+done = ScriptedAgent(turn(text("Done.")), tools=[pay])
+app = agent_app(done)
+"""
+
+
+def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "paying.py"
+    path.write_text(AGENTS, "utf-8")
+    process = start("serve", f"{path}:choose", "--port", "0", "--runs")
+    assert process.stdout is not None
+    url = process.stdout.readline().split(" answers at ")[1].split()[0]
+    HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
+    with HttpAgent(url, thread_id="slow").stream_sync("Wait", run_id="r2") as run:
+        assert next(run.text_stream) == "Well,"
+
+    def listed() -> list[tuple[str, str, str]]:
+        infos: list[dict[str, Any]] = [
+            json.loads(each) for each in agui("runs", "list", url, "--json").stdout.splitlines()
+        ]
+        return [(each["runId"], each["threadId"], each["status"]) for each in infos]
+
+    assert listed() == [("r2", "slow", "running"), ("r1", "bills", "waiting")]
+    assert re.fullmatch(r"r2 .*\nr1 .* Allow the call of pay\?\n", agui("runs", "list", url).stdout)
+    followed, answered = agui("runs", "follow", url, "r1"), agui("runs", "answer", url, "r1", "approve")
+    assert [(each.stdout, each.returncode) for each in (followed, answered)] == [("I pay.\n", 4), ("Done.\n", 0)]
+    assert agui("runs", "stop", url, "r2").stdout.split()[:3] == ["r2", "slow", "stopped"]
+    assert [each[2] for each in listed()] == ["finished", "stopped", "finished"]
+    wrong = [agui("runs", "answer", url, "r1", "deny"), agui("runs", "follow", url, "other")]
+    assert [each.returncode for each in wrong] == [2, 2]
+
+
+def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path: Path) -> None:
+    path = tmp_path / "serving.py"
+    path.write_text(AGENTS, "utf-8")
+    refused = agui("serve", f"{path}:app", "--port", "0", "--runs")
+    assert (refused.returncode, "agent_app(..., runs=Runs())" in refused.stderr) == (2, True)

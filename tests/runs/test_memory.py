@@ -1,0 +1,376 @@
+"""Runs that belong to the server: callers come, leave and come back, and the run goes on without them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx
+import pytest
+from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
+
+from agui_client import Approve, HttpAgent, InterruptsNotCoveredError, Resolve, RunInProgressError, UsageError, tool
+from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
+from agui_client.runs import Runs, RunStatus, WaitingRun
+from agui_client.teams import SequentialAgent
+from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
+from agui_client.threads import Threads
+from support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+    from ag_ui.core import RunAgentInput
+
+    from agui_client import AbstractAgent
+    from agui_client.asgi import ServedRequest
+
+pytestmark = pytest.mark.anyio
+_SECONDS = 10.0
+_SECRET = "a secret of this server"
+
+paid: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_paid() -> None:
+    paid.clear()
+
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    """Pay."""
+    paid.append(amount)
+    return f"paid {amount}"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    paid.append(0)
+    return "sun"
+
+
+class Caller:
+    """A caller that writes its requests by hand."""
+
+    def __init__(self, agent: Any, runs: Runs, **options: Any) -> None:
+        self.app = agent_app(agent, runs=runs, **options)
+        self._client = httpx.AsyncClient(transport=ASGITransport(self.app))
+
+    async def post(self, path: str = "", *, headers: Mapping[str, str] | None = None, **body: Any) -> httpx.Response:
+        """Send a request, and read its response to the end."""
+        with anyio.fail_after(_SECONDS):
+            return await self._client.post(f"http://app/{path}", json=_input(**body), headers=headers)
+
+    async def read(self, events: int, **body: Any) -> list[tuple[str, dict[str, Any]]]:
+        """Begin a run, read a number of its events, and leave."""
+        frames, left = bytearray(), anyio.Event()
+        requests = [{"type": "http.request", "body": json.dumps(_input(**body)).encode()}]
+
+        async def receive() -> dict[str, Any]:
+            if requests:
+                return requests.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            frames.extend(message.get("body", b""))
+            if frames.count(b"\n\n") >= events:
+                left.set()
+
+        with anyio.fail_after(_SECONDS):
+            await self.app({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
+        return _frames(bytes(frames))[:events]
+
+
+def _input(**body: Any) -> dict[str, Any]:
+    messages = [{"id": "u", "role": "user", "content": "Hi"}]
+    return {"threadId": "t", "runId": "r", "messages": messages, **body}
+
+
+def _frames(body: bytes | str) -> list[tuple[str, dict[str, Any]]]:
+    """The cursors and the events of a response."""
+    lines = (body.decode() if isinstance(body, bytes) else body).split("\n\n")
+    pairs = [each.removeprefix("id: ").rpartition("\ndata: ") for each in lines if "data: " in each]
+    return [(cursor, json.loads(data.removeprefix("data: "))) for cursor, _, data in pairs]
+
+
+def _last(response: httpx.Response) -> dict[str, Any]:
+    return _frames(response.text)[-1][1]
+
+
+def _gated(gate: Gate, **options: Any) -> ScriptedAgent:
+    """An agent that waits at a gate in the middle of a text."""
+    return ScriptedAgent(turn(text("One. "), gate, text("Two."), tool_call("look", {})), turn(text("Sun.")), **options)
+
+
+def _stored(threads: Threads, agent: AbstractAgent) -> Any:
+    """A function that opens the stored thread of a request."""
+
+    def choose(request: ServedRequest, input: RunAgentInput) -> Any:
+        return threads.open(input.thread_id, agent, wait=0)
+
+    return choose
+
+
+async def test_a_caller_who_leaves_comes_back_at_its_cursor_and_misses_nothing() -> None:
+    gate, runs = Gate(), Runs()
+    agent = _gated(gate, tools=[look])
+    caller = Caller(agent, runs)
+    seen = await caller.read(3)
+    [going_on] = await runs.list()
+    gate.open()
+    rest = _frames((await caller.post(headers={"last-event-id": seen[-1][0]})).text)
+    whole = _frames((await caller.post()).text)
+    assert (going_on.status, going_on.ended_at) == (RunStatus.RUNNING, None)
+    assert [*seen, *rest] == whole
+    assert [each["type"] for _, each in whole][-1] == "RUN_FINISHED"
+    # The same run id twice followed the run, and called nothing again: one call, and one run for its result.
+    assert (paid, len(agent.inputs)) == ([0], 2)
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
+async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_stored: bool) -> None:
+    gate, runs = Gate(), Runs()
+    agent = _gated(gate, tools=[look])
+    caller = Caller(_stored(Threads(), agent) if is_stored else agent, runs)
+    await caller.read(3, state={"city": "Oslo"})
+    page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        async with page.stream_connect() as run:
+            async for event in run:
+                if isinstance(event, TextMessageContentEvent):
+                    gate.open()
+            result = await run.result()
+    contents = ["Hi", "One. ", "Two.", None, "sun", "Sun."]
+    assert ([each.content for each in page.messages], page.state) == (contents, {"city": "Oslo"})
+    assert (result.run_id, result.warnings) == ("r", [])
+    # Once more, when the run has ended: from what is stored, or from its log.
+    again = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    await again.connect_agent()
+    assert [each.content for each in again.messages] == contents
+    assert (await caller.post("connect", threadId="other")).status_code == (200 if is_stored else 405)
+
+
+async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it() -> None:
+    threads = Threads()
+    agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    # No run is kept any more when the page comes.
+    caller = Caller(_stored(threads, agent), Runs(keep=0), secret=_SECRET)
+    waiting = _last(await caller.post())["outcome"]["interrupts"]
+    page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        result = await page.connect_agent()
+        assert [each.id for each in result.interrupts] == [each["id"] for each in waiting]
+        await page.run_agent(resume={waiting[0]["id"]: Approve()})
+    assert ([each.content for each in page.messages], paid) == (["Hi", None, "paid 3", "Done."], [3])
+    assert (await threads.get("t")) is not None
+
+
+async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
+    gate, runs = Gate(), Runs()
+
+    def choose(request: Any, input: Any) -> AbstractAgent:
+        if input.run_id == "refused":
+            raise RequestRefusedError(418, "no")
+        return _gated(gate, tools=[look])
+
+    caller = Caller(choose, runs)
+    assert (await caller.post(runId="refused")).status_code == 418
+    await caller.read(1)
+    statuses = [(await caller.post(runId="other")).status_code]
+    with pytest.raises(RunInProgressError):
+        await runs.start(lambda thread_id: ScriptedAgent(turn(), thread_id=thread_id), thread_id="t")
+    gate.open()
+    statuses += [(await caller.post()).status_code, (await caller.post(runId="other")).status_code]
+    assert statuses == [409, 200, 200]
+    assert [(each.run_id, each.status) for each in await runs.list()] == [
+        ("other", RunStatus.FINISHED),
+        ("r", RunStatus.FINISHED),
+    ]
+
+
+@pytest.mark.parametrize("by", ["request", "program", "leaving"])
+async def test_a_run_that_is_stopped_ends_cancelled_and_calls_nothing_more(by: str) -> None:
+    gate, runs = Gate(), Runs()
+    caller = Caller(_gated(gate, tools=[look]), runs, when_left="stop" if by == "leaving" else "continue")
+    await caller.read(3)
+    if by == "request":
+        stopped = (await caller.post("stop", runId=None)).json()
+        assert (stopped["runId"], stopped["status"]) == ("r", "stopped")
+    elif by == "program":
+        await runs.stop("r")
+    with anyio.fail_after(_SECONDS):
+        events = [event async for _, event in runs.follow("r")]
+    gate.open()
+    last = events[-1]
+    assert isinstance(last, RunFinishedEvent)
+    assert (last.outcome and last.outcome.type, paid) == ("cancelled", [])
+    assert (await runs.stop("r")).status is RunStatus.STOPPED
+
+
+def _named(method: str, path: str, headers: Mapping[str, str]) -> object:
+    return {"name": headers["x-user"]}
+
+
+async def test_users_neither_see_nor_stop_nor_follow_the_runs_of_others() -> None:
+    gate, runs = Gate(), Runs(owner_of=lambda caller: caller["name"])
+    gate.open()
+    caller = Caller(_gated(gate, tools=[look]), runs, authorize=_named)
+    await caller.post(headers={"x-user": "bob"}, threadId="b")
+    ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
+    own = ScriptedAgent(turn(Gate()), thread_id="t")
+    await runs.start(own, "Hi", run_id="r", owner="ann")
+    assert [each["threadId"] for each in (await caller.post("runs", headers=bob)).json()] == ["b"]
+    assert [each["threadId"] for each in (await caller.post("runs", headers=ann)).json()] == ["t"]
+    refused = [
+        await caller.post("stop", headers=bob, threadId=None),
+        await caller.post("stop", headers=bob, runId=None),
+        await caller.post("answer", headers=bob, threadId="t"),
+        await caller.post(headers={**bob, "last-event-id": "0-r"}),
+    ]
+    assert [each.status_code for each in refused] == [200, 404, 404, 404]
+    assert refused[0].json()["threadId"] == "b"
+    # Ids are the callers' to choose: a run of the same thread and id is another run of bob's.
+    assert _last(await caller.post(headers=bob))["type"] == "RUN_FINISHED"
+    assert [each.status.value for each in await runs.list(owner="ann")] == ["running"]
+    await runs.aclose()
+
+
+async def test_a_caller_who_does_not_read_is_served_from_the_log_and_never_slows_the_run() -> None:
+    runs = Runs()
+    many = [text(f"{number} ") for number in range(400)]
+    caller = Caller(ScriptedAgent(turn(*many)), runs)
+    client = httpx.AsyncClient(transport=ASGITransport(caller.app))
+    async with client, client.stream("POST", "http://app/", json=_input()) as response:
+        # The transport holds back the app until its chunk is read.
+        await until(lambda: not _is_going_on(runs, "r"))
+        body = await response.aread()
+    assert len(_frames(body)) == (await runs.list())[0].event_count == 2 + 3 * len(many)
+
+
+def _is_going_on(runs: Runs, run_id: str) -> bool:
+    return runs.find(run_id, None, None).log.is_going_on
+
+
+async def test_a_server_that_stops_ends_its_runs() -> None:
+    runs = Runs()
+    async with ASGITransport(agent_app(ScriptedAgent(turn()), runs=runs), lifespan=True):
+        run = await runs.start(ScriptedAgent(turn(Gate())), "Hi")
+    with anyio.fail_after(_SECONDS):
+        last = [event async for _, event in runs.follow(run.run_id)][-1]
+    assert isinstance(last, RunErrorEvent)
+
+
+async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory_is_needed() -> None:
+    runs = Runs(keep=0)
+    run = await runs.start(ScriptedAgent(turn(text("Hi"))), "Hi")
+    await until(lambda: not runs.latest("", run.thread_id))
+    with pytest.raises(UsageError, match=r"no run .* is kept here"):
+        await anext(runs.follow(run.run_id))
+
+    runs, agent = Runs(max_bytes=200_000), ScriptedAgent(turn(text("x" * 70_000)))
+    for number in range(5):
+        with anyio.fail_after(_SECONDS):
+            await runs.start(agent, "Hi", thread_id=f"t{number}", run_id=f"r{number}")
+            async for _ in runs.follow(f"r{number}"):
+                pass
+    assert [each.run_id for each in await runs.list()] == ["r4", "r3"]
+
+
+async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> None:
+    runs = Runs(max_bytes=100_000)
+    parts = [text("x" * 1000) for _ in range(1000)]
+    small, large = ScriptedAgent(turn(Gate())), ScriptedAgent(turn(*parts))
+    await runs.start(small, "Hi", run_id="small")
+    await runs.start(large, "Hi", run_id="large")
+    await until(lambda: not _is_going_on(runs, "large"))
+    infos = {each.run_id: each.status.value for each in await runs.list()}
+    assert infos == {"small": "running", "large": "failed"}
+    await runs.stop("small")
+
+
+async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
+    waiting: list[WaitingRun] = []
+    runs = Runs()
+    runs.on_waiting(waiting.append)
+    agent = ScriptedAgent(
+        turn(tool_call("pay", {"amount": 3})),
+        turn(outcome=interrupt("Which hotel?", interrupt_id="hotel")),
+        turn(text("Done.")),
+    )
+    first = await runs.start(agent, "Book", tools=[pay], owner="ann", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        events = [each async for each in runs.follow(first.run_id, owner="ann")]
+        await until(lambda: waiting)
+        behind = [each async for each in runs.follow(first.run_id, after=events[1].cursor)]
+    [asked] = waiting
+    assert (behind, asked.thread_id, asked.owner, asked.query) == (
+        events[2:],
+        "t",
+        "ann",
+        f"thread=t&run={first.run_id}",
+    )
+    with pytest.raises(InterruptsNotCoveredError):
+        await runs.answer(first.run_id, {"other": Approve()})
+    [approval] = asked.interrupts
+    second = await runs.answer(first.run_id, {approval.id: Approve({"amount": 2})})
+    await until(lambda: len(waiting) == 2)
+    third = await runs.answer(second.run_id, {"hotel": Resolve("Grand")}, owner="ann", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        events = [each async for each in runs.follow(third.run_id)]
+    assert "Done." in [getattr(each.event, "delta", None) for each in events]
+    assert paid == [2]
+    assert [each.status.value for each in await runs.list()] == ["finished"] * 3
+    with pytest.raises(UsageError, match="waits for no answer"):
+        await runs.answer(first.run_id, {approval.id: Approve()})
+
+
+@pytest.mark.parametrize("place", ["stored", "in the caller's input"])
+async def test_a_served_run_that_waits_is_answered_at_its_address_without_its_caller(place: str) -> None:
+    runs, threads = Runs(), Threads()
+    agent = SequentialAgent(
+        ScriptedAgent(turn(text("Planned.")), agent_id="planner"),
+        ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), agent_id="payer", tools=[pay]),
+    )
+    is_stored = place == "stored"
+    caller = Caller(_stored(threads, agent) if is_stored else agent, runs, secret=_SECRET)
+    await caller.read(1)
+    await until(lambda: not _is_going_on(runs, "r"))
+    [waiting] = (await caller.post("runs")).json()
+    [asked] = waiting["interrupts"]
+    entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+    refused = await caller.post("answer", resume=[{**entry, "interruptId": "made up"}])
+    begun = (await caller.post("answer", resume=[entry])).json()
+    with anyio.fail_after(_SECONDS):
+        events = [event async for _, event in runs.follow(begun["runId"])]
+    assert (waiting["status"], refused.status_code, paid) == ("waiting", 422, [3])
+    assert [each.delta for each in events if isinstance(each, TextMessageContentEvent)] == ["Done."]
+    assert [each.status.value for each in await runs.list()] == ["finished", "finished"]
+
+
+async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_threads() -> None:
+    runs, threads = Runs(), Threads()
+    agent = _gated(Gate(), tools=[look])
+    caller = Caller(_stored(threads, agent), runs)
+    seen = await caller.read(3)
+    with anyio.fail_after(_SECONDS):
+        await runs.aclose()
+        events = [event async for _, event in runs.follow("r")]
+    last = events[-1]
+    assert isinstance(last, RunErrorEvent)
+    assert (len(seen), last.code) == (3, "shutting_down")
+    assert (await caller.post(runId="another")).status_code == 503
+    async with threads.open("t", agent, wait=0) as stored:
+        assert [each.content for each in stored.messages] == ["Hi", "One. "]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"keep": -1}, "keep="), ({"max_bytes": 0}, "max_bytes="), ({"keep": "long"}, "keep=")],
+)
+def test_bounds_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Runs(**options)
