@@ -1,9 +1,9 @@
 """A run that is sent again from its beginning, as the rest of a stream that was cut.
 
 `Delivered` notes how much of each message and call the application has. `CatchingUp` leaves that out of what the server
-sends again: a message that was cut goes on at the character where it broke off, however its text is divided now. States
-are sent as snapshots, because patches would be applied a second time. Messages that the server restates come at the
-end, when no message of the run is open any more.
+sends again: a message that was cut goes on at the character where it broke off, however its text is divided now. Other
+events are counted; new changes of the state and of activities become snapshots, which fit whatever was before them.
+Messages that the server restates come at the end, when no message of the run is open any more.
 """
 
 from __future__ import annotations
@@ -120,6 +120,8 @@ class CatchingUp:
         self._before = Counter(delivered.others)
         self._chunks = Delivered("")
         self._is_in_run = self._has_messages = False
+        # The latest change of the state, and of each activity, that was left out.
+        self._latest: dict[tuple[str, str], Any] = {}
 
     def feed(self, event: WireEvent) -> Iterator[WireEvent]:
         """Take in the next event of the stream; return the events that the application does not have."""
@@ -152,10 +154,6 @@ class CatchingUp:
             return () if by_chunks or item in delivered.closed else (event,)
         if (name := _CHUNKS.get(kind)) is not None:
             return self._tail((name, self._chunks.id_of_chunk(name, event)), event)
-        if isinstance(event, _STATES):
-            return (core.StateSnapshotEvent(snapshot=self._thread.state),)
-        if isinstance(event, _ACTIVITIES):
-            return self._activity(event)
         if isinstance(event, core.MessagesSnapshotEvent):
             self._has_messages = True
             return ()
@@ -163,7 +161,11 @@ class CatchingUp:
             return (*self._closing(event), event)
         subject = _subject(event)
         self._others[subject] += 1
-        return () if self._others[subject] <= self._before[subject] else (event,)
+        is_known = self._others[subject] <= self._before[subject]
+        if isinstance(event, _STATES + _ACTIVITIES):
+            self._latest[subject] = event
+            return () if is_known else self._as_it_is(event)
+        return () if is_known else (event,)
 
     def _tail(self, item: Item, event: Any) -> Iterable[WireEvent]:
         """Return what a piece of a text adds to the text that the application has."""
@@ -181,8 +183,11 @@ class CatchingUp:
             return (_content(item, missing, opener),)
         return (event.model_copy(update={"delta": missing}),)
 
-    def _activity(self, event: Any) -> Iterable[WireEvent]:
-        """Return an activity as it is now."""
+    def _as_it_is(self, event: Any) -> Iterable[WireEvent]:
+        """Return the state, or an activity, with the event in it: a patch fits only what was before it."""
+        self._latest.pop(_subject(event), None)
+        if isinstance(event, _STATES):
+            return (core.StateSnapshotEvent(snapshot=self._thread.state),)
         message: Any = self._thread.message(event.message_id)
         if message is None:
             return ()
@@ -201,6 +206,9 @@ class CatchingUp:
                     yield from self._completing(item, opener)
             for step, number in self._delivered.steps.items():
                 yield from [core.StepFinishedEvent(step_name=step)] * number
+        # The server may have put several changes into one, so that counting them left out too many.
+        for latest in list(self._latest.values()):
+            yield from self._as_it_is(latest)
         if self._has_messages:
             yield core.MessagesSnapshotEvent(messages=self._thread.messages)
 
@@ -237,6 +245,10 @@ def _id_of(event: Any) -> str:
 
 def _subject(event: Any) -> tuple[str, str]:
     """Return the type of an event, and what tells it from others of the type."""
+    if isinstance(event, _STATES):
+        return "STATE", ""
+    if isinstance(event, _ACTIVITIES):
+        return "ACTIVITY", event.message_id
     for name in ("tool_call_id", "entity_id", "step_name", "name", "subagent_run_id"):
         if (value := getattr(event, name, None)) is not None:
             return str(event.type), str(value)

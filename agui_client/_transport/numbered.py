@@ -17,6 +17,7 @@ class NumberedFramer(Framer):
 
     Args:
         max_event_bytes: The largest frame that is accepted, in bytes.
+        drops_known: Whether frames that came in an earlier stream are left out.
     """
 
     cursor: str | None = None
@@ -24,8 +25,9 @@ class NumberedFramer(Framer):
     retry_seconds: float | None = None
     """Seconds to wait before the stream is taken up, as the server asked with `retry:`; None if it did not."""
 
-    def __init__(self, max_event_bytes: int) -> None:
+    def __init__(self, max_event_bytes: int, *, drops_known: bool) -> None:
         super().__init__(max_event_bytes)
+        self._drops_known = drops_known
         # The stream in which each id came first: within one stream, several frames may share an id.
         self._first_in: dict[str, int] = {}
         self._stream = 0
@@ -88,4 +90,4 @@ class NumberedFramer(Framer):
         """Note the id of a frame; return whether a frame with that id came in an earlier stream."""
         is_usable = bool(own_id) and own_id.isprintable()
         self.cursor = own_id if is_usable else None
-        return is_usable and self._first_in.setdefault(own_id, self._stream) != self._stream
+        return is_usable and self._drops_known and self._first_in.setdefault(own_id, self._stream) != self._stream

@@ -70,7 +70,8 @@ class ResumableSource(HttpSource):
 
     def __init__(self, transport: Transport, request: Request, warnings: WarningLog, way: TakingUp) -> None:
         super().__init__(transport, request, warnings)
-        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes)
+        is_numbered = isinstance(way.joining, AtCursor)
+        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=is_numbered)
         self._way, self._joining, self._failures = way, way.joining, 0
         self._waits, self._pending_since = 0, math.inf
 
@@ -129,7 +130,7 @@ class ResumableSource(HttpSource):
         cause = cut
         try:
             await self._leave_body()
-            while self._failures < self._way.attempts and self._has_patience(clock):
+            while self._has_patience(clock) and self._failures < self._way.attempts:
                 seconds = self._seconds_before_next(cause)
                 if seconds >= clock.left:
                     break

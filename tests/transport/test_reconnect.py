@@ -11,7 +11,8 @@ import pytest
 
 from agui_client import HttpAgent, RetryPolicy, RunResult
 from agui_client.errors import IncompleteRunError, UsageError
-from agui_client.reconnect import LastEventId
+from agui_client.reconnect import Connect, DetachedRuns, LastEventId
+from agui_client.testing import ScriptedAgent, turn
 from agui_client.testing.byte_server import Reply, Request, serve_bytes
 from support.waiting import until
 
@@ -190,3 +191,87 @@ def test_a_policy_that_would_start_the_run_again_is_refused() -> None:
         HttpAgent("http://localhost:1/", reconnect=LastEventId)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="1 or more"):
         LastEventId(attempts=0)
+
+
+# --- servers that send the run again, or the thread when the run is over
+
+
+def _frames_of(*events: dict[str, Any]) -> bytes:
+    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def _again(upto: int) -> list[dict[str, Any]]:
+    """Return the run as a server sends it again that puts texts together: an earlier run, and this one so far."""
+    earlier = [{"type": "RUN_STARTED", "threadId": "t", "runId": "before"}]
+    earlier += [{"type": "STATE_SNAPSHOT", "snapshot": {"n": 0}}, {**_EVENTS[-1], "runId": "before"}]
+    told = {**_EVENTS[2], "delta": "".join(_WORDS[:upto])}
+    return [
+        *earlier,
+        *_EVENTS[:2],
+        {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a", "value": upto}]},
+        told,
+    ]
+
+
+async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cut() -> None:
+    replies: list[Reply] = [Reply([_frames_of(*_EVENTS[:2], {**_EVENTS[2], "delta": "wor"})], end="cut")]
+    replies += [Reply([_frames_of(*_again(upto))], end="reset" if upto % 2 else "cut") for upto in range(1, 20)]
+    replies.append(Reply([_frames_of(*_again(len(_WORDS)), *_EVENTS[-2:])]))
+    with serve_bytes(*replies) as server:
+        agent = HttpAgent(
+            server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect(attempts=20)
+        )
+        async with agent.stream("hi", run_id="r") as run:
+            events = [event async for event in run]
+            result = await run.result()
+    assert (result.text, agent.state, result.warnings) == ("".join(_WORDS), {"n": 0, "a": len(_WORDS)}, [])
+    kinds = [event.type.value for event in events]
+    assert (kinds.count("RUN_STARTED"), kinds.count("TEXT_MESSAGE_START"), kinds.count("RUN_FINISHED")) == (1, 1, 1)
+    assert [request.path for request in server.requests].count("/") == 1
+
+
+def _thread(*messages: tuple[str, str, str]) -> bytes:
+    restated = [{"id": message_id, "role": role, "content": content} for message_id, role, content in messages]
+    return _frames_of(_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": restated}, _EVENTS[-1])
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["the same program", "another program"])
+async def test_a_server_that_sends_nothing_before_the_end_is_asked_until_it_has_the_answer(is_restarted: bool) -> None:
+    prompt, whole = ("u", "user", "hi"), "".join(_WORDS)
+    begun = Reply([_frames_of(*_EVENTS[:4])], end="stall" if is_restarted else "cut")
+    busy, stale = Reply([], status=409, content_type=None), Reply([_thread(prompt)])
+    over = Reply([_thread(prompt, ("m", "assistant", whole))])
+    with serve_bytes(begun, stale, busy, stale, over) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns(attempts=1))
+        asked = {"id": "u", "role": "user", "content": "hi"}
+        if is_restarted:
+            async with agent.stream(asked, run_id="r") as run:
+                async for event in run:
+                    if event.type.value == "TEXT_MESSAGE_CONTENT":
+                        run.detach()
+                left = await run.result()
+            assert (left.aborted, left.detached, left.outcome) == (True, True, None)
+            document = agent.snapshot().model_dump_json()
+            agent = HttpAgent(server.url, retry=_QUICK, reconnect=DetachedRuns(attempts=1))
+            agent.restore(type(agent.snapshot()).model_validate_json(document))
+            result = await agent.connect_agent()
+        else:
+            result = await agent.run_agent(asked, run_id="r")
+    assert (result.text, [message.role for message in agent.messages]) == (whole, ["user", "assistant"])
+    # No request but the first one can start a run.
+    assert [len(request.json()["messages"]) for request in server.requests] == [1, 0, 0, 0, 0]
+
+
+async def test_a_run_that_is_left_to_the_server_is_not_reported_as_aborted_to_on_abort() -> None:
+    aborts: list[str] = []
+    with serve_bytes(Reply(_ALL[:5], end="stall")) as server:
+        agent = HttpAgent(server.url, thread_id="t", on_abort=lambda context: aborts.append(context.run_id))
+        async with agent.stream("hi", run_id="r") as run:
+            await anext(aiter(run))
+            run.detach()
+        assert await anyio.to_thread.run_sync(server.disconnected.wait, 5)
+    assert aborts == []
+    local = ScriptedAgent(turn())
+    async with local.stream("hi") as run:
+        with pytest.raises(UsageError, match="runs in the process"):
+            run.detach()
