@@ -130,7 +130,7 @@ class Connect(ReconnectPolicy):
         """Return the way to take up a stream."""
         if is_replay:
             return None
-        again = replace(request, is_reconnect=True, may_find_nothing=True, url=connect_url)
+        again = replace(request, is_reconnect=True, is_replay=True, url=connect_url)
         return TakingUp(partial(_anywhere, again), FromTheBeginning(input.run_id), self.attempts)
 
 

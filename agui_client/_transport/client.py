@@ -72,8 +72,8 @@ class Request:
     """The `RunAgentInput` as JSON."""
     url: Address | None = field(default=None, repr=False)
     """The address to post it to; None for the agent's."""
-    may_find_nothing: bool = False
-    """Whether 204 No Content is an answer: an empty stream."""
+    is_replay: bool = False
+    """Whether a thread is sent again: 204 No Content is an empty stream then, and the thread may come as JSON."""
     is_document: bool = False
     """Whether a JSON document is asked for, instead of an event stream."""
     is_reconnect: bool = False
@@ -166,6 +166,8 @@ class Transport:
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
         headers.update(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)
+        if request.is_replay:
+            headers["accept"] = f"{EVENT_STREAM}, {JSON};q=0.5"
         if request.method == "POST":
             headers["content-type"] = JSON
         if request.last_event_id is not None:

@@ -166,7 +166,10 @@ class Delivery:
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
         body, request = Body(response), self._request
-        if responses.is_of(response, self._wanted) or (request.may_find_nothing and response.status_code == 204):
+        is_wanted = responses.is_of(response, self._wanted)
+        if is_wanted or (
+            request.is_replay and (response.status_code == 204 or responses.is_of(response, responses.JSON))
+        ):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
