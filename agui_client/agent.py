@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, ToolCall
     from reactivex import Observable
 
+    from agui_client._conversation.log import PastRuns
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
     from agui_client._run.ending import Checkpoint, Save
@@ -416,7 +417,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         self._conversation.set_state(state)
 
-    def save_with(self, save: Save | None) -> Self:
+    def save_with(self, save: Save | None, *, past: PastRuns | None = None) -> Self:
         """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
 
         The function is awaited before a run is sent and when it has ended, before a function is called and after it
@@ -425,11 +426,12 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         Args:
             save: A coroutine function that takes a `Checkpoint`; None ends it.
+            past: The runs that the log of a stored thread knows, for the agent to be served; None without a log.
 
         Returns:
             The agent itself.
         """
-        self._save = save
+        self._save, self._conversation.past = save, past
         return self
 
     def checkpoint(self) -> Checkpoint:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from ag_ui.core import AgentCapabilities
 from pydantic import ValidationError
 
+from agui_client._conversation.state_base import with_base
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.scope import CURRENT_SCOPE, AgentOptions, StateT
 from agui_client._transport.client import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_RUN_BYTES, AuthSource, Request, Transport
@@ -185,7 +186,12 @@ class HttpAgent(AbstractAgent[StateT]):
 
         scope = CURRENT_SCOPE.get()
         # Headers that are meant for one server are never sent to another.
-        options: RunOptions = scope.options if scope is not None and scope.owner is self else {}
+        is_own = scope is not None and scope.owner is self
+        options: RunOptions = scope.options if scope is not None and is_own else {}
+        if is_own and not is_replay and (base := self._conversation.state_base) is not None:
+            # No other server gets it: some hand these properties on to models, or refuse those that they do not know.
+            props = with_base(input.forwarded_props, base)
+            input = input.model_copy(update={"forwarded_props": props})
         request = Request(
             body=request_body(input),
             url=self._connect_url if is_replay else None,
@@ -227,7 +233,7 @@ class HttpAgent(AbstractAgent[StateT]):
         if len({(each.scheme, each.host, each.port, each.path, each.query) for each in both}) == 1:
             raise UsageError(
                 "connect_url is empty, or means the agent's own url, where connecting would start a run; give the "
-                "address that tells a thread again, or None if there is none"
+                "address that sends a thread again, or None if there is none"
             )
         return address
 

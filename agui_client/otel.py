@@ -8,7 +8,8 @@ errors, which may quote them, never go into a span or a metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
@@ -58,6 +59,24 @@ def span_observer() -> RunObserver | None:
     """Return an observer that makes spans; None where they would go nowhere, and there is no trace to pass on."""
     is_unset = isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
     return None if is_unset and not get_current() else SpanObserver()
+
+
+@contextmanager
+def incoming_trace(headers: Mapping[str, str]) -> Generator[None]:
+    """Make the trace and the baggage of an incoming request the current ones, for a block.
+
+    Args:
+        headers: The headers of the request, with names in lower case.
+    """
+    # A framework that is instrumented has a span of its own for the request, whose parent is the caller's.
+    if trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    token = attach(propagate.extract(headers))
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 class SpanObserver(RunObserver):

@@ -72,10 +72,10 @@ _ROOMS = (
     ("_conversation", "conversation"),
     ("asgi.in_process",),
     ("state.merging",),
-    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),
+    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal", "asgi.stopping"),
     ("state",),
     ("agent", "teams.agent_tool"),
-    ("asgi.caller_input",),
+    ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
     ("runs",),
     ("reconnect",),
     ("http_agent", "function_agent"),
@@ -333,7 +333,7 @@ def _extra_of(one: _Import) -> str:
     feature = one.module.rpartition(".")[2].removesuffix("_plugin")
     if feature in {"fast", "llm", "mcp", "otel", "pytest"}:
         return feature
-    if one.module == "agui_client.threads.sql":
+    if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
     if one.module == "agui_client.notebook.elements":
         return "notebook"

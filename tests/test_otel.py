@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from agui_client import Deny, FunctionAgent, HttpAgent, RetryPolicy, tool
 from agui_client._concurrency import side_by_side
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.observers import Observers
+from agui_client.asgi import ASGITransport, agent_app
 from agui_client.otel import SpanObserver
 from agui_client.reconnect import LastEventId
 from agui_client.teams import ParallelAgent, SequentialAgent
@@ -319,6 +321,39 @@ def test_a_stream_that_is_taken_up_is_a_request_of_its_run_and_an_event_on_its_s
     assert attributes(spans["GET"])["http.request.method"] == "GET"
     assert parent_id(spans["GET"]) == span_id(spans["run"])
     assert [event.name for event in spans["run"].events] == ["agui.reconnect"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_instrumented", [False, True], ids=["alone", "in an instrumented framework"])
+async def test_a_served_run_goes_on_with_the_trace_of_its_caller(
+    exporter: InMemorySpanExporter, *, is_instrumented: bool
+) -> None:
+    carried: list[object] = []
+    tracer = trace.get_tracer("framework")
+
+    async def run(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        carried.append(baggage.get_baggage("tenant"))
+        async for event in ScriptedAgent(TURN).run(input):
+            yield event
+
+    served = agent_app(FunctionAgent(run, agent_id="planner"))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with tracer.start_as_current_span("request") if is_instrumented else nullcontext():
+            await served(scope, receive, send)
+
+    headers = {"traceparent": f"00-{7:032x}-{8:016x}-01", "tracestate": "a=1", "baggage": "tenant=ann"}
+    async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
+        await client.post("http://app/", json={"threadId": "t", "runId": "r", "messages": list[str]()}, headers=headers)
+    spans = {each.name: each for each in exporter.get_finished_spans()}
+    call = spans["invoke_agent planner"]
+    assert call.parent is not None
+    if is_instrumented:
+        assert call.parent == spans["request"].get_span_context()
+    else:
+        assert (call.parent.trace_id, call.parent.span_id, call.parent.trace_state.get("a")) == (7, 8, "1")
+        assert carried == ["ann"]
+    assert not trace.get_current_span().get_span_context().is_valid
 
 
 def test_an_unsampled_run_passes_its_trace_on_as_unsampled(use: Use, caller: SpanContext) -> None:

@@ -148,6 +148,8 @@ class InspectorApp:
 class _Proxy(AgentApp):
     """Passes runs on to a remote agent, and its events back as they came; both are recorded."""
 
+    _own_headers: Mapping[str, str] = {}
+
     def __init__(self, url: str, recorder: Recorder) -> None:
         super().__init__(lambda request, _: self._remote(request), max_body_bytes=_MOST_BODY_BYTES)
         self._url, self._recorder = url, recorder

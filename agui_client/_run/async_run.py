@@ -248,6 +248,7 @@ class AgentRun(RunView[StateT]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         engine = self._engine
+        # A run that ended may be iterated again, and ends at once; one that was left must say so.
         if not engine.call.state.has_ended:
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
@@ -265,7 +266,7 @@ class AgentRun(RunView[StateT]):
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> AsyncGenerator[bytes]:
         """Iterate the run as the body of an SSE response, in any framework; its block need not be entered.
 
-        A call of several rounds is one run for whoever reads it, with the results of the tools that ran here. An
+        A call of several rounds is one run for its reader, with the results of the tools that ran here. An
         exception ends it with RUN_ERROR, and is logged.
 
         Args:
@@ -288,22 +289,22 @@ class AgentRun(RunView[StateT]):
 
         Text of subagents is left out.
         """
-        return _Lens(self._next, AnswerText().with_gaps)
+        return _EventView(self._next, AnswerText().with_gaps)
 
     @property
     def subagent_streams(self) -> AsyncIterator[tuple[str, str]]:
         """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
-        return _Lens(self._next, SubagentText().of)
+        return _EventView(self._next, SubagentText().of)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
         """The call that each event of a tool call is about, with its arguments as far as they came."""
-        return _Lens(self._next, self.tool_calls.of)
+        return _EventView(self._next, self.tool_calls.of)
 
     @property
     def snapshots(self) -> AsyncIterator[Snapshot[StateT]]:
         """Every event, with the messages and the state that include it."""
-        return _Lens(self._next, partial(self._snapshot, self.call))
+        return _EventView(self._next, partial(self._snapshot, self.call))
 
     async def result(self) -> RunResult[StateT]:
         """Wait for the end of the run.
@@ -344,6 +345,7 @@ class AnswerText:
             return "" if event.message_id in self._others else event.delta
         if isinstance(event, TextMessageStartEvent):
             is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            # Discarded, too: a later run of the call may start a message of the same id as the assistant's.
             (self._others.discard if is_answer else self._others.add)(event.message_id)
         return ""
 
@@ -357,7 +359,7 @@ class AnswerText:
         return gap + text
 
 
-class _Lens(AsyncIterator[T]):
+class _EventView(AsyncIterator[T]):
     """A view of the events. No generator, so that leaving it half-way leaves nothing to clean up."""
 
     def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:

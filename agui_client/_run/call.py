@@ -99,6 +99,7 @@ class Call:
             answer=setup.options.get("answer") or (around.answer if around else None),
             until=self.time.until,
             is_replay=setup.is_replay,
+            is_saved=self.is_saved or (around is not None and around.is_saved),
             first=self.rounds[0].scope if self.rounds else None,
         )
 

@@ -8,8 +8,8 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -25,6 +25,7 @@ from agui_client._run.run_request import composed_input, event_of_result, next_i
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import Phase, Reason
 from agui_client._run.steering import goes_on
+from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
@@ -91,6 +92,7 @@ class Engine:
             else:
                 call.request = request_of(conversation, self._prompt, call.options)
                 first = call.request.input
+            # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
             if call.tools.toolsets:
                 await stack.enter_async_context(call.time.opened(call.tools))
@@ -99,6 +101,7 @@ class Engine:
                 call.approved = call.request.check_tools(call.tools)
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
+            # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset(message.id for message in conversation.messages)
             self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
@@ -137,39 +140,35 @@ class Engine:
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
         is_saved = setup.save is not None
-        try:
-            if not state.is_stopped:
-                observers.call("on_call_start", call.round.scope)
-            for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
+        with self._ending_call():
+            for result in await self._begin():
                 yield result
             # An approved call that asked a question waits for the answer, and no run is sent before it.
             while not (call.approved and call.conversation.questions):
-                run = call.round
-                failure: Exception | None = None
+                run, turn_at = call.round, 0.0
+                pipeline, failure = run.pipeline, None
                 try:
-                    pipeline, source, turn_at = run.pipeline, await self._send(run), 0.0
+                    source = await self._send(run)
                     while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
+                            # The events are yielded here and by no generator below: each one more costs every event.
                             if subscribers:
                                 for event in pipeline.admitted(wire_event):
                                     await run.deliver(event)
                                     yield event
                             else:
+                                # Watchers may come and go between two events.
                                 is_watched = listeners or observers.of_events
                                 for event in pipeline.feed(wire_event, run.publish if is_watched else None):
                                     yield event
+                            if is_saved and is_of_a_member(wire_event):
+                                await self._saving.save()
                             if state.reason is not _GOES_ON:
                                 break
                             if perf_counter() > turn_at:
-                                await source.pause()
-                                if is_saved:
-                                    await self._saving.sometimes()
+                                await self._pause(source)
                                 turn_at = perf_counter() + _TURN_SECONDS
-                    if not state.is_stopped:
-                        state.read_to_end()
-                    # The terminal event may have come after the stop, in the same read.
-                    has_no_end = state.is_aborted and not run.outcome.is_terminal
-                    failure = None if has_no_end else ending.verdict(run)
+                    failure = self._verdict(run)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await self._end_run(failure)
@@ -178,20 +177,50 @@ class Engine:
                     yield result
                 if not goes_on(call, answers):
                     break
-                following = next_input(run.input, call.conversation, answers.entries)
-                following = await self._loop.call(self._with_tools, following)
-                state.begin_run()
-                self._add_round(following)
-            call.end(None)
+                await self._begin_next_run(answers)
+
+    @contextmanager
+    def _ending_call(self) -> Generator[None]:
+        """End the call with the block, or with its exception."""
+        try:
+            yield
+            self.call.end(None)
         except Exception as error:
-            call.end(error)
+            self.call.end(error)
             raise
-        except BaseException as error:
+        except GeneratorExit:
+            # `aclose` has more to close, and ends the call then.
+            raise
+        except BaseException:
             # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
-            if not isinstance(error, GeneratorExit):
-                state.cut()
-                self._next_event = self._fail_after_cut
+            self._state.cut()
+            self._next_event = self._fail_after_cut
             raise
+
+    async def _begin(self) -> list[core.Event]:
+        """Execute the calls that were approved with the prompt; return the events of their results."""
+        if not self._state.is_stopped:
+            self.call.setup.observers.call("on_call_start", self.call.round.scope)
+        return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
+
+    async def _pause(self, source: Source) -> None:
+        await source.pause()
+        if self.call.setup.save is not None:
+            await self._saving.sometimes()
+
+    def _verdict(self, run: Round) -> Exception | None:
+        """Return the failure of a run whose source is read to its end, or that was stopped."""
+        if not self._state.is_stopped:
+            self._state.read_to_end()
+        # The terminal event may have come after the stop, in the same read.
+        has_no_end = self._state.is_aborted and not run.outcome.is_terminal
+        return None if has_no_end else ending.verdict(run)
+
+    async def _begin_next_run(self, answers: Answers) -> None:
+        following = next_input(self.call.round.input, self.call.conversation, answers.entries)
+        following = await self._loop.call(self._with_tools, following)
+        self._state.begin_run()
+        self._add_round(following)
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
@@ -229,6 +258,7 @@ class Engine:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
         run, is_whole = self.call.round, self._state.phase is Phase.READ
+        # First of all: from here on, an interrupt from another thread does not abort this run any more.
         self._state.end_run(is_done=run.outcome.is_terminal)
         run.ended_at = perf_counter()
         try:
@@ -237,6 +267,7 @@ class Engine:
             end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
             run.scope.end = end
             self.call.setup.observers.call("on_end", run.scope, end)
+        # After the observers, as a save may fail, and every start of a run has to have its end.
         failure = await self._try(self._saving.save(), failure)
         if failure is not None:
             raise failure
@@ -251,6 +282,7 @@ class Engine:
         if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
             context = HookContext(run.input, call.conversation, run.run_id)
             await run.inside(ending.call_on_abort, on_abort, context)
+        # Before the hooks, which see the conversation as the next run will.
         ending.settle(call, failure, is_whole=is_whole)
         if failure is not None and call.setup.subscribers:
             annotate(failure, call.result())
@@ -262,6 +294,7 @@ class Engine:
         try:
             await step
         except Exception as error:
+            # The step may have raised the failure itself again.
             if failure in (None, error):
                 return error
             _logger.error("at the end of run %s", self.call.round.input.run_id, exc_info=error)
@@ -291,6 +324,7 @@ class Engine:
     async def _take_in(self, answers: Answers) -> list[core.Event]:
         """Add answers to the conversation; return events of the results, which watchers have seen."""
         self.call.conversation.add_own_results(answers.messages)
+        # All are added before the first event is given, so that a caller that leaves here loses none of them.
         events: list[core.Event] = []
         for message in answers.messages:
             events.append(event_of_result(message))
@@ -312,7 +346,7 @@ class Engine:
     def interrupt(self) -> None:
         """Stop the call and give up what is waited for, from any thread.
 
-        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
+        A run that has its terminal event already keeps that outcome (LIFE-7); no tool is executed after it.
         """
         if not self._state.has_ended:
             self._state.stop(is_done=self._is_done)

@@ -194,7 +194,8 @@ class ObservedSource(Source):
         self.conforming = source.conforming
         self._source, self._show, self._end = source, show, end
         self._error: Exception | None = None
-        self._untaken = 0
+        # Sync runs read in one thread and take in another: each counter is written by one of them.
+        self._read_count = self._taken_count = 0
         self._has_ended = self._is_closed = False
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -204,7 +205,7 @@ class ObservedSource(Source):
         if batch is None:
             self._has_ended = not self._source.is_interrupted
             return None
-        self._untaken += 1
+        self._read_count += 1
         return self._taken(batch)
 
     def _taken(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
@@ -213,7 +214,7 @@ class ObservedSource(Source):
                 self._show(event)
                 yield event
         # Sync runs read ahead: an end that was read is the end only when everything before it was taken.
-        self._untaken -= 1
+        self._taken_count += 1
 
     async def pause(self) -> None:
         """Let the event loop have its turn."""
@@ -241,4 +242,5 @@ class ObservedSource(Source):
         finally:
             if not self._is_closed:
                 self._is_closed = True
-                self._end(self._error, is_whole=self._has_ended and not self._untaken and self._error is None)
+                is_taken = self._taken_count == self._read_count
+                self._end(self._error, is_whole=self._has_ended and is_taken and self._error is None)

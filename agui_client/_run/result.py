@@ -407,7 +407,7 @@ def _answers(result: RunResult) -> Iterator[str]:
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:
-    """Yield the arguments of the calls with which the agent ended the run: it answered them, and said no more."""
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
     executed = {each.tool_call_id for each in result.tool_executions}
     answered: set[str] = set()
     for message in reversed(result.new_messages):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from typing_extensions import TypeVar
 
+from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError
 
@@ -88,6 +89,8 @@ class RunScope(Record):
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the thread is sent again (`connect_agent`)."""
+    is_saved: bool = False
+    """Whether the conversation, or that of a run around this one, is saved while the run goes on."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)
@@ -103,6 +106,12 @@ class RunScope(Record):
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
         return not self.requests or any(request.delivery.may_have_started for request in self.requests)
+
+    @property
+    def takes_state_base(self) -> bool:
+        """Whether the server that answered the run takes the hash of the state that a later one begins with."""
+        response = self.requests[-1].delivery.response if self.requests else None
+        return self.agent.url is not None and response is not None and STATE_BASE_HEADER in response.headers
 
     def enter(self) -> Callable[[], object]:
         """Make this the run that the code of the present task belongs to.

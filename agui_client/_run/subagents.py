@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ag_ui.core import (
     AssistantMessage,
     Event,
+    StateDeltaEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 EXTENSION = "agui-client"
 """The member of a closing event's metadata that may have the subagent's `usage`, and the `messageId` of its answer."""
 JOURNAL = "_team"
-"""The member of a team's state that says, while the team waits for answers, how far the members have come."""
+"""The member of a team's state that says, until the team's run has finished, how far the members have come."""
 _USAGE = TypeAdapter(list[TokenUsage])
 
 
@@ -55,6 +56,11 @@ class SubagentResult(Record, Displayed):
     """The message of its failure; None if it did not fail."""
     parent_subagent_run_id: str | None = None
     """The invocation that began it; None if the run's own agent did."""
+
+
+def is_of_a_member(event: object) -> bool:
+    """Return whether an event notes in the journal of a team what a member has done, which must not be lost."""
+    return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
 def subagent_results(outcomes: Iterable[Outcome], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:

@@ -140,7 +140,7 @@ class Transport:
         return address_of(self.url)
 
     def with_credentials(self, auth: AuthSource | None, credentials: Credentials) -> Transport:
-        """Return the way to the same agent for somebody else: nothing that the first one may use is used for them.
+        """Return a transport to the same agent for another user: it shares no credentials with this one.
 
         Args:
             auth: Any `httpx.Auth` or (user, password), in place of this one's, the address's and the client's.
@@ -173,9 +173,11 @@ class Transport:
         if request.last_event_id is not None:
             headers["last-event-id"] = request.last_event_id
         sent = client.build_request(request.method, _bare(url), content=request.body, headers=headers, timeout=timeout)
+        # After `build_request`, which has set the length of the content by then.
         sent.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
+        # A run's own header stands over the auth, which would replace it without a word.
         if "authorization" in httpx.Headers(request.headers):
             auth = None
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:

@@ -66,6 +66,7 @@ class Credentials:
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
         self._headers, self._on_unauthorized = headers, on_unauthorized
         self._renewed: Headers = {}
+        # By number, and not by comparing headers: renewed ones may be equal to those before.
         self.generation = 0
         """The number of times they were renewed."""
         self._lock = Lock()
@@ -115,6 +116,7 @@ class Credentials:
             step = partial(renew, context) if _takes_context(renew) else renew
             renewed: Any = await call_aside(step, "on_unauthorized")
             if renewed is not None:
+                # Checked before they are kept: headers that cannot be sent would fail every later run as well.
                 _merged(renewed)
                 self._renewed = renewed
             self.generation += 1

@@ -109,6 +109,8 @@ class Delivery:
             try:
                 return await self._attempt(client, reason)
             except TransportError as error:
+                # `_send` knows whether the request went out, the error whether it was refused before the agent began; a
+                # refusal to take up a run says nothing about the run.
                 is_certain = not (error.may_have_started or self._request.is_reconnect)
                 self.may_have_started = self.may_have_started and not is_certain
                 following = await self._reason_to_go_on(error)
@@ -155,10 +157,12 @@ class Delivery:
         sent = await transport.credentials.headers(request.headers, clock)
         sent.update(added)
         self._sent = sent.copy()
+        # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         self._status = response.status_code
+        # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
         headers = dict.fromkeys(response.headers, "[redacted]") | responses.headers_to_show(response)
         self.response = responses.ResponseInfo(response.status_code, headers, response.http_version)
         return await self._accepted(response)
@@ -202,6 +206,7 @@ class Delivery:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
         if isinstance(error, HTTPStatusError):
             credentials = self._transport.credentials
+            # Once only: a server that refuses renewed credentials would refuse them for ever.
             if error.status_code == 401 and not self._is_renewed and credentials.can_renew(self._request.headers):
                 self._is_renewed = True
                 context = UnauthorizedContext(error, len(self.attempts), dict(self._sent))
@@ -221,6 +226,7 @@ class Delivery:
             return None
         self._repeated[is_refusal] += 1
         seconds = policy.wait_before(self._repeated[is_refusal], error)
+        # An attempt that could only be late is not waited for: the refusal says more than a time-out.
         if seconds >= self._clock.left:
             return None
         await self._clock.wait_for_caller(anyio.sleep(seconds))

@@ -66,6 +66,7 @@ class HttpSource(Source):
                     # It found no wait to cancel, as the chunk had just come.
                     self._shut()
                 self._received += len(chunk)
+                # Counted here, behind the content coding: a small body may unpack to any size.
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
@@ -105,6 +106,7 @@ class HttpSource(Source):
         self.is_interrupted = True
         if self._clock is not None:
             self._clock.is_interrupted = True
+        # Shielded: a run that is cancelled has to close its connection, or the server works on.
         with anyio.CancelScope(shield=True):
             await self._stack.aclose()
 

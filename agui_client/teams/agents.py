@@ -14,10 +14,11 @@ from agui_client._run.subagents import JOURNAL
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
+from agui_client.teams.limits import TeamLimitError, TeamLimits, check_limits
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
 from agui_client.teams.passing import without_journal
-from agui_client.teams.team import Team, TeamLimitError, TeamLimits, check_limits
+from agui_client.teams.team import Team
 from agui_client.teams.team_source import TeamSource
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class _TeamBase(AbstractAgent[StateT]):
         return TeamSource(work)
 
     def set_state(self, state: Any) -> None:
-        """Replace the state, as any agent's, apart from the team's own notes about members that wait for answers.
+        """Replace the state, as any agent's, apart from the team's own notes about a run that has not finished.
 
         A team whose conversation is saved takes such notes from nobody else.
 
@@ -220,9 +221,9 @@ class TeamAgent(_TeamBase[StateT]):
 
         TeamAgent(plan_trip, airline=airline, booking=booking)
 
-    When a member waits for an answer, the run ends, and the function is called again with the answer: calls of members
-    that are over return what they returned before, and failures are raised again, as `RunFailedError`. So it should do
-    nothing else that must not happen twice, or do it with `team.once(...)`.
+    When a member waits for an answer, or a run fails, a later run goes on: the function is called again, calls of
+    members that are over return what they returned before, and failures that it caught are raised again, as
+    `RunFailedError`. So it should do nothing else that must not happen twice, or do it with `team.once(...)`.
 
     Args:
         lead: The function; what it returns is the run's result.

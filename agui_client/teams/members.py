@@ -15,7 +15,7 @@ from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
-from agui_client.teams.names import Names, changed, key_of, owner_key
+from agui_client.teams.names import Names, changed, key_of, owner_key, speakers
 from agui_client.teams.passing import StatePolicy, without_journal
 
 if TYPE_CHECKING:
@@ -122,10 +122,14 @@ def view(
         The messages, and the ids of those that are not the member's own.
     """
     shown: list[tuple[Message, bool]] = []
+    heard: frozenset[str] = frozenset()
+    if sees is not None:
+        messages = list(messages)
+        heard = _heard(messages, members)
     for message in messages:
         if names.is_own(message):
             shown.append((names.message_down(message), True))
-        elif sees is not None and (said := _as_said(message, members)) is not None:
+        elif sees is not None and (said := _as_said(message, members, heard)) is not None:
             shown.append((said, False))
     own = {message.id for message, is_own in shown if is_own}
     # An id of the caller's may be one that the member has made, too.
@@ -178,8 +182,26 @@ def _names_of(tools: ToolSource) -> set[str]:
     return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
 
 
-def _as_said(message: Message, members: Mapping[str, str]) -> Message | None:
-    """Return a message of somebody else as a member is shown it; None for one that is nobody's business.
+def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset[str]:
+    """Return the ids of the messages that other members are shown.
+
+    A team is heard through the member that speaks for it. Where none does, as in a team of members side by side, those
+    who have said something are heard themselves.
+    """
+    heard: set[str] = set()
+    said: list[tuple[str, tuple[str, ...]]] = []
+    for message in [*messages, None]:
+        if message is None or (message.role == "user" and owner_key(message, members) is None):
+            voices = {path for _, path in said}
+            heard.update(each for each, path in said if not any(path[:size] in voices for size in range(1, len(path))))
+            said.clear()
+        elif isinstance(message, AssistantMessage) and message.content and owner_key(message, members) is not None:
+            said.append((message.id, tuple(speakers(message))))
+    return frozenset(heard)
+
+
+def _as_said(message: Message, members: Mapping[str, str], heard: Collection[str]) -> Message | None:
+    """Return a message of another side as a member is shown it; None for one that it is not shown.
 
     What other members said stands there as words of the user: models take an assistant's words for their own, and
     have nothing to answer if a conversation ends with them.
@@ -188,11 +210,11 @@ def _as_said(message: Message, members: Mapping[str, str]) -> Message | None:
     if key is None:
         is_own_affair = message.subagent_run_id is not None or message.role in ("activity", "reasoning")
         return None if is_own_affair else message
-    is_direct = message.subagent_run_id is None or "/" not in message.subagent_run_id
-    if not isinstance(message, AssistantMessage) or not message.content or not is_direct:
+    if not isinstance(message, AssistantMessage) or message.id not in heard:
         return None
+    name = "/".join([members[key], *speakers(message)[1:]])
     # A team has members of its own, and may not take this for a message of one of them.
-    return UserMessage(id=message.id.replace("/", ":"), content=f"[{members[key]}]: {message.content}")
+    return UserMessage(id=message.id.replace("/", ":"), content=f"[{name}]: {message.content}")
 
 
 def _new_id(item_id: str, taken: Collection[str]) -> str:

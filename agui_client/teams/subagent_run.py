@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -23,6 +24,8 @@ from ag_ui.core import (
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentFinishedSuspendedOutcome,
@@ -50,12 +53,13 @@ from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import Passing, Whole
+from agui_client.teams.passing import Owners, Passing, Whole, journal_operations
+from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
-    from agui_client.teams.call_records import CallRecord
+    from agui_client.teams.call_journal import CallRecord
 
 
 _WATCHED = frozenset(
@@ -68,6 +72,20 @@ _WATCHED = frozenset(
         SubagentStartedEvent,
     }
 )
+
+
+_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
+
+
+@dataclass(frozen=True, slots=True)
+class JournalChange:
+    """A change of the journal of a member that is a team itself."""
+
+    operations: list[dict[str, Any]]
+    """The operations of a JSON Patch on the journal."""
+
+
+Item: TypeAlias = Event | Whole | JournalChange
 
 
 class SubagentRun:
@@ -93,7 +111,8 @@ class SubagentRun:
             left out.
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
         members: The names of those who speak in the conversation, by their keys.
-        journal: What is left of an invocation that was suspended.
+        journal: The record of an invocation that goes on.
+        owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
     """
 
     member: Member
@@ -116,8 +135,6 @@ class SubagentRun:
     """The failure as others may read it, without the text of exceptions; None if the agent did not fail."""
     state: Any
     """The agent's state at the end."""
-    journal: Any
-    """The journal of the agent if it is a team that was suspended; it needs that to go on."""
 
     def __init__(
         self,
@@ -132,6 +149,7 @@ class SubagentRun:
         tools: Iterable[Tool] = (),
         members: Mapping[str, str] | None = None,
         journal: CallRecord | None = None,
+        owners: Owners | None = None,
     ) -> None:
         self.member = member = as_member(member)
         key = member.key
@@ -140,9 +158,12 @@ class SubagentRun:
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
-        self.error = self.failure = self.state = self.journal = None
-        prefix = f"{key}/" if member.memory == "thread" else f"{self.subagent_run_id}/"
-        self._names = Names(self.subagent_run_id, prefix)
+        self.error = self.failure = self.state = None
+        remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
+        self._own_thread = key if remembers else self.subagent_run_id
+        prefix = f"{self._own_thread}/"
+        self._owners = owners or Owners()
+        self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
         self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
@@ -153,6 +174,7 @@ class SubagentRun:
         self._kept: set[str] = set()
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
+        self._has_journal = journal is not None and journal.team is not None
         self._unreported: dict[str, list[TokenUsage]] = {}
         self._called: dict[str, list[str]] = {}
 
@@ -176,6 +198,8 @@ class SubagentRun:
     async def _events(self) -> AsyncGenerator[Event]:
         """Yield the events; a snapshot of the whole conversation is made when the events before it are reduced."""
         async for item in self.items():
+            if isinstance(item, JournalChange):
+                continue
             if callable(item):
                 scope = CURRENT_SCOPE.get()
                 assert scope is not None
@@ -183,14 +207,17 @@ class SubagentRun:
             else:
                 yield item
 
-    async def items(self) -> AsyncGenerator[Event | Whole]:
-        """Iterate the events, with functions in place of snapshots that need the messages that others have written."""
+    async def items(self) -> AsyncGenerator[Item]:
+        """Iterate the events, with functions in place of snapshots that need the messages that others have written.
+
+        Changes of the journal of a member that is a team come between them.
+        """
         self._began_at = time.perf_counter()
         description = self.member.agent.description or None
         yield changed(
             SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name), description=description
         )
-        if self._prompt is not None:
+        if self._prompt is not None and not self._is_asked:
             for event in self._asked():
                 yield event
         try:
@@ -205,6 +232,8 @@ class SubagentRun:
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)
+                    if type(event) in _STATE and (changes := self._journal_changes(event)):
+                        yield JournalChange(changes)
                     if given or type(event) in _WATCHED:
                         items = [*given, *items, *self._watched(event, run)]
                         given = []
@@ -235,7 +264,7 @@ class SubagentRun:
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
-        closing = self._passing.close(f"{self.member.name} failed before this call was answered.")
+        closing = self._passing.close(cut_off(self.member.name, "failed"))
         if self._run is not None:
             self._keep_messages(self._run.messages)
             self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
@@ -245,9 +274,10 @@ class SubagentRun:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
         return result_event(self.messages, call.id, result)
 
-    def has_dropped(self, message: Message) -> bool:
-        """Whether a message of the team's conversation was the member's own, and is no longer."""
-        return self._names.is_own(message) and message.id not in self._kept
+    @property
+    def dropped_ids(self) -> set[str]:
+        """The ids of messages of the team's conversation that were the member's own, and are no longer."""
+        return self._own_ids - self._kept
 
     # --- before
 
@@ -257,7 +287,10 @@ class SubagentRun:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
         messages, foreign = view(input.messages, names, member, sees, members)
-        if self._prompt is not None:
+        self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
+        # A call that goes on, or is made again, has been asked already.
+        self._is_asked = any(each.id == _prompt_id(names) for each in messages)
+        if self._prompt is not None and not self._is_asked:
             messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}
@@ -265,12 +298,12 @@ class SubagentRun:
             placed["baseline"] = baseline
         if journal is not None and journal.state is not None:
             baseline = journal.state
-        if journal is not None and journal.team is not None:
-            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: journal.team}
-        passing = Passing(names, speaks=self._speaks, state=member.state, state_key=member.name, **placed)
-        own = member.key if member.memory == "thread" else self.subagent_run_id
+        if journal is not None and is_object(journal.team):
+            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, "goes_on": True}}
+        options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
+        passing = Passing(names, speaks=self._speaks, **options)
         inner = RunAgentInput(
-            thread_id=f"{input.thread_id}/{own}",
+            thread_id=f"{input.thread_id}/{self._own_thread}",
             run_id=str(uuid4()),
             messages=messages,
             state=baseline,
@@ -311,6 +344,14 @@ class SubagentRun:
             self._keep_usage(event.subagent_run_id, usage)
         return []
 
+    def _journal_changes(self, event: Any) -> list[dict[str, Any]]:
+        """Return what an event changes in the agent's journal; most agents have none."""
+        changes = journal_operations(event)
+        if not self._has_journal and all(each["op"] == "remove" for each in changes):
+            return []
+        self._has_journal = True
+        return changes
+
     def _keep_usage(self, subagent: str, usage: Iterable[TokenUsage]) -> None:
         """Keep a subagent's usage, which includes that of those it called, until the agent reports the whole."""
         included = self._called.pop(subagent, [])
@@ -331,8 +372,6 @@ class SubagentRun:
         self.state, self._result, self._text = result.state, result.result, result.text
         said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
         self._text_id = names.up(said[-1]) if said and result.text else ""
-        if is_object(result.state):
-            self.journal = result.state.get(JOURNAL)
         offered = {tool.name for tool in self._inner.tools or ()}
         for call in result.pending_tool_calls:
             if call.function.name in offered:
@@ -390,7 +429,7 @@ def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEnt
 
 
 def _message_of(error: Exception) -> tuple[str, str | None]:
-    """Return the message and the code of a failure for others: the text of an exception is nobody's but the log's."""
+    """Return the message and the code of a failure for others: the text of an exception goes to the log alone."""
     if isinstance(error, RunFailedError):
         return error.event.message, error.event.code
     return f"the agent failed ({type(error).__name__})", type(error).__name__

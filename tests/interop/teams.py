@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ag_ui.core import Message, SubagentStartedEvent, UserMessage
 
-from agui_client import Approve, ConversationSnapshot, HttpAgent
+from agui_client import AGUIError, Approve, ConversationSnapshot, HttpAgent
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 
 from .environments import made, running, say
@@ -126,10 +126,68 @@ async def delegated_approval(servers: Servers) -> None:
     expect(await _in_two_processes("delegated", servers), "sent 5 to Ada")
 
 
+async def at_once(servers: Servers) -> None:
+    """One member is asked many things at once, and answers all of them."""
+    _, _, other = servers.agents()
+
+    async def lead(team: Team) -> list[str]:
+        return [each.text for each in await team.map("other", ["hello", "lookup"] * 4, at_once=4)]
+
+    result = await TeamAgent(lead, other=other, options={"strict": True}).run_agent("Go")
+    texts: Any = result.result
+    for text, said in zip(texts, ["Answer 1.", "Oslo has 700000 people"] * 4, strict=True):
+        expect(text, said)
+
+
+async def again_and_again(servers: Servers) -> None:
+    """One member is asked one thing after the other in a run, and goes on with its own words."""
+    _, _, other = servers.agents()
+
+    async def lead(team: Team) -> list[str]:
+        return [(await team.run("other", prompt)).text for prompt in ("lookup", "lookup", "think", "think")]
+
+    result = await TeamAgent(lead, other=other, options={"strict": True}).run_agent("Go")
+    texts: Any = result.result
+    for text, said in zip(texts, ["700000", "700000", "thought", "thought"], strict=True):
+        expect(text, said)
+
+
+async def recovery(servers: Servers) -> None:
+    """A resumed team whose last server is away goes on when it is back, and does nothing twice."""
+    one, two, other = servers.agents()
+    away = HttpAgent("http://127.0.0.1:9/", agent_id="two")
+
+    def team(last: HttpAgent) -> TeamAgent[object]:
+        async def lead(team: Team) -> str:
+            first = await team.run("one", "hello")
+            await team.run("other", "transfer")
+            return first.text + (await team.run("two", "hello")).text
+
+        return TeamAgent(lead, one=one, other=other, two=last, options={"strict": True})
+
+    asking = team(away)
+    answers = {each.id: Approve() for each in (await asking.run_agent("Go")).interrupts}
+    try:
+        await asking.run_agent(resume=answers)
+    except AGUIError as error:
+        expect(str(error), "nothing listens there")
+    back = team(two)
+    back.restore(ConversationSnapshot.model_validate_json(asking.snapshot().model_dump_json()))
+    result = await back.run_agent(resume=answers)
+    assert str(result.result).replace(" ", "") == "Answer1.Answer1.", result
+    assert [each.name for each in result.subagents] == ["two"], result.subagents
+    sent = [each for each in back.messages if each.role == "tool" and "sent 5 to Ada" in str(each.content)]
+    assert len(sent) == 1, back.messages
+
+
 STORIES: dict[str, Story] = {
-    each.__name__: each for each in (sequence, parallel, function, tool, handover, approval, delegated_approval)
+    each.__name__: each
+    for each in (
+        *(sequence, parallel, function, tool, handover, at_once, again_and_again),
+        *(approval, delegated_approval, recovery),
+    )
 }
-_ASKING = ("approval", "delegated_approval")
+_ASKING = ("approval", "delegated_approval", "recovery")
 
 
 # --- two processes

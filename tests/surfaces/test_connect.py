@@ -130,7 +130,7 @@ async def test_an_address_that_is_none_is_refused_at_once(connect_url: str) -> N
     ],
 )
 async def test_the_address_where_runs_are_started_is_no_address_to_connect_to(connect_url: str) -> None:
-    with pytest.raises(UsageError, match="connecting would start a run; give the address that tells a thread again"):
+    with pytest.raises(UsageError, match="connecting would start a run; give the address that sends a thread again"):
         HttpAgent("http://host/agent", connect_url=connect_url)
 
 
