@@ -7,13 +7,12 @@ together; a call is carried out by `_run.engine`.
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
@@ -25,10 +24,11 @@ from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
 from agui_client._tools.tool_limits import ToolLimits
+from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import OF_THE_REQUEST, ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from typing import Self
@@ -86,7 +86,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
-        options = checked_options(options, AgentOptions, "an agent")
+        options = checked_options(options, AgentOptions, "an agent", type(self))
         for module in self._needs:
             # With the first agent, so that importing the package is quick, and so is the first run.
             import_module(module)
@@ -325,6 +325,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
         return self._conversation.messages
+
+    @messages.setter
+    def messages(self, messages: Never) -> Never:
+        """Refuse an assignment, which would not say whether messages are replaced or added."""
+        raise UsageError(
+            "agent.messages is a copy: agent.set_messages([...]) replaces them, add_messages([...]) adds some"
+        )
 
     @property
     def state(self) -> Any:
@@ -688,13 +695,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if self._address() is None and (refused := sorted(checked.keys() & OF_THE_REQUEST)):
-            raise UsageError(f"{refused[0]}= is for an HttpAgent; this agent runs in the process")
+        if self._address() is None and "headers" in checked:
+            raise UsageError("headers= is for an HttpAgent; this agent runs in the process")
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
-    def _total(self, options: RunOptions) -> float:
-        """Return the seconds that a call may take; infinite without a limit."""
-        return math.inf
+    def _timeouts_of(self, options: RunOptions) -> Timeouts:
+        """Return the time limits of a call; an agent in this process has none of its own."""
+        return Timeouts.of(options["timeout"]) if "timeout" in options else UNLIMITED
 
     def _engine(self, prompt: Prompt, options: RunOptions, is_replay: bool, loop: RunLoop) -> Engine:
         """Make the engine of a call, with the parts that the agent has now."""
@@ -714,7 +721,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             observers=Observers(self._observers),
             read_state=self._read_state,
             save=self._save,
-            total=self._total(options),
+            timeouts=self._timeouts_of(options),
             is_replay=is_replay,
         )
         return Engine(setup, prompt, options, loop)

@@ -370,15 +370,21 @@ class ToolError(Exception):
 
     Args:
         message: A sentence the agent can act on.
+        code: A short name of the kind of failure, which the agent gets behind the sentence.
+        suggestion: A sentence about what to do instead, which the agent gets at the end.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: str | None = None, suggestion: str | None = None) -> None:
         super().__init__(message)
+        self.code = code
+        self.suggestion = suggestion
 
     @property
     def message(self) -> str:
-        """The sentence as it can be sent."""
-        return sendable(str(self))
+        """The text as it can be sent, such as "No such city. (code: unknown_city) Suggestion: Ask for another one."."""
+        code = None if self.code is None else f"(code: {self.code})"
+        suggestion = None if self.suggestion is None else f"Suggestion: {self.suggestion}"
+        return sendable(" ".join(part for part in (str(self), code, suggestion) if part is not None))
 
 
 def sendable(text: str) -> str:

@@ -223,9 +223,6 @@ class HttpAgent(AbstractAgent[StateT]):
     def _timeouts_of(self, options: RunOptions) -> Timeouts:
         return Timeouts.of(options["timeout"]) if "timeout" in options else self._timeouts
 
-    def _total(self, options: RunOptions) -> float:
-        return self._timeouts_of(options).total or math.inf
-
     def _elsewhere(self, connect_url: str) -> Address:
         """Return the address that sends threads again; the address of runs would start one."""
         address = self._transport.resolve(connect_url)

@@ -331,7 +331,9 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
     feature = one.module.rpartition(".")[2].removesuffix("_plugin")
-    if feature in {"fast", "llm", "mcp", "otel", "pytest"}:
+    if _is_or_is_in(one.module, "agui_client.mcp"):
+        return "mcp"
+    if feature in {"fast", "llm", "otel", "pytest"}:
         return feature
     if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"

@@ -227,8 +227,8 @@ async def _made(found: object, place: str) -> object:
     """
     if isinstance(found, _SERVED):
         return cast("object", found)
-    if inspect.isasyncgenfunction(found):
-        return FunctionAgent(found)
+    if inspect.isasyncgenfunction(found) or (inspect.isroutine(found) and _required(found) == 1):
+        return FunctionAgent(cast("Any", found))
     if callable(found) and (number := _required(found)) in (0, 2):
         return found if number == 2 else await _called(found, place)
     raise click.UsageError(f"{place}: this is a {type(found).__name__}; name {_KINDS}")

@@ -254,7 +254,22 @@ class AgentRun(RunView[StateT]):
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
             vars(error)["_render_traceback_"] = partial(brief_traceback, error)
+        if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 13) and _is_closing_generator():
+            # The program ends, and asyncio has cancelled the closing before it began: Python throws GeneratorExit into
+            # the first wait of the cleanup, too.
+            with suppress(GeneratorExit):
+                await asyncio.sleep(0)
         await engine.aclose()
+
+    if not TYPE_CHECKING:  # type checkers tell by themselves
+
+        def __enter__(self) -> None:
+            raise UsageError("write `async with agent.stream(...)`, or `with agent.stream_sync(...)` without await")
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for event in run`; in code without await, use agent.stream_sync()")
 
     def __aiter__(self) -> AsyncIterator[Event]:
         # The engine itself, without a step in between; a block that was left has none.
@@ -328,6 +343,12 @@ class AgentRun(RunView[StateT]):
         raise UsageError(self._outside)
 
 
+def _is_closing_generator() -> bool:
+    """Return whether the task is one in which asyncio closes a generator that a program left."""
+    task = asyncio.current_task()
+    return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
+
+
 class AnswerText:
     """Tells the assistant's own text from everything else in a stream."""
 
@@ -365,6 +386,11 @@ class _EventView(AsyncIterator[T]):
     def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:
         self._next = next_event
         self._look = look
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for` with the streams of agent.stream(); those of stream_sync() take `for`")
 
     async def __anext__(self) -> T:
         while True:

@@ -64,7 +64,7 @@ class Call:
         """The conversation."""
         self.state = CallState()
         """The phase of the call, and the reason why it stops."""
-        self.time = TimeLimit(setup.total)
+        self.time = TimeLimit(setup.timeouts.total)
         """The time that the call may take, from when it has its turn."""
         self.is_detached = False
         """Whether the call was left so that the server goes on with its run."""

@@ -8,11 +8,13 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakSet
 
 from agui_client._run import ending
 from agui_client._run.between_runs import answers_to, approved_results
@@ -52,6 +54,8 @@ _logger = logging.getLogger("agui_client")
 _GOES_ON = Reason.NONE
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
+_ENGINES: WeakSet[Engine] = WeakSet()
+"""The calls of this process, of which a forked process has only copies."""
 
 
 class Engine:
@@ -73,6 +77,8 @@ class Engine:
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
         self._next_event: Callable[[], Awaitable[core.Event]] = self._iteration.__anext__
+        self._is_forked = False
+        _ENGINES.add(self)
 
     # --- entering the block
 
@@ -86,7 +92,7 @@ class Engine:
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._turn())
-            call.time = TimeLimit(call.setup.total)
+            call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
@@ -131,7 +137,7 @@ class Engine:
         return self
 
     def __anext__(self) -> Awaitable[core.Event]:
-        if self._iteration.ag_running:
+        if self._iteration.ag_running and not self._is_forked:
             raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
         return self._next_event()
 
@@ -363,6 +369,14 @@ class Engine:
         if self.call.rounds and (source := self.call.round.source) is not None:
             self._loop.thread.call(source.interrupt)
 
+    def become_forked(self) -> None:
+        """Leave the run to the process that this one was forked from, which has its event loop and connections."""
+        self._is_forked, self._next_event = True, self._fail_after_fork
+
+    async def _fail_after_fork(self) -> core.Event:
+        what = "this process was forked in the middle of the run, which goes on in the process that it came from"
+        raise UsageError(f"{what}; run a clone() of the agent here")
+
     async def _fail_after_cut(self) -> core.Event:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
         if self._state.has_ended:
@@ -380,6 +394,8 @@ class Engine:
 
     async def aclose(self) -> None:
         """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
+        if self._is_forked:
+            return
         async with self._stack:
             error = None
             if not self._state.has_ended:
@@ -405,3 +421,12 @@ class Engine:
                 _logger.error("while run %s was left: %s", self.call.round.input.run_id, error, exc_info=error)
             return error
         return None
+
+
+def _leave_runs_to_parent() -> None:
+    for engine in _ENGINES:
+        engine.become_forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_leave_runs_to_parent)

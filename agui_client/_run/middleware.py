@@ -7,7 +7,7 @@ itself. It gets typed events where the official models can hold them, otherwise 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -18,7 +18,8 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
-from agui_client._transport.source import Source, as_source
+from agui_client._transport.source import Limits, Source, as_source
+from agui_client._transport.timeouts import UNLIMITED
 
 if TYPE_CHECKING:
     from agui_client._protocol.compat import CompatibilityBoundary
@@ -39,28 +40,26 @@ class RunSource(Source):
 
     Args:
         run: The agent's `run`.
-        middleware: Functions around it, outermost first.
+        setup: The parts that the agent brings to the call: its middleware and its time limits.
         compat: The translation of retired shapes, before any middleware sees them.
         scope: The run.
     """
 
-    def __init__(
-        self, run: Run, middleware: Sequence[Middleware], compat: CompatibilityBoundary, scope: RunScope
-    ) -> None:
+    def __init__(self, run: Run, setup: CallSetup, compat: CompatibilityBoundary, scope: RunScope) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
         entry: Run = partial(self._open, run)
-        if middleware:
+        if setup.middleware:
             entry = partial(self._called, entry)
-        for function in reversed(middleware):
+        for function in reversed(setup.middleware):
             entry = partial(self._around, function, entry)
         leave = scope.enter()
         try:
             events = entry(scope.input)
         finally:
             leave()
-        self._source = as_source(events, scope.enter)
+        self._source = as_source(events, scope.enter, _limits(setup, scope))
         self.conforming = self._source.conforming
         # Without a step in between, also for a run that is one request.
         self.read = self._source.read  # type: ignore[method-assign]
@@ -161,7 +160,7 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
     if not setup.observers.has_wire:
         return setup.run
     # Inside of middleware its code runs in the steps of that.
-    enter = None if setup.middleware else scope.enter
+    enter, limits = (None, None) if setup.middleware else (scope.enter, _limits(setup, scope))
     numbers = count(1)
 
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -171,13 +170,19 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
         call("on_request", scope, number, run_input)
         end = partial(call, "on_request_end", scope, number)
         try:
-            events = as_source(setup.run(run_input), enter)
+            events = as_source(setup.run(run_input), enter, limits)
         except Exception as error:
             end(error, is_whole=False)
             raise
         return ObservedSource(events, partial(call, "on_wire_event", scope, number), end)
 
     return observed
+
+
+def _limits(setup: CallSetup, scope: RunScope) -> Limits | None:
+    """Return the time limits of an agent in this process; a request keeps its own."""
+    is_limited = setup.agent.url is None and setup.timeouts is not UNLIMITED
+    return Limits(setup.timeouts, scope.until) if is_limited else None
 
 
 class ObservedSource(Source):

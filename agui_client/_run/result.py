@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
+from json import JSONDecoder
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -152,13 +153,15 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """Whether the run was left with `detach()`, so that the server may go on with it."""
 
     def __repr__(self) -> str:
-        outcome = self.outcome.type if self.outcome else "aborted" if self.aborted else None
+        outcome = "aborted=True" if self.aborted else "outcome=None"
+        if self.outcome is not None:
+            outcome = f"outcome={type(self.outcome).__name__}"
         text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
         waiting = f", interrupts={len(self.interrupts)}" if self.interrupts else ""
         if self.pending_tool_calls:
             waiting += f", pending_tool_calls={len(self.pending_tool_calls)}"
         return (
-            f"RunResult(outcome={outcome!r}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
+            f"RunResult({outcome}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
             f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
 
@@ -174,9 +177,9 @@ class RunResult(TypedState[StateT], Record, Displayed):
     def parse(self, shape: Any) -> Any:
         """Read the answer as a type of your own.
 
-        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, and
-        the arguments of a tool call of the server's own with which the run ended, as pydantic-ai's `output_type` and
-        LangChain's `response_format` make one.
+        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, an
+        object or a list in the text, and the arguments of a tool call of the server's own with which the run ended, as
+        pydantic-ai's `output_type` and LangChain's `response_format` make one.
 
         Args:
             shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
@@ -359,6 +362,9 @@ def _timings(rounds: Sequence[Round], start: float) -> Timings:
     )
 
 
+_OPENINGS = re.compile(r"[{\[]")
+_LOOKS = 16
+"""The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _QUOTED = 300
 _FEW = 3
@@ -397,6 +403,7 @@ def _answers(result: RunResult) -> Iterator[str]:
     if result.text:
         yield result.text
         yield from _FENCED.findall(result.text)
+        yield from _values_in(result.text)
     for arguments in _last_arguments(result):
         yield arguments
         # pydantic-ai wraps what is no object.
@@ -404,6 +411,17 @@ def _answers(result: RunResult) -> Iterator[str]:
             wrapped = from_json(arguments)
             if is_object(wrapped) and wrapped.keys() == {"response"}:
                 yield to_json(wrapped["response"]).decode()
+
+
+def _values_in(text: str) -> Iterator[str]:
+    """Yield the JSON objects and lists that stand in prose, as far as a few looks find them."""
+    decoder, end = JSONDecoder(), 0
+    for start in islice(_OPENINGS.finditer(text), _LOOKS):
+        if start.start() < end:
+            continue
+        with suppress(ValueError, RecursionError):
+            _, end = decoder.raw_decode(text, start.start())
+            yield text[start.start() : end]
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:

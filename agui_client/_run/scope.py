@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
+    from agui_client._transport.timeouts import Timeouts
     from agui_client.conversation import Conversation
     from agui_client.history import History
     from agui_client.messages import MessageLike
@@ -228,11 +229,11 @@ class CallSetup:
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
-    read_state: Callable[[Any], Any] | None = None
+    read_state: Callable[[Any], Any] | None
     """Reads a state as an object of the agent's `state_model`; None without one."""
-    save: Save | None = None
+    save: Save | None
     """Awaited when something must not be lost; None if nothing is saved."""
-    total: float = math.inf
-    """The seconds that the call may take; infinite if that is not limited."""
+    timeouts: Timeouts
+    """The time limits of the call."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""

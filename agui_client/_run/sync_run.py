@@ -78,6 +78,16 @@ class SyncAgentRun(RunView[StateT]):
         if self._loop is not None:
             self._loop.cancel()
 
+    if not TYPE_CHECKING:  # type checkers tell by themselves
+
+        async def __aenter__(self) -> None:
+            raise UsageError("write `with agent.stream_sync(...)`, or `async with agent.stream(...)`")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        def __aiter__(self) -> None:
+            raise UsageError("write `for event in run`; in code with await, use agent.stream()")
+
     def __iter__(self) -> Iterator[Event]:
         return self
 

@@ -183,8 +183,11 @@ class Transport:
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
         await self.clients.look_up(client, url, limits.connect)
-        with quiet_logs():
-            return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
+        try:
+            with quiet_logs():
+                return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
+        except RuntimeError as error:
+            raise self.clients.explain(error) from error
 
 
 class _StreamingAuth(httpx.Auth):

@@ -248,12 +248,15 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _is_unsent(error: Exception) -> bool:
     """Return whether it is certain that nothing was sent.
 
-    httpcore, httpx's own transport, and aiohttp are known to raise these before they send anything. Other transports
-    raise httpx's exceptions about connections that broke later, too, and there a retry would post the run twice.
+    httpcore and httpcore2, the transports of httpx and httpx2, and aiohttp are known to raise these before they send
+    anything. Other transports raise httpx's exceptions about connections that broke later, too, and there a retry would
+    post the run twice.
     """
     import httpcore
 
     unsent: tuple[type[Exception], ...] = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+    if (httpcore2 := sys.modules.get("httpcore2")) is not None:
+        unsent += (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout)
     if (aiohttp := sys.modules.get("aiohttp")) is not None:
         unsent += (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
     return isinstance(error.__cause__, unsent)

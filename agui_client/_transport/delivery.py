@@ -27,7 +27,6 @@ from agui_client.errors import AGUIError, HTTPStatusError, TransportError
 _logger = logging.getLogger("agui_client.transport")
 _BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
 _ADVICE = {
-    401: "give credentials in headers= or auth=, or renew them in on_unauthorized=",
     403: "the credentials in headers= or auth= do not allow this",
     429: _BUSY,
     503: _BUSY,
@@ -195,12 +194,21 @@ class Delivery:
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             where += f" and points to {address_of(url)}{refusal}"
         if response.status_code in _NOT_HERE and not (self._request.is_document or self._request.is_reconnect):
-            where += "; is this the address that takes runs?"
+            is_connect = self._request.is_replay
+            where += f"; is this the address that {'sends threads again' if is_connect else 'takes runs'}?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
-        advice = _ADVICE.get(response.status_code)
+        advice = self._advice_on_credentials() if response.status_code == 401 else _ADVICE.get(response.status_code)
         if advice is not None and not (advice is _BUSY and self._transport.retry.status):
             message += f"; {advice}"
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
+
+    def _advice_on_credentials(self) -> str:
+        """Return what to do about a 401."""
+        if self._is_renewed:
+            return "on_unauthorized= has renewed the credentials, and the server refuses the new ones, too"
+        if self._transport.credentials.are_renewable:
+            return "the credentials are those of the run's own headers=, which on_unauthorized= does not renew"
+        return "give credentials in headers= or auth=, or renew them in on_unauthorized="
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""

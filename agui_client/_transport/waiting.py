@@ -66,6 +66,11 @@ class Waiter:
                 task.uncancel()
 
     @property
+    def needs_no_scope(self) -> bool:
+        """Whether waits are ended without a cancel scope, as on asyncio."""
+        return self._loop is not None
+
+    @property
     def is_waiting(self) -> bool:
         """Whether a step is awaited at this moment."""
         return self._task is not None or self._scope is not None

@@ -47,7 +47,9 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
     records = {each.tool_call_id: each for each in conversation.ledger}
     asked = {each.interrupt.id for each in conversation.questions}
     past = set[str]() if conversation.past is None else conversation.past.interrupt_ids
-    over = past - {each.id for each in conversation.pending_interrupts}
+    # The answers that a failed run carried may be given again.
+    waiting = (*conversation.pending_interrupts, *conversation.answered_interrupts)
+    over = past - {each.id for each in waiting}
     for entry in resume:
         interrupt_id = entry.interrupt_id
         if interrupt_id.startswith(APPROVAL):

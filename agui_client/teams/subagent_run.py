@@ -264,7 +264,8 @@ class SubagentRun:
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
-        closing = self._passing.close(cut_off(self.member.name, "failed"))
+        ending = "was cancelled" if code == "cancelled" else "failed"
+        closing = self._passing.close(cut_off(self.member.name, ending))
         if self._run is not None:
             self._keep_messages(self._run.messages)
             self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]

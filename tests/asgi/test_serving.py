@@ -12,6 +12,7 @@ import anyio
 import httpx
 import pytest
 from ag_ui.core import (
+    Context,
     Event,
     RunAgentInput,
     RunErrorEvent,
@@ -436,13 +437,15 @@ async def test_a_served_agent_sends_a_thread_again_if_it_can(path: str, depth: i
         app = agent_app(HttpAgent(f"http://app/{path}", app=app, connect_url="connect"))
     caller = HttpAgent(f"http://app/{path}", app=app, connect_url="connect", thread_id="t")
     caller.add_message(UserMessage(id="u0", content="question 0"))
+    place = Context(description="place", value="Oslo")
     with anyio.fail_after(_SECONDS):
-        result = await caller.connect_agent()
+        result = await caller.connect_agent(context=[place], forwarded_props={"a": 1})
     said = ["question 0", "question 1", "answer 1", "question 2", "answer 2"]
     assert sorted(str(each.content) for each in caller.messages) == sorted(said)
     assert (result.text, result.warnings) == ("answer 2", [])
     assert [each.content for each in agent.inputs_of_connect[0].messages] == ["question 0"]
     assert (agent.inputs_of_connect[0].thread_id, agent.inputs) == ("t", [])
+    assert (agent.inputs_of_connect[0].context, agent.inputs_of_connect[0].forwarded_props) == ([place], {"a": 1})
     if not depth:
         assert asked == [(f"/{path}".rstrip("/") or "/", True)]
 
@@ -555,8 +558,9 @@ def test_an_app_that_could_answer_nobody_is_not_made(agent: Any, options: Any) -
 
 
 def test_comments_cannot_follow_each_other_without_a_pause() -> None:
-    with pytest.raises(UsageError, match="keep_alive= is a number of seconds above zero, not 0"):
-        ScriptedAgent(turn()).stream("hello").sse(keep_alive=0)
+    for seconds in (0, 10**400):
+        with pytest.raises(UsageError, match=f"keep_alive= is a number of seconds above zero, not {seconds}"):
+            ScriptedAgent(turn()).stream("hello").sse(keep_alive=seconds)
 
 
 @asynccontextmanager

@@ -463,9 +463,18 @@ async def test_an_agent_that_remembers_nothing_says_so() -> None:
     assert (agent.messages, agent.is_running) == ([], False)
 
 
-async def test_headers_and_time_outs_mean_nothing_to_it() -> None:
-    with pytest.raises(UsageError, match="timeout= is for an HttpAgent"):
-        await Remembering(turn(), past=FIRST_RUN).connect_agent(timeout=5)
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_refused_connection_asks_about_its_own_address(status: int) -> None:
+    with serve_bytes(Reply(status=status)) as server:
+        with pytest.raises(HTTPStatusError, match="is this the address that sends threads again"):
+            await HttpAgent(server.url, connect_url="connect").connect_agent()
+        with pytest.raises(HTTPStatusError, match="is this the address that takes runs"):
+            await HttpAgent(server.url).run_agent("Hi")
+
+
+async def test_headers_mean_nothing_to_it() -> None:
+    with pytest.raises(UsageError, match="headers= is for an HttpAgent"):
+        await Remembering(turn(), past=FIRST_RUN).connect_agent(headers={})
 
 
 async def test_an_agent_of_ones_own_is_an_agent() -> None:

@@ -486,11 +486,14 @@ async def test_a_lost_lease_overwrites_nothing_and_calls_no_tool() -> None:
     assert ([str(each.content) for each in messages], calls) == (["My question", "Their question", "Mine."], [])
 
 
-async def test_a_lease_is_renewed_as_long_as_the_block_lasts(new_threads: NewThreads) -> None:
-    threads, other = new_threads(lease=0.3), new_threads()
+async def test_a_lease_is_renewed_as_long_as_the_block_lasts(
+    new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agui_client.threads.opened._RENEWALS", 25)  # a busy machine may be late with most of them
+    threads, other = new_threads(lease=0.5), new_threads()
     async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
         with pytest.raises(ThreadBusyError):
-            async with other.open("t", agent, wait=0.6):  # twice its seconds
+            async with other.open("t", agent, wait=0.6):  # longer than its seconds
                 raise AssertionError
         await agent.run_agent("Hi")
 
@@ -613,6 +616,7 @@ async def test_an_exported_thread_can_be_imported(new_threads: NewThreads, form:
     async with threads.open("t", ScriptedAgent(turn(text("One line.")))) as agent:
         await agent.run_agent("Python, and not JSON, ends lines at \u2028, \x85 and \x1c")
     text_of_it = await threads.export("t", form)
+    assert '"toolCallId"' in text_of_it  # messages have the names of the protocol
     new_id = await threads.import_(text_of_it, thread_id="copy", owner="bob")
     original, copy = await saved(threads), await saved(threads, new_id, "bob")
     assert copy.conversation == original.conversation.model_copy(update={"thread_id": "copy", "unreceived_ids": None})
