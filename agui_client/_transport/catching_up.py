@@ -230,7 +230,8 @@ class CatchingUp:
 
 def _content(item: Item, delta: str, opener: Any) -> WireEvent:
     contents = {name: each for each, name in _CONTENTS.items()}
-    return contents[item[0]](delta=delta, **_about(item, opener))
+    event: WireEvent = contents[item[0]](delta=delta, **_about(item, opener))
+    return event
 
 
 def _about(item: Item, opener: Any) -> dict[str, Any]:

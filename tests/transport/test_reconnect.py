@@ -202,7 +202,7 @@ def _frames_of(*events: dict[str, Any]) -> bytes:
 
 def _again(upto: int) -> list[dict[str, Any]]:
     """Return the run as a server sends it again that puts texts together: an earlier run, and this one so far."""
-    earlier = [{"type": "RUN_STARTED", "threadId": "t", "runId": "before"}]
+    earlier: list[dict[str, Any]] = [{"type": "RUN_STARTED", "threadId": "t", "runId": "before"}]
     earlier += [{"type": "STATE_SNAPSHOT", "snapshot": {"n": 0}}, {**_EVENTS[-1], "runId": "before"}]
     told = {**_EVENTS[2], "delta": "".join(_WORDS[:upto])}
     return [
