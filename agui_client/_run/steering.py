@@ -50,12 +50,17 @@ class Steering:
                 raise UsageError("the run has ended, so nothing can steer it; ask with run_agent() or stream()")
             self._messages += messages
 
-    def take(self, *, is_last: bool) -> list[Message]:
-        """Take out the messages; if there is none, and no run follows without one, none is accepted any more."""
+    def take(self) -> list[Message]:
+        """Take out the messages."""
         with self._lock:
             taken, self._messages = self._messages, []
-            self._is_closed = is_last and not taken
             return taken
+
+    def close_if_empty(self) -> bool:
+        """Accept no message any more unless one waits for a run; return whether none does."""
+        with self._lock:
+            self._is_closed = not self._messages
+            return self._is_closed
 
     def close(self) -> None:
         """Accept no message any more."""
@@ -70,16 +75,18 @@ def goes_on(call: Call, answers: Answers) -> bool:
         call: The call, between two runs.
         answers: The answers of tools and people to the run before.
     """
-    if call.state.is_stopped or not (answers.is_complete or _is_settled(call)):
-        call.steering.close()
+    steering = call.steering
+    # Nearly always nobody steers, and whether the run is settled takes longer to find out.
+    is_last = not answers.is_complete and (steering.close_if_empty() or not _is_settled(call))
+    if is_last or call.state.is_stopped:
+        steering.close()
         return False
-    messages = call.steering.take(is_last=not answers.is_complete)
-    if messages:
+    if messages := steering.take():
         call.conversation.add_messages(messages)
         call.conversation.notify(Change.MESSAGES)
         if call.state.phase is Phase.OVER:
             call.state.answer()
-    return answers.is_complete or bool(messages)
+    return True
 
 
 def _is_settled(call: Call) -> bool:
