@@ -43,6 +43,10 @@ class Turns:
         self._current: RunningCall | None = None
         self._waiting: deque[_Waiting] = deque()
 
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        """Leave the calls behind: a conversation that is carried to another process has none there."""
+        return Turns, ()
+
     @property
     def current(self) -> RunningCall | None:
         """The call that is going on; None without one."""
