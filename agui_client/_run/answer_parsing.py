@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from json import JSONDecoder
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +14,9 @@ from pydantic_core import to_json
 
 from agui_client.errors import ParseError
 
+_OPENINGS = re.compile(r"[{\[]")
+_LOOKS = 16
+"""The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _QUOTED = 300
 _FEW = 3
@@ -28,6 +34,18 @@ def written_answers(result: Any, text: str) -> Iterator[str]:
     if text:
         yield text
         yield from _FENCED.findall(text)
+        yield from _values_in(text)
+
+
+def _values_in(text: str) -> Iterator[str]:
+    """Yield the JSON objects and lists that stand in prose, as far as a few looks find them."""
+    decoder, end = JSONDecoder(), 0
+    for start in islice(_OPENINGS.finditer(text), _LOOKS):
+        if start.start() < end:
+            continue
+        with suppress(ValueError, RecursionError):
+            _, end = decoder.raw_decode(text, start.start())
+            yield text[start.start() : end]
 
 
 def read_answer(answers: Iterable[str], shape: Any) -> Any:

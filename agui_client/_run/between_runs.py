@@ -66,6 +66,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     answer, outcome, offered = call.setup.options.get("answer"), call.round.outcome, call.tools.offered
     if not outcome.is_finished or call.setup.is_replay or call.state.is_stopped:
         return Answers()
+    # Most runs leave nothing to anybody; they pay for no look at their calls.
     if answer is None and not any(tool.toolset for tool in offered.values()):
         return Answers()
     ours, are_others_waiting = sort_calls(
@@ -88,6 +89,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
 
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
+        # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
         entries = await answer_interrupts(answer, outcome.interrupts, keep)
         if not ours and not entries:
             return Answers()
@@ -120,6 +122,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
     try:
         answers = await wait_for(reply)
     finally:
+        # The wait was stopped or cancelled: what tools have done by then stays done.
         if answers is None:
             done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
             call.conversation.add_own_results(done)
@@ -130,6 +133,7 @@ async def _execute(
     call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve]
 ) -> list[ToolMessage]:
     scope, conversation = call.round.scope, call.conversation
+    # A dictionary for each time, not one for all: servers use call ids again, and executions are found by them.
     call.executed.append({})
     executor = ToolExecutor(
         run_input=with_conversation(scope.input, conversation),

@@ -16,7 +16,7 @@ from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
-from agui_client._run.observers import CallEnd, RunEnd, without_secrets
+from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, partial_message_ids, subagent_results, usage_of
@@ -134,7 +134,7 @@ class RunResult(TypedState[StateT], Record, Displayed):
     response: ResponseInfo | None = None
     """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
-    """Every POST that was tried, why, and what became of it; empty for agents in this process."""
+    """Every request that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
     called_ids: list[str] = field(default_factory=list[str])
@@ -143,19 +143,30 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     incomplete_ids: list[str] = field(default_factory=list[str])
     """The messages and tool calls that the run began and did not complete; empty when it finished."""
+    unsent_messages: list[Message] = field(default_factory=list["Message"])
+    """Messages of `steer()` that came too late, or before a failure, an abort or a question: no run was sent them."""
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
+    detached: bool = False
+    """Whether the run was left with `detach()`, so that the server may go on with it."""
 
     def __repr__(self) -> str:
-        outcome = self.outcome.type if self.outcome else "aborted" if self.aborted else None
+        outcome = "aborted=True" if self.aborted else "outcome=None"
+        if self.outcome is not None:
+            outcome = f"outcome={type(self.outcome).__name__}"
         text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
         waiting = f", interrupts={len(self.interrupts)}" if self.interrupts else ""
         if self.pending_tool_calls:
             waiting += f", pending_tool_calls={len(self.pending_tool_calls)}"
         return (
-            f"RunResult(outcome={outcome!r}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
+            f"RunResult({outcome}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
             f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
+
+    @property
+    def reconnects(self) -> int:
+        """The number of times that a cut stream was taken up; see `agui_client.reconnect`."""
+        return reconnects_in(self.attempts)
 
     @overload
     def parse(self, shape: type[T]) -> T: ...
@@ -164,9 +175,9 @@ class RunResult(TypedState[StateT], Record, Displayed):
     def parse(self, shape: Any) -> Any:
         """Read the answer as a type of your own.
 
-        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, and
-        the arguments of a tool call of the server's own with which the run ended, as pydantic-ai's `output_type` and
-        LangChain's `response_format` make one.
+        The first of these that fits is the answer: `result`, the text as JSON, JSON in a code fence of the text, an
+        object or a list in the text, and the arguments of a tool call of the server's own with which the run ended, as
+        pydantic-ai's `output_type` and LangChain's `response_format` make one.
 
         Args:
             shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
@@ -232,7 +243,9 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation.reducer, is_over=is_over),
         incomplete_ids=list(run.pipeline.verifier.left_open),
+        unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
+        detached=state.is_aborted and call.is_detached,
     )
     return result.read_with(call.setup.read_state)
 
@@ -375,7 +388,7 @@ def _answers(result: RunResult) -> Iterator[str]:
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:
-    """Yield the arguments of the calls with which the agent ended the run: it answered them, and said no more."""
+    """Yield the arguments of the calls with which the agent ended the run: it answered them, and wrote nothing more."""
     executed = {each.tool_call_id for each in result.tool_executions}
     answered: set[str] = set()
     for message in reversed(result.new_messages):

@@ -115,7 +115,7 @@ class Round:
             peer, is_copied = setup.max_protocol_version, setup.agent.url is None
             return agent_run(prepare_input(run_input, scope.warnings, max_protocol_version=peer, is_copied=is_copied))
 
-        self.source = self._loop.source(partial(RunSource, run, setup.middleware, pipeline.compat, scope))
+        self.source = self._loop.source(partial(RunSource, run, setup, pipeline.compat, scope))
         pipeline.is_conforming = self.source.conforming
         pipeline.verifier.begin(self.input.thread_id, None if setup.is_replay else self.input.run_id)
         return self.source

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from ag_ui.core import SubagentErrorEvent
 from typing_extensions import TypeVar
 
+from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
+    from agui_client._transport.timeouts import Timeouts
     from agui_client.conversation import Conversation
     from agui_client.history import History
     from agui_client.messages import MessageLike
@@ -110,6 +112,12 @@ class RunScope(Record):
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
         return not self.requests or any(request.delivery.may_have_started for request in self.requests)
+
+    @property
+    def takes_state_base(self) -> bool:
+        """Whether the server that answered the run takes the hash of the state that a later one begins with."""
+        response = self.requests[-1].delivery.response if self.requests else None
+        return self.agent.url is not None and response is not None and STATE_BASE_HEADER in response.headers
 
     def note_asked(self, event: Event, failure: BaseException | None) -> None:
         """Note the beginning or end of an agent that a tool asks.
@@ -237,11 +245,11 @@ class CallSetup:
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
-    read_state: Callable[[Any], Any] | None = None
+    read_state: Callable[[Any], Any] | None
     """Reads a state as an object of the agent's `state_model`; None without one."""
-    save: Save | None = None
+    save: Save | None
     """Awaited when something must not be lost; None if nothing is saved."""
-    total: float = math.inf
-    """The seconds that the call may take; infinite if that is not limited."""
+    timeouts: Timeouts
+    """The time limits of the call."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""

@@ -114,6 +114,10 @@ class RunAddresses:
             async with aclosing(_chunks(run.log, position)) as chunks:
                 yield chunks
 
+    def stop_all(self) -> None:
+        """Stop the runs, as the server stops."""
+        self._runs.stop_all()
+
     async def aclose(self) -> None:
         """End the runs, as the server stops."""
         await self._runs.aclose()

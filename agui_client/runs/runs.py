@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 from datetime import timedelta
@@ -234,13 +234,18 @@ class Runs:
 
     async def aclose(self) -> None:
         """End the runs that are going on with RUN_ERROR (`shutting_down`), and let no more begin. Idempotent."""
+        going_on = self.stop_all()
+        with anyio.CancelScope(shield=True):
+            for run in going_on:
+                await run.log.ended()
+
+    def stop_all(self) -> Sequence[KeptRun]:
+        """Stop the runs that are going on as `aclose` does, without waiting for their end; return them."""
         self._is_closed = True
         going_on = [each for each in self._shelf if each.log.is_going_on]
         for run in going_on:
             run.stop(SHUTTING_DOWN)
-        with anyio.CancelScope(shield=True):
-            for run in going_on:
-                await run.log.ended()
+        return going_on
 
     async def __aenter__(self) -> Self:
         return self
@@ -341,7 +346,7 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
         UsageError: It is neither an agent nor a function.
     """
     if isinstance(agent, AbstractAgent):
-        given = cast("Agent", agent)
+        given: Agent = cast("Any", agent)
         own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
         return lambda _: own
     if not callable(cast("object", agent)) or inspect.isclass(agent):

@@ -220,7 +220,7 @@ def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset
 def _as_said(
     message: Message, members: Mapping[str, str], heard: Collection[str], partial: Collection[str]
 ) -> Message | None:
-    """Return a message of somebody else as a member is shown it; None for one that is nobody's business.
+    """Return a message of another side as a member is shown it; None for one that it is not shown.
 
     What other members said stands there as words of the user: models take an assistant's words for their own, and
     have nothing to answer if a conversation ends with them.

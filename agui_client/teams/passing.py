@@ -79,7 +79,7 @@ class Passing:
         baseline: Any = _PLACED,
     ) -> None:
         self._names, self._state_key = names, state_key
-        self._voice = None if speaks else names.invocation
+        self._own_tag = None if speaks else names.invocation
         self._run_owners, self._owners = owners, owners.by_kind
         self._open: dict[tuple[object, ...], Event] = {}
         self._unanswered: dict[str, str | None] = {}
@@ -120,9 +120,9 @@ class Passing:
         Returns:
             Events; or a function that makes the one that restates all messages of the team.
         """
-        retold = _retold(after, foreign)
+        repeated = _repeated(after, foreign)
         own = [self.message_up(each) for each in before if each.id not in foreign]
-        now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in retold]
+        now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in repeated]
         if own == now:
             return []
         events = events_between(own, now)
@@ -144,7 +144,7 @@ class Passing:
             return known
         tag = message.subagent_run_id
         is_said = message.role not in ("reasoning", "activity")
-        owner = self._voice if is_said and tag is None else self._names.tag(tag)
+        owner = self._own_tag if is_said and tag is None else self._names.tag(tag)
         kind = _THOUGHT if message.role == "reasoning" else _ACTIVITY if message.role == "activity" else _TEXT
         return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
 
@@ -174,14 +174,14 @@ class Passing:
     def _text_content(self, event: core.TextMessageContentEvent) -> Sequence[Event]:
         # Nearly every event passes here.
         item_id = self._names.up(event.message_id)
-        return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._voice)),)
+        return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._own_tag)),)
 
     def _item_start(self, event: Any) -> Sequence[Event]:
         kind, names = _KIND[type(event)], self._names
         field = "tool_call_id" if kind == _CALL else "message_id"
         changes: dict[str, Any] = {field: names.up(getattr(event, field))}
         item_id: str = changes[field]
-        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._voice
+        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._own_tag
         if kind == _CALL and event.parent_message_id is not None:
             changes["parent_message_id"] = parent = names.up(event.parent_message_id)
             own = self._owners[_TEXT].get(parent, own)
@@ -243,7 +243,7 @@ class Passing:
         call = self._names.up(event.tool_call_id)
         self._unanswered.pop(call, None)
         self._run_owners.answered.add(call)
-        owner = self._owners[_CALL].get(call, self._voice)
+        owner = self._owners[_CALL].get(call, self._own_tag)
         if event.subagent_run_id is not None:
             owner = self._names.tag(event.subagent_run_id)
         ids = {"message_id": self._names.up(event.message_id), "tool_call_id": call}
@@ -365,8 +365,8 @@ def _owner(owner: str | None) -> dict[str, Any]:
     return {} if owner is None else {"subagent_run_id": owner}
 
 
-def _retold(after: Sequence[Message], foreign: frozenset[str]) -> set[str]:
-    """Return the ids of messages that say again, under ids of the member's server, what others have said."""
+def _repeated(after: Sequence[Message], foreign: frozenset[str]) -> set[str]:
+    """Return the ids of messages that repeat, under ids of the member's server, messages of others."""
     missing = foreign - {message.id for message in after}
     if not missing:
         return set()

@@ -272,7 +272,8 @@ class SubagentRun:
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
-        closing = self._passing.close(cut_off(self.member.name, "failed"))
+        ending = "was cancelled" if code == "cancelled" else "failed"
+        closing = self._passing.close(cut_off(self.member.name, ending))
         if self._run is not None:
             self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
@@ -459,7 +460,7 @@ def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEnt
 
 
 def _message_of(error: Exception) -> tuple[str, str | None]:
-    """Return the message and the code of a failure for others: the text of an exception is nobody's but the log's."""
+    """Return the message and the code of a failure for others: the text of an exception goes to the log alone."""
     if isinstance(error, RunFailedError):
         return error.event.message, error.event.code
     return f"the agent failed ({type(error).__name__})", type(error).__name__

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Item: TypeAlias = Event | Whole
 
 _AHEAD = 1024
-"""The number of events that members may be ahead of whoever reads them."""
+"""The number of events that members may be ahead of the reader."""
 
 
 class TeamSource(Source):
@@ -40,7 +40,7 @@ class TeamSource(Source):
         self._context, self._scope = copy_context(), CURRENT_SCOPE.get()
         self._items: list[Item] = []
         self.is_full = False
-        """Whether so many events are unread that whoever gives more has to wait for space."""
+        """Whether so many events are unread that a member that adds one has to wait for space."""
         self._news: anyio.Event | None = None
         self._space: anyio.Event | None = None
         # The events that were put, that the reader took, and that it had done with when it came for more.
@@ -142,7 +142,7 @@ class TeamSource(Source):
             with self._cancel_scope:
                 await self._work(self)
         except anyio.get_cancelled_exc_class():
-            # Of this task alone: whoever reads was not cancelled.
+            # This task alone was cancelled, and not the reader.
             self._failure = AGUIError("a member of the team cancelled itself")
         except BaseException as error:
             self._failure = error
