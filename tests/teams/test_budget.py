@@ -51,13 +51,14 @@ async def test_calls_and_tokens_of_the_whole_tree_count_and_a_larger_limit_goes_
     def team(limits: TeamLimits) -> Any:
         return type(made)(*made.members, limits=limits, strict=True)  # type: ignore[attr-defined]
 
-    small, large = team(limits), team(TeamLimits(calls=5))
+    small, large = team(limits), team(TeamLimits(calls=5, tokens=200))
     with pytest.raises(TeamLimitError, match=r"the team (used|made)") as raised:
         await small.run_agent("Hi")
     assert raised.value.partial is not None
     assert [each.total_tokens for each in raised.value.partial.usage] == [150]
     large.restore(small.snapshot())
-    result = await large.run_agent()
+    with anyio.fail_after(30):
+        result = await large.run_agent()
     assert {each.status for each in result.subagents} == {"success"}
     assert sum(each.total_tokens or 0 for each in result.usage) == {"members that wait for their turn": 450}.get(
         tree, 150
@@ -74,15 +75,19 @@ async def test_calls_that_were_made_before_a_question_are_counted_once_and_their
         asking = agent("asking", turn(text("Hm."), outcome=interrupt("Proceed?"), usage=FIVE), turn(usage=FIVE))
         return TeamAgent(lead, limits=limits, one=says("one", "A", "B"), asking=asking)
 
-    for limits, used in ((TeamLimits(calls=3, tokens=16), 10), (TeamLimits(tokens=15), None)):
+    for limits, reached in (
+        (TeamLimits(calls=3, tokens=16), None),
+        (TeamLimits(tokens=15), "used 15 tokens"),
+        (TeamLimits(calls=2), "more than 2 calls"),
+    ):
         asked = team(limits)
         (question,) = (await asked.run_agent("Hi")).interrupts
-        if used is None:
-            with pytest.raises(TeamLimitError, match="used 15 tokens"):
-                await asked.run_agent(resume={question.id: Resolve()})
-        else:
+        if reached is None:
             result = await asked.run_agent(resume={question.id: Resolve()})
-            assert [each.total_tokens for each in result.usage] == [used]
+            assert [each.total_tokens for each in result.usage] == [10]
+        else:
+            with pytest.raises(TeamLimitError, match=reached):
+                await asked.run_agent(resume={question.id: Resolve()})
 
 
 async def test_an_agent_that_is_a_tool_is_a_subagent_of_the_run_with_its_tokens() -> None:
