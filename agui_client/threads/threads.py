@@ -103,7 +103,7 @@ class Threads:
             the database fails.
 
         Raises:
-            UsageError: The id or the owner is no text, or the id is empty.
+            UsageError: The id or the owner is no text, or longer than 1000 bytes in UTF-8, or the id is empty.
         """
         new_id = str(uuid4()) if thread_id is None else _checked_new("thread_id", thread_id)
         return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
