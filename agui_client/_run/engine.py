@@ -121,14 +121,14 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
-        is_saved = setup.save is not None
+        is_saved = setup.save is not None or call.also_save is not None
         try:
             if not state.is_stopped:
                 observers.call("on_call_start", call.round.scope)
             for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
                 yield result
-            # An approved call that asked a question waits for the answer, and no run is sent before it.
-            while not (call.approved and call.conversation.questions):
+            # A call that asked a question, or is yet to be approved, waits for the answer; no run is sent before it.
+            while call.request is None or not call.request.is_held_up:
                 run = call.round
                 failure: Exception | None = None
                 try:
