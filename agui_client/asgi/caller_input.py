@@ -25,12 +25,13 @@ from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ag_ui.core import Message, ResumeEntry, RunAgentInput
 
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import Approve
     from agui_client._tools.toolset import CallTools, ToolSource
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 
 _PROCESS_KEY = token_bytes(32)
 """The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
+
+
+TRUSTING = Signing(None, _PROCESS_KEY, is_caller_trusted=True)
+"""Signs nothing: for inputs of this program's own."""
 
 
 def served_run(
@@ -108,10 +113,29 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, tools: ToolSource | 
         input: The input.
         tools: The tools to offer; None for the agent's own.
     """
-    agent, prompt, options, _ = _answering(agent, input, Signing(None, _PROCESS_KEY, is_caller_trusted=True))
+    agent, prompt, options, _ = _answering(agent, input, TRUSTING)
     if tools is not None:
         options["tools"] = tools
     return agent.stream(cast("Any", prompt), **options)
+
+
+def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:
+    """Return the run that goes on where the one of a caller's input was cut, as its process ended.
+
+    Args:
+        agent: The agent, as for `served_run`.
+        input: The input that the caller sent.
+        cut: The place where it goes on.
+        signing: Signs the interrupts.
+    """
+    is_owner = agent.thread_id == input.thread_id
+    if not is_owner:
+        agent = agent.clone(thread_id=input.thread_id)
+        agent.set_messages([])
+    agent.restore(cut.document)
+    run = agent.stream(cast("Any", cut), **_options(agent, input))
+    run.seal = signing.seal(input.thread_id, is_stored=is_owner)
+    return run
 
 
 def _answering(
@@ -124,6 +148,16 @@ def _answering(
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.refuse_ids_of(input.state, agent.state if is_owner else None)
+    options = _options(agent, input)
+    if is_owner:
+        return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
+    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    answers = CallerAnswers(resume, calls)
+    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+
+
+def _options(agent: AbstractAgent, input: RunAgentInput) -> RunOptions:
+    """Return the keywords of the run that an input asks for."""
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
@@ -132,11 +166,7 @@ def _answering(
     }
     if input.parent_run_id is not None:
         options["parent_run_id"] = input.parent_run_id
-    if is_owner:
-        return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
-    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
-    answers = CallerAnswers(resume, calls)
-    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+    return options
 
 
 class CallerInput(RequestSource):
@@ -240,7 +270,7 @@ class StoredThreadRequest(RunRequest):
         """The results of tool calls that the caller did not send itself."""
         return [each for each in self.results if self._sent_results.get(each.tool_call_id) is not each]
 
-    def check_tools(self, tools: CallTools) -> dict[str, Approve]:
+    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
 
         Args:

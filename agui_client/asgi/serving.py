@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,13 +16,14 @@ from ag_ui.core import RunAgentInput
 
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import answering_run
+from agui_client.asgi.caller_input import answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, read_body
 from agui_client.asgi.seal import Signing
+from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frames_of
 from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
     from agui_client.asgi.run_addresses import Command, RunAddresses
     from agui_client.runs import Runs
-    from agui_client.runs.kept_run import WhenLeft
+    from agui_client.runs.records import OnCrash, WhenLeft
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
@@ -47,22 +48,6 @@ _HEADERS = {
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _logger = logging.getLogger("agui_client.asgi")
-
-
-@dataclass(frozen=True, slots=True)
-class ServedRequest:
-    """The HTTP request that asked for a run."""
-
-    path: str
-    """The path below the place where the app is mounted, such as "/", without a "/connect" at its end."""
-    headers: Mapping[str, str] = field(repr=False)
-    """The headers, with names in lower case; of several with one name the last."""
-    scope: Mapping[str, Any] = field(repr=False)
-    """The ASGI scope, for everything else."""
-    is_connect: bool = False
-    """Whether the caller wants a thread again, rather than a run."""
-    caller: Any = field(default=None, repr=False)
-    """The value that the function `authorize=` of the app returned; None without one."""
 
 
 Chosen: TypeAlias = AbstractAgent | AbstractAsyncContextManager[AbstractAgent]
@@ -89,6 +74,8 @@ class AgentApp:
         trust_caller: Whether all that callers send is taken for true.
         runs: The runs that outlive their connections; None ends a run when its caller leaves.
         when_left: Says what becomes of a run that is kept when its last caller has left.
+        name: The name of the agent for runs that are stored.
+        on_crash: Says what becomes of a run that is stored when its process ends.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -107,6 +94,8 @@ class AgentApp:
         trust_caller: bool = False,
         runs: Runs | None = None,
         when_left: WhenLeft = "continue",
+        name: str = "agent",
+        on_crash: OnCrash = "again",
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
         check_keep_alive(keep_alive)
@@ -121,18 +110,26 @@ class AgentApp:
         if runs is not None:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
+            from agui_client.runs.records import Recipe, check_on_crash
 
-            self._addresses = RunAddresses(runs, self, when_left=when_left, expose_errors=expose_errors)
+            check_on_crash(on_crash)
+            how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
+            self._addresses = RunAddresses(runs, self, how)
             self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
-            await _live(receive, send, self._close)
+            await _live(receive, send, self._start, self._close)
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
             await self._answer(scope, receive, send)
+
+    async def _start(self) -> None:
+        """Begin to carry out the runs that are stored."""
+        if self._addresses is not None:
+            await self._addresses.start()
 
     async def _close(self) -> None:
         """End the runs that are kept."""
@@ -237,13 +234,16 @@ class AgentApp:
             async with aclosing(events):
                 yield events
 
-    async def enter(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
+    async def enter(
+        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: Continuation | None = None
+    ) -> AgentRun:
         """Enter a run, with the block that its agent may come in.
 
         Args:
             request: The request that asks for the run.
             input: The input.
             stack: The stack of blocks in which both are entered.
+            cut: The place where the run goes on, as its process ended; None if it begins.
 
         Raises:
             RequestRefusedError: The run cannot be begun.
@@ -253,6 +253,8 @@ class AgentApp:
             agent = await self._choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
+            if cut is not None:
+                return await stack.enter_async_context(continued_run(agent, input, cut, self._signing))
             return await stack.enter_async_context(answer(agent, input, self._signing))
         except (RunInProgressError, ThreadBusyError) as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
@@ -288,6 +290,8 @@ def agent_app(
     trust_caller: bool = False,
     runs: Runs | None = None,
     when_left: WhenLeft = "continue",
+    name: str = "agent",
+    on_crash: OnCrash = "again",
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -315,6 +319,10 @@ def agent_app(
         runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
             without it, a run ends when its caller leaves. It adds addresses below the app's: see `asgi.run_addresses`.
         when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
+        name: With runs that are stored, the name of the agent, which is the same in each process; apps that share
+            `runs` need different ones.
+        on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
+            that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
 
     Returns:
         The app.
@@ -333,6 +341,8 @@ def agent_app(
         trust_caller=trust_caller,
         runs=runs,
         when_left=when_left,
+        name=name,
+        on_crash=on_crash,
     )
 
 
@@ -389,10 +399,14 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
-    """Answer the server's lifespan messages: the app has nothing to start, and runs to end when it stops."""
+async def _live(
+    receive: Receive, send: Send, start: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]
+) -> None:
+    """Answer the server's lifespan messages: runs that are stored go on when it starts, and runs end when it stops."""
     while True:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            await start()
         if message["type"] == "lifespan.shutdown":
             await close()
         await send({"type": f"{message['type']}.complete"})
