@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ _RUN = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("thread_id", sa.Text, nullable=False),
     sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
     sa.Column("recipe", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("executor_id", sa.Text, nullable=False),
@@ -112,7 +113,8 @@ class RunDatabase:
     """
 
     def __init__(self, url: sa.URL, executor_id: str, lease: float) -> None:
-        self._engine = sa.create_engine(url)
+        # Errors would show messages of callers.
+        self._engine = sa.create_engine(url, hide_parameters=True)
         self._executor_id, self._lease = executor_id, lease
         if url.get_backend_name() == "sqlite":
             event.listen(self._engine, "connect", _set_up_sqlite)
@@ -150,20 +152,27 @@ class RunDatabase:
         """Give the lease back, so that other processes take the runs over at once."""
         await self._do(lambda db: db.execute(sa.delete(_PROCESS).where(_PROCESS.c.executor_id == self._executor_id)))
 
-    async def take_over(self) -> list[str]:
-        """Take the runs of dead processes; return the ids of their workflows."""
+    async def take_over(self, agents: Collection[str]) -> list[tuple[str, str]]:
+        """Take the runs of dead processes.
+
+        Args:
+            agents: The names of the agents that this process has.
+
+        Returns:
+            The ids of their workflows, and the names of their agents.
+        """
         alive = sa.select(_PROCESS.c.executor_id).where(_PROCESS.c.beat_at > self._now - self._lease)
-        orphaned = sa.select(_RUN.c.workflow_id, _RUN.c.executor_id).where(
-            _RUN.c.status == RunStatus.RUNNING.value, _RUN.c.executor_id.not_in(alive)
+        orphaned = sa.select(_RUN.c.workflow_id, _RUN.c.agent, _RUN.c.executor_id).where(
+            _RUN.c.status == RunStatus.RUNNING.value, _RUN.c.executor_id.not_in(alive), _RUN.c.agent.in_(agents)
         )
 
-        def take(connection: sa.Connection) -> list[str]:
+        def take(connection: sa.Connection) -> list[tuple[str, str]]:
             """Take each run unless another process was faster."""
-            taken: list[str] = []
-            for workflow_id, executor_id in connection.execute(orphaned).all():
+            taken: list[tuple[str, str]] = []
+            for workflow_id, agent, executor_id in connection.execute(orphaned).all():
                 row = sa.and_(_RUN.c.workflow_id == workflow_id, _RUN.c.executor_id == executor_id)
                 done = connection.execute(sa.update(_RUN).where(row).values(executor_id=self._executor_id))
-                taken += [workflow_id] * done.rowcount
+                taken += [(workflow_id, agent)] * done.rowcount
             if taken:
                 dead = _PROCESS.c.beat_at <= self._now - 10 * self._lease
                 connection.execute(sa.delete(_PROCESS).where(dead))
@@ -190,13 +199,24 @@ class RunDatabase:
         Raises:
             RunInProgressError: A run of the thread is going on, or the run is stored already.
         """
-        row: dict[str, Any] = {**key._asdict(), "workflow_id": workflow_id, "recipe": json.dumps(recipe)}
-        row |= {"status": RunStatus.RUNNING.value, "executor_id": self._executor_id, "attempt": 0, "number": self._now}
+        row: dict[str, Any] = {
+            **key._asdict(),
+            "workflow_id": workflow_id,
+            "agent": recipe["agent"],
+            "recipe": json.dumps(recipe),
+        }
+        row |= {
+            "checkpoint_position": 0,
+            "status": RunStatus.RUNNING.value,
+            "executor_id": self._executor_id,
+            "attempt": 0,
+            "number": self._now,
+        }
         row |= {"is_stop_wanted": False, "begun_at": self._now, "event_count": 0, "interrupts": "[]"}
         try:
-            await self._do(lambda db: db.execute(sa.insert(_RUN).values(**row, checkpoint_position=0)))
-        except IntegrityError as error:
-            raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from error
+            await self._do(lambda db: db.execute(sa.insert(_RUN).values(**row)))
+        except IntegrityError:
+            raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
 
     async def remove(self, workflow_id: str) -> None:
         """Remove a run that was refused."""

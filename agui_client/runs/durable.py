@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from contextvars import Context
 from dataclasses import asdict
@@ -59,9 +59,12 @@ _BEAT = 0.4
 """Seconds between two signs of life, in which this process also looks for runs to take over or to stop."""
 _VERSION = "agui-client-1"
 """The version of the application for DBOS, which recovers workflows of the same version only."""
-_QUEUE = "agui_client_runs"
+_QUEUE = "agui_client_runs:{}"
+"""The queue of the runs of an agent that are taken over: only processes that have the agent listen to it."""
 _POLL = 0.02
 """Seconds between two looks for events that another process has written."""
+_LEAVE_SECONDS = 5.0
+"""The longest time that leaving the runs may take when the process ends."""
 _EVENTS = "events"
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
 _PORTABLE = WorkflowSerializationFormat.PORTABLE
@@ -95,6 +98,7 @@ class DurableRuns:
     Args:
         url: The URL of the database.
         shelf: Holds the runs that this process carries out or follows.
+        agents: The names of the agents that this process has; complete when the engine is opened.
         rebuild: Makes a run of a row.
         on_end: Called with each run that has ended in this process.
         keep: Seconds for which ended runs are kept.
@@ -104,11 +108,13 @@ class DurableRuns:
         self,
         url: str,
         shelf: RunShelf,
+        agents: Collection[str],
         rebuild: Rebuild,
         on_end: Callable[[KeptRun], Coroutine[Any, Any, None]],
         keep: float,
     ) -> None:
-        self._url, self._shelf, self._rebuild, self._on_end, self._keep = url_of(url), shelf, rebuild, on_end, keep
+        self._url, self._shelf, self._agents, self._keep = url_of(url), shelf, agents, keep
+        self._rebuild, self._on_end = rebuild, on_end
         self._executor_id = str(uuid4())
         self._database = RunDatabase(self._url, self._executor_id, LEASE)
         self._begun: dict[str, KeptRun] = {}
@@ -119,6 +125,11 @@ class DurableRuns:
         self._is_closing = self._owns_dbos = False
 
     # --- the life of the engine
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use."""
+        return self._opening is not None
 
     async def open(self) -> None:
         """Begin to carry out runs, also those that ended processes have left. Idempotent.
@@ -139,7 +150,9 @@ class DurableRuns:
         try:
             await self._database.open()
             self._launch()
-            await DBOS.register_queue_async(_QUEUE, polling_interval_sec=0.2, on_conflict="always_update")
+            for name in self._agents:
+                how: Any = {"polling_interval_sec": 0.2, "on_conflict": "always_update"}
+                await DBOS.register_queue_async(_QUEUE.format(name), **how)
             await self._database.beat()
         except BaseException:
             _current.remove(self)
@@ -164,9 +177,8 @@ class DurableRuns:
             "executor_id": self._executor_id,
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "ERROR",
-            "notification_listener_polling_interval_sec": 0.1,
         }
-        DBOS(config=config)
+        DBOS(config=config).listen_queues([_QUEUE.format(name) for name in self._agents])
         DBOS.launch()
         self._owns_dbos = True
 
@@ -177,6 +189,10 @@ class DurableRuns:
         self._is_closing = True
         for run in list(self._carried_out.values()):
             run.give_up()
+        with anyio.move_on_after(_LEAVE_SECONDS, shield=True):
+            # Their blocks are left first: threads give their leases back.
+            while self._carried_out:  # noqa: ASYNC110 - it is looked at once in the life of a process
+                await asyncio.sleep(_POLL)
         with suppress(Exception):
             await self._database.leave()
         for task in self._tasks:
@@ -195,8 +211,8 @@ class DurableRuns:
             try:
                 await self._database.beat()
                 await self._check_own()
-                for workflow_id in await self._database.take_over():
-                    await self._recover(workflow_id)
+                for workflow_id, agent in await self._database.take_over(self._agents):
+                    await self._recover(workflow_id, agent)
                 if number % 100 == 0:
                     await self._forget()
             except Exception:
@@ -216,9 +232,9 @@ class DurableRuns:
             elif is_stop_wanted:
                 run.stop()
 
-    async def _recover(self, workflow_id: str) -> None:
+    async def _recover(self, workflow_id: str, agent: str) -> None:
         try:
-            await DBOS.resume_workflow_async(workflow_id, queue_name=_QUEUE)
+            await DBOS.resume_workflow_async(workflow_id, queue_name=_QUEUE.format(agent))
         except dbos_error.DBOSNonExistentWorkflowError:
             # The process ended between its two first steps.
             await self._start(workflow_id)
@@ -317,6 +333,7 @@ class DurableRuns:
             take_in(log, group)
         cut = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
         run = self._rebuild(row, log, cut, KeptRun)
+        run.is_taken_over = True
         self._shelf.replace(run)
         return run, (_go_back(log, row, cut) if log.is_going_on else log.end)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -19,6 +20,7 @@ from ag_ui.core import (
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
 from agui_client.asgi.caller_run import caller_events, failure_event
+from agui_client.errors import ThreadBusyError
 from agui_client.runs.records import Recipe, RunStatus, WhenLeft
 from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
 
@@ -59,6 +61,8 @@ STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code
 SHUTTING_DOWN = RunErrorEvent(message="The server shuts down.", code="shutting_down")
 LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
 
+_BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5
+"""The longest wait for the thread of a run that is taken over, and the time between two attempts to open it."""
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
 _logger = logging.getLogger("agui_client.runs")
@@ -115,6 +119,8 @@ class KeptRun:
         """Whether callers get the text of exceptions."""
         self.recipe = recipe
         """All that another process needs to carry out the run; None if it ends with this one."""
+        self.is_taken_over = False
+        """Whether another process began the run."""
         self.journal: Journal | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
         self._input, self._enter, self._is_given_up = input, enter, False
@@ -134,7 +140,7 @@ class KeptRun:
             with self._scope:
                 async with AsyncExitStack() as stack:
                     try:
-                        run = await self._enter(stack)
+                        run = await self._entered(stack)
                     except Exception as error:
                         refusal = error
                     else:
@@ -171,6 +177,19 @@ class KeptRun:
             self._run.cancel()
         else:
             self._scope.cancel()
+
+    async def _entered(self, stack: AsyncExitStack) -> AgentRun:
+        # The lease of a stored thread outlives the process that was killed.
+        give_up_at = time.monotonic() + (_BUSY_SECONDS if self.is_taken_over else 0.0)
+        while True:
+            try:
+                return await self._enter(stack)
+            except Exception as error:
+                # A served agent makes a refusal of it.
+                is_busy = isinstance(error, ThreadBusyError) or isinstance(error.__cause__, ThreadBusyError)
+                if not is_busy or time.monotonic() >= give_up_at:
+                    raise
+            await anyio.sleep(_BETWEEN_ATTEMPTS)
 
     async def finish(self, last: Event, left_input: RunAgentInput | None = None) -> None:
         """End the run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 from datetime import timedelta
@@ -115,7 +115,7 @@ class Runs:
         self._engine: DurableRuns | None = None
         self._named: dict[str, NamedAgent] = {}
         if url is not None:
-            self._engine = _engine(url, self._shelf, self._rebuilt, self._notify, keep)
+            self._engine = _engine(url, self._shelf, self._named, self._rebuilt, self._notify, keep)
         self._owner_of = owner_of
         self._on_waiting: list[Callable[[WaitingRun], object]] = []
         self._is_closed = False
@@ -148,16 +148,21 @@ class Runs:
             UsageError: The run cannot begin, or a run of the id is kept.
         """
         options["run_id"] = options.get("run_id") or str(uuid4())
+        recipe: Recipe | None = None
         if isinstance(agent, str):
-            begun, recipe = self._named_run(agent, prompt, thread_id or str(uuid4()), options)
+            thread_id = thread_id or str(uuid4())
+            recipe = self._recipe(agent, prompt, thread_id, options)
+            input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
+            enter = reenter(input)
         else:
             open_agent = _opener(agent, thread_id)
             thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
-            begun, recipe = _ProgramRun(open_agent, thread_id, prompt, options), None
-        key = RunKey(owner, begun.input.thread_id, options["run_id"])
+            begun = _ProgramRun(open_agent, thread_id, prompt, options)
+            input, enter, reenter = begun.input, begun.enter, begun.reenter
+        key = RunKey(owner, thread_id, options["run_id"])
         if await self.get(key) is not None:
-            raise UsageError(f"a run {key.run_id!r} of thread {key.thread_id!r} is kept already; leave run_id= out")
-        run = await self.begin(key, begun.input, begun.enter, begun.reenter, recipe=recipe)
+            raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
+        run = await self.begin(key, input, enter, reenter, recipe=recipe)
         await run.log.opened()
         return run.log.info
 
@@ -175,24 +180,25 @@ class Runs:
             UsageError: With a URL, another agent has the name; or an argument has a wrong value.
         """
         check_on_crash(on_crash)
-        self.name(name, _NamedOpener(_cloning(agent), on_crash))
+        self.name(name, _NamedOpener(agent, on_crash))
 
-    def _named_run(
-        self, name: str, prompt: Prompt, thread_id: str, options: RunOptions
-    ) -> tuple[_ProgramRun, Recipe | None]:
+    def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
+        """Return what any process needs to run an agent with a name.
+
+        Raises:
+            UsageError: There is none, or an argument cannot be stored.
+        """
         named = self._named.get(name)
         if not isinstance(named, _NamedOpener):
             raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
-        begun = _ProgramRun(named.open, thread_id, prompt, options)
-        if self._engine is None:
-            return begun, None
         if refused := sorted(options.keys() - _STORED_OPTIONS):
             raise UsageError(f"{refused[0]}= cannot be stored; give it to the agent that is named {name!r}")
         if isinstance(prompt, RunAgentInput):
-            raise UsageError("a run with a URL takes a prompt, not a RunAgentInput, which is for agent_app")
-        messages = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in prompt_messages(prompt)]
-        input = begun.input.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return begun, Recipe(name, {"prompt": messages}, input, on_crash=named.on_crash)
+            raise UsageError("an agent with a name takes a prompt, not a RunAgentInput, which is for agent_app")
+        input = _input_of(thread_id, options).model_copy(update={"messages": prompt_messages(prompt)})
+        return Recipe(
+            name, {}, input.model_dump(mode="json", by_alias=True, exclude_none=True), on_crash=named.on_crash
+        )
 
     async def follow(
         self, run_id: str, *, after: str | None = None, thread_id: str | None = None, owner: str | None = None
@@ -354,8 +360,10 @@ class Runs:
         """Name what enters runs, so that another process can go on with them; for other parts of the package.
 
         Raises:
-            UsageError: With a URL, another agent has the name.
+            UsageError: With a URL, another agent has the name, or the runs are in use.
         """
+        if self._engine is not None and self._engine.is_open:
+            raise UsageError(f"{name!r} was named too late: with a URL, name all agents before the runs are used")
         if self._engine is not None and name in self._named:
             raise UsageError(f"two agents of these runs are named {name!r}; give each app and agent a name of its own")
         self._named[name] = agent
@@ -472,7 +480,12 @@ class Runs:
 
 
 def _engine(
-    url: str, shelf: RunShelf, rebuild: Rebuild, on_end: Callable[[KeptRun], Coroutine[Any, Any, None]], keep: float
+    url: str,
+    shelf: RunShelf,
+    agents: Collection[str],
+    rebuild: Rebuild,
+    on_end: Callable[[KeptRun], Coroutine[Any, Any, None]],
+    keep: float,
 ) -> DurableRuns:
     """Return what keeps runs in a database.
 
@@ -483,7 +496,7 @@ def _engine(
         from agui_client.runs.durable import DurableRuns
     except ImportError as error:
         raise UsageError("Runs with a URL need DBOS: pip install 'agui-client[durable]'") from error
-    return DurableRuns(url, shelf, rebuild, on_end, keep)
+    return DurableRuns(url, shelf, agents, rebuild, on_end, keep)
 
 
 def _unknown(name: str) -> Reenter:
@@ -513,63 +526,63 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
     return agent
 
 
-def _cloning(agent: AgentSource) -> Opener:
-    """Return a function that gives the agent of a thread: of an agent, a clone without messages."""
-    opener = _opener(agent, None)
-    if not isinstance(agent, AbstractAgent):
-        return opener
-
-    def clone(thread_id: str) -> Agent:
-        """Return a clone."""
-        twin = cast("Agent", agent).clone(thread_id=thread_id)
-        twin.set_messages([])
-        return twin
-
-    return clone
-
-
 class _NamedOpener:
     """An agent that programs start runs of by its name.
 
     Args:
-        open_agent: Gives the agent of a thread.
+        agent: The agent, which has no conversation of its own here; or a function of a thread id.
         on_crash: Says what becomes of a run whose process ends.
     """
 
-    def __init__(self, open_agent: Opener, on_crash: OnCrash) -> None:
-        self.open = open_agent
-        """Gives the agent of a thread."""
+    def __init__(self, agent: AgentSource, on_crash: OnCrash) -> None:
         self.on_crash: OnCrash = on_crash
         """Says what becomes of a run whose process ends."""
+        # No thread of a run is that of this one, so that each run gets a clone with the messages of its input.
+        is_plain = isinstance(agent, AbstractAgent)
+        self._plain = cast("Agent", agent).clone(thread_id=str(uuid4())) if is_plain else None
+        self._open = _opener(agent, None)
 
     def reenter_as(self, recipe: Recipe, /) -> Reenter:
-        """Return what enters a run of the agent."""
+        """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
         given = RunAgentInput.model_validate(recipe.input)
-        options: RunOptions = {"run_id": given.run_id, "forwarded_props": given.forwarded_props}
-        options["context"] = given.context or []
-        begun = _ProgramRun(self.open, given.thread_id, recipe.about["prompt"], options)
 
         def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
-            """Return what enters the run of the prompt, of answers, or one that was cut."""
-            is_prompt = cut is None and input.run_id == given.run_id and not input.resume
+            """Return what enters a run."""
+            if self._plain is not None:
+                return partial(self._enter_plain, input, cut)
+            options: RunOptions = {"run_id": input.run_id, "context": input.context or []}
+            options["forwarded_props"] = input.forwarded_props
+            prompt = next(iter(given.messages), None)
+            begun = _ProgramRun(self._open, input.thread_id, prompt, options)
+            is_prompt = cut is None and input.run_id == given.run_id
             return begun.enter if is_prompt else begun.reenter(input, cut)
 
         return reenter
+
+    async def _enter_plain(self, input: RunAgentInput, cut: Continuation | None, stack: AsyncExitStack) -> AgentRun:
+        assert self._plain is not None
+        run = trusted_run(self._plain, input) if cut is None else continued_run(self._plain, input, cut, TRUSTING)
+        return await stack.enter_async_context(run)
+
+
+def _input_of(thread_id: str, options: RunOptions) -> RunAgentInput:
+    """Return an input without messages for the run of a program."""
+    return RunAgentInput(
+        thread_id=thread_id,
+        run_id=options.get("run_id") or "",
+        state=None,
+        messages=[],
+        tools=[],
+        context=list(options.get("context") or ()),
+        forwarded_props=options.get("forwarded_props"),
+    )
 
 
 class _ProgramRun:
     """The run that a program begins, and those that answer its interrupts."""
 
     def __init__(self, open_agent: Opener, thread_id: str, prompt: Prompt, options: RunOptions) -> None:
-        self.input = RunAgentInput(
-            thread_id=thread_id,
-            run_id=options.get("run_id") or "",
-            state=None,
-            messages=[],
-            tools=[],
-            context=list(options.get("context") or ()),
-            forwarded_props=options.get("forwarded_props"),
-        )
+        self.input = _input_of(thread_id, options)
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
         self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 
