@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
-from agui_client.errors import AGUIError, RunInProgressError
+from agui_client.errors import AGUIError, RunInProgressError, UsageError
 from agui_client.runs.records import RunKey, RunStatus
 
 T = TypeVar("T")
@@ -320,8 +320,18 @@ class RunDatabase:
 
 
 def url_of(url: str) -> sa.URL:
-    """Return a URL for SQLAlchemy, with the driver that DBOS uses."""
-    made = sa.make_url(url)
+    """Return a URL for SQLAlchemy, with the driver that DBOS uses.
+
+    Raises:
+        UsageError: It is none of a database that can be used.
+    """
+    try:
+        made = sa.make_url(url)
+    except ArgumentError:
+        made = None
+    if made is None or made.get_backend_name() not in ("sqlite", "postgresql") or not made.database:
+        # It may have a password, and is not shown.
+        raise UsageError("Runs takes the URL of a database: sqlite:///runs.db, or postgresql://user@host/database")
     return made.set(drivername="postgresql+psycopg") if made.get_backend_name() == "postgresql" else made
 
 

@@ -16,7 +16,8 @@ import httpx
 import pytest
 from ag_ui.core import TextMessageContentEvent, ToolMessage
 
-from agui_client import HttpAgent
+from agui_client import HttpAgent, UsageError
+from agui_client.runs import Runs
 from support.postgres import postgres_server
 from support.programs import Program
 from support.waiting import until
@@ -102,6 +103,13 @@ def texts(messages: list[Message]) -> str:
 
 def told(rounds: int) -> str:
     return "".join(f"{each}.{number} " for each in range(rounds) for number in range(_PIECES))
+
+
+def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
+    for url in ("mysql://ann:hunter2@host/runs", "sqlite://", "runs.db hunter2"):
+        with pytest.raises(UsageError, match="Runs takes the URL of a database") as refused:
+            Runs(url)
+        assert "hunter2" not in str(refused.value)
 
 
 async def test_a_run_goes_on_when_its_server_was_killed_and_started_again(servers: Servers) -> None:
