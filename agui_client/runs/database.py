@@ -226,16 +226,25 @@ class RunDatabase:
         """Begin an attempt of a run in this process; return its row, or None if it has ended."""
         row = sa.and_(_RUN.c.workflow_id == workflow_id, _RUN.c.status == RunStatus.RUNNING.value)
         begun = sa.update(_RUN).where(row).values(attempt=_RUN.c.attempt + 1, executor_id=self._executor_id)
-        done: int = await self._do(lambda db: db.execute(begun).rowcount)
-        return await self.get(workflow_id) if done else None
+        found = await self._do(lambda db: db.execute(begun.returning(*_RUN.c)).mappings().all())
+        return _stored_run(dict(found[0])) if found else None
 
-    async def save(self, workflow_id: str, attempt: int, checkpoint: str, position: int) -> None:
+    async def save(
+        self, workflow_id: str, attempt: int, checkpoint: str, position: int, answers: RunKey | None = None
+    ) -> None:
         """Save the place where a run goes on if its process ends.
+
+        Args:
+            workflow_id: The id of the run's workflow.
+            attempt: The number of the attempt.
+            checkpoint: The place, as JSON.
+            position: The number of events before it.
+            answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
 
         Raises:
             RunLostError: The run is another process's now.
         """
-        await self._write(workflow_id, attempt, checkpoint=checkpoint, checkpoint_position=position)
+        await self._write(workflow_id, attempt, answers, checkpoint=checkpoint, checkpoint_position=position)
 
     async def end(
         self,
@@ -255,13 +264,6 @@ class RunDatabase:
         values: dict[str, Any] = {"status": status.value, "event_count": event_count, "left_input": left_input}
         values |= {"interrupts": json.dumps(interrupts), "ended_at": self._now, "checkpoint": None}
         await self._write(workflow_id, attempt, **values)
-
-    async def settle(self, key: RunKey) -> None:
-        """Note that what the runs of a thread waited for was answered, or is abandoned."""
-        thread = sa.and_(_RUN.c.owner == key.owner, _RUN.c.thread_id == key.thread_id, _RUN.c.run_id != key.run_id)
-        waiting = sa.and_(thread, _RUN.c.status == RunStatus.WAITING.value)
-        values = {"status": RunStatus.FINISHED.value, "left_input": None}
-        await self._do(lambda db: db.execute(sa.update(_RUN).where(waiting).values(**values)))
 
     async def release(self, workflow_id: str, attempt: int) -> None:
         """Leave a run to any process, unless another one has it already."""
@@ -297,11 +299,17 @@ class RunDatabase:
 
     # --- inside
 
-    async def _write(self, workflow_id: str, attempt: int, **values: Any) -> None:
+    async def _write(self, workflow_id: str, attempt: int, answers: RunKey | None = None, **values: Any) -> None:
         row = sa.and_(_RUN.c.workflow_id == workflow_id, _RUN.c.attempt == attempt)
         mine = sa.and_(row, _RUN.c.executor_id == self._executor_id, _RUN.c.status == RunStatus.RUNNING.value)
-        done: int = await self._do(lambda db: db.execute(sa.update(_RUN).where(mine).values(**values)).rowcount)
-        if not done:
+
+        def write(connection: sa.Connection) -> bool:
+            """Write the values; return whether the run is this process's."""
+            if answers is not None:
+                _settle(connection, answers)
+            return bool(connection.execute(sa.update(_RUN).where(mine).values(**values)).rowcount)
+
+        if not await self._do(write):
             raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
 
     async def _rows(self, *conditions: sa.ColumnElement[bool], most: int = 1) -> list[StoredRun]:
@@ -333,6 +341,13 @@ def url_of(url: str) -> sa.URL:
         # It may have a password, and is not shown.
         raise UsageError("Runs takes the URL of a database: sqlite:///runs.db, or postgresql://user@host/database")
     return made.set(drivername="postgresql+psycopg") if made.get_backend_name() == "postgresql" else made
+
+
+def _settle(connection: sa.Connection, key: RunKey) -> None:
+    """Note that what the other runs of a thread waited for was answered, or is abandoned."""
+    thread = sa.and_(_RUN.c.owner == key.owner, _RUN.c.thread_id == key.thread_id, _RUN.c.run_id != key.run_id)
+    waiting = sa.and_(thread, _RUN.c.status == RunStatus.WAITING.value)
+    connection.execute(sa.update(_RUN).where(waiting).values(status=RunStatus.FINISHED.value, left_input=None))
 
 
 def _stored_run(row: dict[str, Any]) -> StoredRun:

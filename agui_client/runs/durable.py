@@ -451,12 +451,12 @@ class AttemptJournal:
         self._database, self._workflow_id, self._attempt, self._run = database, workflow_id, place.attempt, run
         self._writer = GroupWriter(run.log, place, self._store)
         self._sent_run_id: str | None = None
+        self._answers: RunKey | None = run.log.key
         self._is_first, self._has_ended = True, False
 
     async def begin(self, run: AgentRun) -> None:
-        """Have the run saved where it can go on, and note that it answers what its thread waited for."""
+        """Have the run saved where it can go on."""
         run.call.also_save = self._save
-        await self._database.settle(self._run.log.key)
 
     async def write(self) -> None:
         """Store the events as they come, until the log ends."""
@@ -510,7 +510,9 @@ class AttemptJournal:
         place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
         await self._writer.flush()
         try:
-            await self._database.save(self._workflow_id, self._attempt, place, position)
+            # The first checkpoint is made when the run is certain: what its thread waited for is answered.
+            answers, self._answers = self._answers, None
+            await self._database.save(self._workflow_id, self._attempt, place, position, answers)
         except RunLostError:
             self._run.give_up()
             raise
