@@ -265,10 +265,9 @@ class RunDatabase:
         values |= {"interrupts": json.dumps(interrupts), "ended_at": self._now, "checkpoint": None}
         await self._write(workflow_id, attempt, **values)
 
-    async def release(self, workflow_id: str, attempt: int) -> None:
+    async def release(self, workflow_id: str) -> None:
         """Leave a run to any process, unless another one has it already."""
-        row = sa.and_(_RUN.c.workflow_id == workflow_id, _RUN.c.attempt == attempt)
-        mine = sa.and_(row, _RUN.c.executor_id == self._executor_id)
+        mine = sa.and_(_RUN.c.workflow_id == workflow_id, _RUN.c.executor_id == self._executor_id)
         await self._do(lambda db: db.execute(sa.update(_RUN).where(mine).values(executor_id="")))
 
     async def want_stop(self, workflow_id: str) -> None:

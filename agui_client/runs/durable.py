@@ -271,14 +271,25 @@ class DurableRuns:
     async def attempt(self, workflow_id: str) -> None:
         """Carry out a run, from its beginning or its last checkpoint."""
         CURRENT_SCOPE.set(None)
+        try:
+            is_over = await self._has_ended(workflow_id)
+        except Exception:
+            _logger.exception("an attempt at a run failed; it is left to another one")
+            is_over = False
+        if not is_over:
+            await self._release(workflow_id)
+            # Another process has the run, or will have it. An end of this step would be recorded as that of the run.
+            await asyncio.get_running_loop().create_future()
+
+    async def _has_ended(self, workflow_id: str) -> bool:
+        """Carry out a run; return whether it has ended, rather than was given up."""
         row = await self._database.attempt(workflow_id)
         run = self._begun.pop(workflow_id, None)
         if row is None:
-            return
+            return True
         place = Place(0, row.attempt)
         if run is None:
             run, place = await self._recovered(row)
-        log = run.log
         journal = AttemptJournal(self._database, workflow_id, run, place)
         run.journal = journal
         self._carried_out[workflow_id] = run
@@ -286,20 +297,17 @@ class DurableRuns:
             await self._carry_out(run, row, journal)
         finally:
             del self._carried_out[workflow_id]
-        if run.is_given_up:
-            # Another process has the run, or will have it: nothing may be recorded of this attempt.
-            await self._release(workflow_id, row.attempt)
-            await asyncio.get_running_loop().create_future()
-        elif log.refusal is not None:
+        if not run.is_given_up and run.log.refusal is not None:
             await self._database.remove(workflow_id)
-        else:
+        elif not run.is_given_up:
             self._spawn(self._on_end(run))
+        return not run.is_given_up
 
-    async def _release(self, workflow_id: str, attempt: int) -> None:
+    async def _release(self, workflow_id: str) -> None:
         """Leave a run to any process, once the database can be reached."""
         while not self._is_closing:
             with suppress(DatabaseError):
-                await self._database.release(workflow_id, attempt)
+                await self._database.release(workflow_id)
                 return
             await asyncio.sleep(_BEAT)
 
@@ -619,4 +627,7 @@ _current: list[DurableRuns] = []
 @DBOS.workflow(name="agui_client.run", serialization_type=_PORTABLE)
 async def _run_workflow(workflow_id: str) -> None:
     """Carry out a run, as a workflow with one step: what is done already is in its checkpoints."""
+    # The application's own DBOS may recover it before the runs are open.
+    while not _current:  # noqa: ASYNC110
+        await asyncio.sleep(_BEAT)
     await DBOS.run_step_async({"name": "attempt"}, _current[0].attempt, workflow_id)

@@ -14,6 +14,7 @@ from ag_ui.core import (
     Event,
     RunAgentInput,
     RunErrorEvent,
+    RunFinishedEvent,
     RunStartedEvent,
 )
 
@@ -63,6 +64,7 @@ LOG_FULL = RunErrorEvent(message="The run has more events than the server can ke
 
 _BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5
 """The longest wait for the thread of a run that is taken over, and the time between two attempts to open it."""
+_ENDS = (RunFinishedEvent, RunErrorEvent)
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
 _logger = logging.getLogger("agui_client.runs")
@@ -228,7 +230,7 @@ class KeptRun:
             async for event in events:
                 if not is_first and isinstance(event, RunStartedEvent):
                     continue
-                if status_after(event) is not RunStatus.RUNNING:
+                if isinstance(event, _ENDS):
                     await self._finish(event, run)
                 elif self.log.phase is Phase.OPEN:
                     self.log.append(event)

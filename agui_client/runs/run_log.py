@@ -204,12 +204,11 @@ class RunLog:
         self._conclude(event)
 
     def _conclude(self, event: WireEvent) -> None:
-        status = status_after(event)
-        if status is RunStatus.RUNNING:
+        if isinstance(event, RunFinishedEvent | RunErrorEvent):
+            self.interrupts = interrupts_in(event)
+            self._end(status_after(event))
+        else:
             self._announce()
-            return
-        self.interrupts = interrupts_in(event)
-        self._end(status)
 
     def settle(self) -> None:
         """Note that what the run waited for was answered."""
@@ -350,15 +349,13 @@ def interrupts_in(event: WireEvent) -> Sequence[Interrupt]:
     return outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else ()
 
 
-def status_after(event: WireEvent) -> RunStatus:
-    """Return the status of a run after an event."""
-    if isinstance(event, RunErrorEvent):
+def status_after(last: WireEvent) -> RunStatus:
+    """Return the status of a run after its terminal event."""
+    if not isinstance(last, RunFinishedEvent):
         return RunStatus.FAILED
-    if not isinstance(event, RunFinishedEvent):
-        return RunStatus.RUNNING
-    if interrupts_in(event):
+    if interrupts_in(last):
         return RunStatus.WAITING
-    is_stopped = isinstance(event.outcome, RunFinishedCancelledOutcome)
+    is_stopped = isinstance(last.outcome, RunFinishedCancelledOutcome)
     return RunStatus.STOPPED if is_stopped else RunStatus.FINISHED
 
 
