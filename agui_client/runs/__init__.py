@@ -7,7 +7,7 @@
 
 The modules, from low to high: `records` (descriptions of runs), `run_log` (the events of one run), `kept_run` (the task
 that writes them), `shelf` (the runs of a process, and their bounds), `runs`; and for runs that outlive their process
-`group_writer`, `database` and `durable`. The addresses of a served agent whose runs are kept are in
+`group_writer`, `database`, `mirrors` and `durable`. The addresses of a served agent whose runs are kept are in
 `asgi.run_addresses`.
 """
 

@@ -16,24 +16,20 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequ
 from contextlib import aclosing, suppress
 from contextvars import Context
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 import anyio
 from ag_ui.core import (
     Event,
     Interrupt,
-    Message,
-    MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
-    StateSnapshotEvent,
 )
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, WorkflowSerializationFormat
 from dbos import error as dbos_error
-from pydantic import TypeAdapter
 
 from agui_client._run.continuing import Continuation
 from agui_client._run.scope import CURRENT_SCOPE
@@ -42,6 +38,7 @@ from agui_client.errors import UsageError
 from agui_client.runs.database import DatabaseError, RunDatabase, RunLostError, StoredRun, url_of
 from agui_client.runs.group_writer import GroupWriter
 from agui_client.runs.kept_run import STOPPED, KeptRun
+from agui_client.runs.mirrors import MESSAGES, MirroredRun, go_back, info_of, take_in
 from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus
 from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
 
@@ -68,7 +65,6 @@ _LEAVE_SECONDS = 5.0
 _EVENTS = "events"
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
 _PORTABLE = WorkflowSerializationFormat.PORTABLE
-_MESSAGES = TypeAdapter(list[Message])
 _logger = logging.getLogger("agui_client.runs")
 
 
@@ -343,7 +339,7 @@ class DurableRuns:
         run = self._rebuild(row, log, cut, KeptRun)
         run.is_taken_over = True
         self._shelf.replace(run)
-        return run, (_go_back(log, row, cut) if log.is_going_on else log.end)
+        return run, (go_back(log, row, cut) if log.is_going_on else log.end)
 
     # --- following
 
@@ -532,92 +528,19 @@ class AttemptJournal:
         group: dict[str, Any] = {"attempt": self._attempt, "position": position, "frames": b"".join(frames).decode()}
         if self._is_first and position == 0 and log.before is not None:
             messages, state = log.before
-            group["before"] = [_MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
+            group["before"] = [MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state]
         self._is_first = False
         await DBOS.write_stream_async(_EVENTS, {**group, **end}, serialization_type=_PORTABLE)
-
-
-class MirroredRun(KeptRun):
-    """A run that another process carries out, or that has ended."""
-
-    offset = 0
-    """The number of groups that were read."""
-    task: asyncio.Task[None] | None = None
-    """The task that reads them."""
-    forget: Callable[[KeptRun], None]
-    """Forgets the run."""
-
-    def stop_reading(self) -> None:
-        """End the task that reads the log, which this process writes from now on."""
-        if self.task is not None:
-            self.task.cancel()
-
-    def stop(self, last: Any = None) -> None:
-        """Forget the log, which has grown too large here, or is not followed any more."""
-        self.forget(self)
-        self.stop_reading()
 
 
 def _dumped(input: RunAgentInput | None) -> str | None:
     return None if input is None else input.model_dump_json(by_alias=True, exclude_none=True)
 
 
-def take_in(log: RunLog, group: Any) -> None:
-    """Add a group of a stream to a log."""
-    if log.phase is Phase.OPENING:
-        before: Any = group.get("before") or ([], None)
-        log.open(_MESSAGES.validate_python(before[0]), before[1])
-        log.attempt = group["attempt"]
-    if group["attempt"] > log.attempt:
-        log.begin_again(group["attempt"], group["position"])
-    if group["attempt"] < log.attempt:
-        return
-    frames = [f"{each}\n\n".encode() for each in group["frames"].split("\n\n")[:-1]]
-    if (left := group.get("end")) is not None:
-        log.left_input = RunAgentInput.model_validate_json(left)
-    log.extend(frames, is_end="end" in group)
-
-
-def _go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
-    """Take the events of a log back to the checkpoint, and show the conversation as it was then.
-
-    Returns:
-        The place of the checkpoint.
-    """
-    if log.phase is Phase.OPENING:
-        log.attempt = row.attempt
-        return log.end
-    log.begin_again(row.attempt, max(1, row.checkpoint_position))
-    place = log.end
-    if cut is not None:
-        messages, state = cut.document.messages, cut.document.state
-    else:
-        messages, state = cast("tuple[Sequence[Message], Any]", log.before or ([], None))
-    log.append(MessagesSnapshotEvent(messages=list(messages)))
-    log.append(StateSnapshotEvent(snapshot=state))
-    return place
-
-
 def _has_begun_tools(checkpoint: Checkpoint) -> bool:
     """Return whether a tool was called since the run before, whose call must not be lost."""
     open_ids = {each.tool_call_id for each in checkpoint.results}
     return bool(open_ids) or any(each.status == "executing" for each in checkpoint.members["tool_calls"])
-
-
-def info_of(row: StoredRun) -> RunInfo:
-    """Return the description of a run by its row."""
-    return RunInfo(
-        run_id=row.key.run_id,
-        thread_id=row.key.thread_id,
-        owner=row.key.owner,
-        status=row.status,
-        begun_at=row.begun_at,
-        ended_at=row.ended_at,
-        event_count=row.event_count,
-        interrupts=[Interrupt.model_validate(each) for each in row.interrupts]
-        if row.status is RunStatus.WAITING
-        else (),
-    )
 
 
 _current: list[DurableRuns] = []

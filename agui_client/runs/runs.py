@@ -503,7 +503,10 @@ def _unknown(name: str) -> Reenter:
     """Return what refuses to enter a run, as this process does not know its agent."""
 
     def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        """Return the refusal."""
+
         async def enter(stack: AsyncExitStack) -> AgentRun:
+            """Refuse the run."""
             raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
 
         return enter
