@@ -5,6 +5,8 @@ messages and tools are `ag_ui.core`'s. Names that only some programs use are loa
 """
 
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, EventLog, RunLog, RunObserver
+from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunLog, RunObserver
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
@@ -103,7 +105,16 @@ def _default_observers() -> list[RunObserver | None]:
     return [RunLog(), span_observer(), metric_observer()]
 
 
+def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:
+    if "opentelemetry.trace" not in sys.modules:
+        return nullcontext()
+    from agui_client.otel import incoming_trace
+
+    return incoming_trace(headers)
+
+
 DEFAULT_OBSERVERS[:] = [_default_observers]
+INCOMING_TRACES[:] = [_incoming_trace]
 
 
 def __getattr__(name: str) -> Any:
@@ -115,4 +126,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

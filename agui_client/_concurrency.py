@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5
+_END_TIMEOUT = 0.5
 """Seconds to wait for the end of a loop when the program ends, or Ctrl-C was pressed."""
 
 
@@ -55,7 +55,15 @@ class LoopThread:
         """
         if self.is_here:
             function()
-            return
+        else:
+            self.schedule(function)
+
+    def schedule(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop's thread soon, from anywhere, signal handlers included; not if the loop ended.
+
+        Args:
+            function: A function without arguments; its value is dropped.
+        """
         # Both loops raise a RuntimeError when they have ended, and then there is nothing left to reach.
         with suppress(RuntimeError):
             self._schedule(function)
@@ -81,6 +89,7 @@ class PrivateLoop(threading.Thread):
         self.is_cancelled = False
         """Whether `cancel()` was called."""
         self._function, self._on_end = function, on_end
+        # The caller's: a thread begins with an empty one, and traces and options live in it.
         self._context = copy_context()
         self._cancel: Callable[[], None] | None = None
         self._is_over = threading.Event()
@@ -106,13 +115,14 @@ class PrivateLoop(threading.Thread):
         """Cancel the function, and wait for its end as long as a person does who wants the program to end."""
         self.cancel()
         # Before Python 3.13, a thread whose join() an exception has interrupted counts as over, and is not.
-        self._is_over.wait(_PATIENCE)
+        self._is_over.wait(_END_TIMEOUT)
 
     async def _main(self) -> None:
         become_asyncio()
         loop, task = LoopThread(), asyncio.current_task()
         assert task is not None
         self._cancel = partial(loop.call, task.cancel)
+        # `cancel` sets the flag before it looks for `_cancel`: whichever comes first here, it is not missed.
         if self.is_cancelled:
             return
         await self._function()
@@ -142,7 +152,7 @@ def _end_private_loops() -> None:
         thread.cancel()
     with suppress(KeyboardInterrupt):
         for thread in threads:
-            thread.join(_PATIENCE)
+            thread.join(_END_TIMEOUT)
 
 
 _tasks: set[asyncio.Task[None]] = set()

@@ -23,7 +23,7 @@ class Record:
 
 
 class _FieldDocs(dict[str, str]):
-    """The docstrings of a class's fields by name, read off its source when somebody asks for one."""
+    """The docstrings of a class's fields by name, read off its source at the first use."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__(dict.fromkeys(kind.__slots__, ""))

@@ -7,13 +7,12 @@ together; a call is carried out by `_run.engine`.
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
@@ -25,10 +24,11 @@ from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
 from agui_client._tools.tool_limits import ToolLimits
+from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import OF_THE_REQUEST, ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ag_ui.core import Event, Interrupt, Message, ToolCall
     from reactivex import Observable
 
+    from agui_client._conversation.log import PastRuns
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
     from agui_client._run.ending import Checkpoint, Save
@@ -85,7 +86,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
-        options = checked_options(options, AgentOptions, "an agent")
+        options = checked_options(options, AgentOptions, "an agent", type(self))
         for module in self._needs:
             # With the first agent, so that importing the package is quick, and so is the first run.
             import_module(module)
@@ -288,7 +289,25 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
-        self._conversation.interrupt_run()
+        if (call := self._conversation.turns.current) is not None:
+            call.interrupt()
+
+    def steer(self, prompt: Prompt) -> None:
+        """Say something to the run that is going on, from any task or thread: `agent.steer("no museums")`.
+
+        The message goes with the next run of the call, after the tools that the agent called; if none follows, the
+        call goes on with a run of its own. If it ends with a failure, an abort or an open question,
+        `result.unsent_messages` has the message.
+
+        Args:
+            prompt: As for `run_agent`; text, usually.
+
+        Raises:
+            UsageError: No run is going on, or the run has just ended: ask with `run_agent`.
+        """
+        if (call := self._conversation.turns.current) is None:
+            raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
+        call.steer(prompt)
 
     # --- the conversation
 
@@ -306,6 +325,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     def messages(self) -> list[Message]:
         """The conversation so far, as a new list; the messages in it never change afterwards."""
         return self._conversation.messages
+
+    @messages.setter
+    def messages(self, messages: Never) -> Never:
+        """Refuse an assignment, which would not say whether messages are replaced or added."""
+        raise UsageError(
+            "agent.messages is a copy: agent.set_messages([...]) replaces them, add_messages([...]) adds some"
+        )
 
     @property
     def state(self) -> Any:
@@ -398,7 +424,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         self._conversation.set_state(state)
 
-    def save_with(self, save: Save | None) -> Self:
+    def save_with(self, save: Save | None, *, past: PastRuns | None = None) -> Self:
         """Have the conversation saved whenever something must not be lost; clones of the agent are not saved.
 
         The function is awaited before a run is sent and when it has ended, before a function is called and after it
@@ -407,19 +433,20 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         Args:
             save: A coroutine function that takes a `Checkpoint`; None ends it.
+            past: The runs that the log of a stored thread knows, for the agent to be served; None without a log.
 
         Returns:
             The agent itself.
         """
-        self._save = save
+        self._save, self._conversation.past = save, past
         return self
 
     def checkpoint(self) -> Checkpoint:
         """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
         from agui_client._run.ending import Checkpoint
 
-        make = self._conversation.run_checkpoint
-        now = Checkpoint(self._conversation.members()) if make is None else make()
+        call = self._conversation.turns.current
+        now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()
         return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
 
     def abandon_interrupts(self) -> None:
@@ -668,13 +695,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if self._address() is None and (refused := sorted(checked.keys() & OF_THE_REQUEST)):
-            raise UsageError(f"{refused[0]}= is for an HttpAgent; this agent runs in the process")
+        if self._address() is None and "headers" in checked:
+            raise UsageError("headers= is for an HttpAgent; this agent runs in the process")
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
-    def _total(self, options: RunOptions) -> float:
-        """Return the seconds that a call may take; infinite without a limit."""
-        return math.inf
+    def _timeouts_of(self, options: RunOptions) -> Timeouts:
+        """Return the time limits of a call; an agent in this process has none of its own."""
+        return Timeouts.of(options["timeout"]) if "timeout" in options else UNLIMITED
 
     def _engine(self, prompt: Prompt, options: RunOptions, is_replay: bool, loop: RunLoop) -> Engine:
         """Make the engine of a call, with the parts that the agent has now."""
@@ -694,7 +721,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             observers=Observers(self._observers),
             read_state=self._read_state,
             save=self._save,
-            total=self._total(options),
+            timeouts=self._timeouts_of(options),
             is_replay=is_replay,
         )
         return Engine(setup, prompt, options, loop)

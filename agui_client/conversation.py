@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -13,15 +13,17 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord, further
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.thread_state import is_same_call
 from agui_client._tools.questions import ToolQuestion
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
+    from agui_client._conversation.log import PastRuns
     from agui_client._interrupts.answers import Answer, Resume
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.replay import ReplayReducer
@@ -48,7 +50,7 @@ _LONGEST_CALL = 300
 
 
 class Conversation:
-    """Messages, state and pending work of one thread, and the lock that keeps its runs apart.
+    """Messages, state and pending work of one thread.
 
     Args:
         thread_id: The id of the thread; None makes one.
@@ -63,6 +65,8 @@ class Conversation:
         """The messages and the state; during a replay, with the replayed ones among them."""
         self.pending_interrupts: list[Interrupt] = []
         """The interrupts that the next run must answer."""
+        self.answered_interrupts: list[Interrupt] = []
+        """The interrupts that a run answered which then failed: the next run may answer them again, and need not."""
         self.unreceived: dict[str, None] | None = None
         """The ids of the messages that the application added since it sent the last run that finished; None if the
         agent may lack any of the messages."""
@@ -70,9 +74,12 @@ class Conversation:
         """Functions that are called after every change."""
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
-        self._interrupt: Callable[[], None] | None = None
-        self.run_checkpoint: Callable[[], Any] | None = None
-        """Returns the `Checkpoint` of the run that is going on; None between runs."""
+        self.turns = Turns()
+        """Keeps the calls apart."""
+        self.past: PastRuns | None = None
+        """The runs that the log of a stored thread knows; None where no log is kept."""
+        self.state_base: str | None = None
+        """The hash of the state that a server had when the last run ended; None if no server takes one."""
         self.ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
         self.incomplete_ids: dict[str, None] = {}
@@ -83,37 +90,10 @@ class Conversation:
         # The messages and the state that a replay goes back to if it ends early.
         self._local = self.reducer
 
-    @contextmanager
-    def running(self, interrupt: Callable[[], None], checkpoint: Callable[[], Any] | None = None) -> Generator[None]:
-        """Reserve the conversation for one run.
-
-        Args:
-            interrupt: Stops the run, from any thread.
-            checkpoint: Returns the `Checkpoint` of the run.
-
-        Raises:
-            RunInProgressError: Another run is going on.
-        """
-        if self.is_running:
-            raise RunInProgressError(
-                f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
-                "or clone() the agent for parallel work"
-            )
-        self._interrupt, self.run_checkpoint = interrupt, checkpoint
-        try:
-            yield
-        finally:
-            self._interrupt = self.run_checkpoint = None
-
     @property
     def is_running(self) -> bool:
         """Whether a run is going on."""
-        return self._interrupt is not None
-
-    def interrupt_run(self) -> None:
-        """Stop the run that is going on, if there is one."""
-        if (interrupt := self._interrupt) is not None:
-            interrupt()
+        return self.turns.current is not None
 
     @property
     def messages(self) -> list[Message]:
@@ -205,6 +185,7 @@ class Conversation:
     def notify(self, change: Change) -> None:
         """Call the listeners."""
         if self.listeners and change:
+            # A copy, as a listener may remove itself.
             for listener in tuple(self.listeners):
                 listener(change)
 
@@ -228,7 +209,7 @@ class Conversation:
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application and that have no result yet."""
-        return self._calls_of(each for each in self.open_records if each.owner is not CallOwner.AGENT)
+        return self._calls_of(each for each in self.open_records if each.is_left_to_us)
 
     @property
     def incomplete_call_ids(self) -> list[str]:
@@ -280,9 +261,10 @@ class Conversation:
 
         if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
-        entries = cover(self.pending_interrupts, resume)
+        asked = self.pending_interrupts or (self.answered_interrupts if resume else [])
+        entries = cover(asked, resume)
         answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
-        calls = {each.id: each.tool_call_id for each in self.pending_interrupts}
+        calls = {each.id: each.tool_call_id for each in asked}
         for entry in entries:
             answer, tool_call_id = answers.get(entry.interrupt_id), calls[entry.interrupt_id]
             # Any other answer may be a yes in words of the application, so it counts as an approval.
@@ -316,9 +298,12 @@ class Conversation:
             warnings: The log of the run, which gets the waiting calls that it changed.
             run_id: The id of the run.
         """
+        has_failed = outcome.finished is None
+        self.answered_interrupts = (self.pending_interrupts or self.answered_interrupts) if has_failed else []
         self.pending_interrupts = list(outcome.interrupts)
         self._kept_answers, self.is_abandoned = [], False
         broken = self._note_incomplete(outcome, verifier)
+        # Before the calls of this run are looked at: a snapshot may have replaced the messages that records are about.
         self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
@@ -362,6 +347,7 @@ class Conversation:
         if known is not None and is_whole and not is_same_call(call, known.latest or call):
             what = "which waits for an answer, was changed; no approval of it as it was shown counts any more"
             warnings.add("SEC-3", f"tool call {quoted(call_id)}, {what}")
+        # A call that this run did not touch keeps its status: it may be cut, and must not begin to wait.
         status = CallStatus.WAITING if known is None or call_id in outcome.tool_call_ids else known.status
         first_shown = None if known is None else known.shown
         self.ledger.leave(
@@ -469,6 +455,7 @@ class Conversation:
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
             is_final = tool_call_id in answered and not self.is_unreported(tool_call_id)
+            # A stand-in says that there is no result, so that a late one may replace it.
             if is_final and (isinstance(result, Approve) or not self._has_stand_in(tool_call_id)):
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
@@ -524,10 +511,12 @@ class Conversation:
             "messages": self.reducer.messages,
             "state": self.state,
             "pending_interrupts": list(self.pending_interrupts),
+            "answered_interrupts": list(self.answered_interrupts),
             "abandoned": self.is_abandoned,
             "kept_answers": list(self._kept_answers),
             "incomplete_ids": list(self.incomplete_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
+            "state_base": self.state_base,
             "tool_calls": list(self.ledger),
         }
 
@@ -543,8 +532,8 @@ class Conversation:
         """
         if not isinstance(cast("object", document), ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
-        with self.running(lambda: None):
-            self.become(document)
+        self.turns.check()
+        self.become(document)
 
     def become(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one, as `restore` does, also in the middle of a run."""
@@ -556,10 +545,13 @@ class Conversation:
         self.replace_state(copy.deepcopy(document.state))
         self.unreceived = None if document.unreceived_ids is None else dict.fromkeys(document.unreceived_ids)
         self.pending_interrupts = list(document.pending_interrupts)
+        self.answered_interrupts = list(document.answered_interrupts)
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
+        self.state_base = document.state_base
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
+        # `latest` is not in documents: a change is one only after what was restored.
         self.ledger = Ledger(
             each.become(latest=self.reducer.tool_call(each.tool_call_id) if each.is_whole else None) for each in records
         )
@@ -576,12 +568,14 @@ class Conversation:
     def branch(self) -> Conversation:
         """Return a conversation over the same messages and state, which can be settled for itself."""
         twin = copy.copy(self)
+        # Only what settling changes in place; it replaces everything else.
         twin.listeners, twin.ledger = [], self.ledger.copy()
         return twin
 
     def clone(self, thread_id: str | None = None) -> Conversation:
         """Return a copy with the same messages, state and pending work, on the same thread unless one is given."""
         twin = Conversation(thread_id or self.thread_id)
+        # By way of a document, so that a clone has what a restored conversation has, and no more.
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         if twin.thread_id != self.thread_id:
             twin.unreceived = None

@@ -1,9 +1,10 @@
 """The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
-AGUIError                          thread_id, run_id, partial
+AGUIError                          thread_id, run_id, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
+│  ├─ RequestRepeatedError         a caller of a served agent sent a request again that was carried out
 │  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
 ├─ TransportError                  nothing usable arrived
 │  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
@@ -19,7 +20,8 @@ AGUIError                          thread_id, run_id, partial
 ├─ ToolsetError                    a toolset could not be opened, or could not list its tools
 ├─ HistoryError                    the function of history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  └─ ThreadBusyError              the thread is in use elsewhere, or was taken over
+│  ├─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
+│  └─ ThreadStoreUnavailableError  the database is away, or locked by another program: is_locked
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """
@@ -53,6 +55,7 @@ __all__ = [
     "InvalidEventError",
     "ParseError",
     "ProtocolError",
+    "RequestRepeatedError",
     "RunFailedError",
     "RunInProgressError",
     "RunTimeoutError",
@@ -60,6 +63,7 @@ __all__ = [
     "StreamTooLargeError",
     "ThreadBusyError",
     "ThreadStoreError",
+    "ThreadStoreUnavailableError",
     "ToolArgumentsError",
     "ToolError",
     "ToolRoundsExceededError",
@@ -83,6 +87,19 @@ def printable(text: str) -> str:
     return cut if cut.isprintable() else "".join(shown)
 
 
+def name_member(error: BaseException, name: str) -> None:
+    """Note on an exception that it is the failure of a member of a team.
+
+    Args:
+        error: The exception.
+        name: The name of the member; of inner teams, the outermost comes last.
+    """
+    if isinstance(error, AGUIError):
+        error.member = name if error.member is None else f"{name}/{error.member}"
+    elif (note := f"in the member {name!r} of a team") not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
 def brief_traceback(error: BaseException) -> list[str]:
     """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
     shown = TracebackException.from_exception(error)
@@ -92,10 +109,11 @@ def brief_traceback(error: BaseException) -> list[str]:
 
 
 class AGUIError(Exception):
-    """The root of everything this package raises; its text is one line, whoever wrote parts of it."""
+    """The root of everything this package raises; its text is one line, even where an agent wrote parts of it."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        text = super().__str__()
+        return printable(text if self.member is None else f"{self.member}: {text}")
 
     def _render_traceback_(self) -> list[str]:
         return brief_traceback(self)
@@ -104,6 +122,8 @@ class AGUIError(Exception):
     """The conversation the run belonged to; None when there was no run."""
     run_id: str | None = None
     """The run that failed; None when there was no run."""
+    member: str | None = None
+    """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
     partial: RunResult | None = None
     """The result so far when the run failed; None when there was no run. Its messages stay on the agent."""
 
@@ -122,6 +142,10 @@ class RunInProgressError(UsageError):
 
 class InterruptsNotCoveredError(UsageError):
     """A resume must answer every pending interrupt exactly once; nothing was sent (INT-3, INT-4, INT-5)."""
+
+
+class RequestRepeatedError(UsageError):
+    """A caller of a served agent sent a request again: its run has begun before, or what it answers was answered."""
 
 
 class CannotWaitError(UsageError):
@@ -308,7 +332,31 @@ class ThreadStoreError(AGUIError):
 
 
 class ThreadBusyError(ThreadStoreError):
-    """Another process has the thread, or took it after this one's lease ran out; nothing of it was overwritten."""
+    """Another block has the thread, or took it after this one's lease ran out; nothing of it was overwritten.
+
+    Args:
+        message: The thread, and what to do about it.
+        retry_after: The seconds until the lease of the other block runs out; None if that is not known.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ThreadStoreUnavailableError(ThreadStoreError):
+    """The database of the threads cannot be reached now, or another program has it locked; the next use tries again.
+
+    Whether the operation was carried out is unknown if the connection broke in the middle of it.
+
+    Args:
+        message: What the database said.
+        is_locked: Whether it is a database of SQLite that another program has locked.
+    """
+
+    def __init__(self, message: str, *, is_locked: bool = False) -> None:
+        super().__init__(message)
+        self.is_locked = is_locked
 
 
 class ToolArgumentsError(AGUIError, ValueError):
@@ -338,15 +386,21 @@ class ToolError(Exception):
 
     Args:
         message: A sentence the agent can act on.
+        code: A short name of the kind of failure, which the agent gets behind the sentence.
+        suggestion: A sentence about what to do instead, which the agent gets at the end.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: str | None = None, suggestion: str | None = None) -> None:
         super().__init__(message)
+        self.code = code
+        self.suggestion = suggestion
 
     @property
     def message(self) -> str:
-        """The sentence as it can be sent."""
-        return sendable(str(self))
+        """The text as it can be sent, such as "No such city. (code: unknown_city) Suggestion: Ask for another one."."""
+        code = None if self.code is None else f"(code: {self.code})"
+        suggestion = None if self.suggestion is None else f"Suggestion: {self.suggestion}"
+        return sendable(" ".join(part for part in (str(self), code, suggestion) if part is not None))
 
 
 def sendable(text: str) -> str:

@@ -1,31 +1,44 @@
-"""FunctionAgent: an async generator function as an agent in this process."""
+"""FunctionAgent: a function as an agent in this process; it yields events, or yields or returns text."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, TypeAlias, Unpack
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, cast
+from uuid import uuid4
 
+from ag_ui.core import RunFinishedEvent, RunFinishedSuccessOutcome, RunStartedEvent, TextMessageChunkEvent
+
+from agui_client._concurrency import call_aside
 from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
 
-    AgentFunction: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
+    Answer: TypeAlias = (
+        AsyncIterator[WireEvent] | AsyncIterator[str] | Generator[WireEvent] | Generator[str] | Awaitable[str] | str
+    )
+    AgentFunction: TypeAlias = Callable[[RunAgentInput], Answer]
+
+_ANSWERS = "yields events or text, or returns text"
+_END: Final = object()
 
 
 class FunctionAgent(AbstractAgent[StateT]):
-    """An agent that is one function: `FunctionAgent(echo)`, with `async def echo(input): yield RunStartedEvent(...)`.
+    """An agent that is one function: `FunctionAgent(echo)`, with `async def echo(input): yield "You said..."`.
 
     Args:
-        function: Takes a `RunAgentInput` and yields the run's events. Its name is the agent's id, and the first line of
-            its docstring the description, unless the options give others.
+        function: Takes a `RunAgentInput`. It yields pieces of the answer's text, or the events of the run, or returns
+            the text; it may be async or not. A plain generator is iterated in a thread, and so is a plain function
+            called that is annotated to return `str`; any other is called in the event loop. Its name is the agent's id,
+            and the first line of its docstring the description, unless the options give others.
         options: See `AgentOptions`.
 
     Raises:
@@ -40,8 +53,9 @@ class FunctionAgent(AbstractAgent[StateT]):
             options.update({"description": _first_line(function)})
         super().__init__(**options)
         if not callable(function):
-            raise UsageError(f"a FunctionAgent needs an async generator function, not {function!r}")
-        self._function = function
+            raise UsageError(f"a FunctionAgent needs a function that {_ANSWERS}, not {function!r}")
+        self._function: Callable[[RunAgentInput], object] = function
+        self._is_plain = _returns_text(function)
 
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Call the function.
@@ -50,9 +64,85 @@ class FunctionAgent(AbstractAgent[StateT]):
             input: The input of the run.
 
         Returns:
-            The events that the function yields.
+            The events that the function yields, or those of the text that it yields or returns.
         """
-        return self._function(as_run_input(input))
+        run_input = as_run_input(input)
+        if self._is_plain:
+            return _Answer(call_aside(partial(self._function, run_input), self.agent_id), run_input)
+        answer = self._function(run_input)
+        return _Answer(answer, run_input) if _is_answer(answer) else cast("AsyncIterator[WireEvent]", answer)
+
+
+def _is_answer(value: object) -> bool:
+    return isinstance(value, str | Generator | AsyncGenerator) or inspect.isawaitable(value)
+
+
+class _Answer(AsyncIterator[Any]):
+    """The events of a function's answer, whose first piece shows whether it is text or events."""
+
+    def __init__(self, answer: object, run_input: RunAgentInput) -> None:
+        given = cast("AsyncGenerator[Any]", answer)
+        self._pieces: AsyncGenerator[Any] = given if inspect.isasyncgen(answer) else _pieces(answer)
+        self._events = self._pieces
+        self._input = run_input
+        self._next: Callable[[], Awaitable[Any]] = self._first
+
+    def __anext__(self) -> Awaitable[Any]:
+        return self._next()
+
+    async def _first(self) -> Any:
+        piece: object = await anext(self._pieces)
+        if isinstance(piece, str):
+            self._events = _spoken(piece, self._pieces, self._input)
+            piece = await anext(self._events)
+        # Without a step in between from now on.
+        self._next = self.__anext__ = self._events.__anext__  # type: ignore[method-assign]
+        return piece
+
+    async def aclose(self) -> None:
+        """Close the function's generator."""
+        await self._events.aclose()
+        await self._pieces.aclose()
+
+
+async def _pieces(answer: object) -> AsyncGenerator[object]:
+    """Yield the pieces of an answer that is no async generator."""
+    if isinstance(answer, Generator):
+        pieces = cast("Generator[object]", answer)
+        try:
+            while (piece := await call_aside(partial(next, pieces, _END), "FunctionAgent")) is not _END:
+                yield piece
+        finally:
+            # A thread that was left in the middle still uses it.
+            with suppress(ValueError):
+                pieces.close()
+        return
+    made: object = await answer if inspect.isawaitable(answer) else answer
+    if isinstance(made, str):
+        yield made
+    elif isinstance(made, AsyncIterator):
+        async for piece in cast("AsyncIterator[object]", made):
+            yield piece
+    else:
+        raise UsageError(f"the function of a FunctionAgent {_ANSWERS}, not {made!r}")
+
+
+async def _spoken(first: str, others: AsyncGenerator[object], run_input: RunAgentInput) -> AsyncGenerator[Any]:
+    """Yield the events of a run that answers with text; events among the pieces stay between them."""
+    thread_id, run_id, message_id = run_input.thread_id, run_input.run_id, str(uuid4())
+    yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
+    async with aclosing(others):
+        yield TextMessageChunkEvent(message_id=message_id, delta=first)
+        async for piece in others:
+            yield TextMessageChunkEvent(message_id=message_id, delta=piece) if isinstance(piece, str) else piece
+    yield RunFinishedEvent(thread_id=thread_id, run_id=run_id, outcome=RunFinishedSuccessOutcome())
+
+
+def _returns_text(function: object) -> bool:
+    """Return whether a plain function says that it returns text."""
+    if not inspect.isroutine(function) or inspect.iscoroutinefunction(function):
+        return False
+    return getattr(function, "__annotations__", {}).get("return") in (str, "str")
 
 
 def _first_line(function: object) -> str:

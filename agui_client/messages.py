@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from mimetypes import guess_type
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, cast, get_args
-from urllib.parse import urlsplit
+from typing import IO, Any, NoReturn, TypeAlias, cast, get_args
+from urllib.parse import unquote_to_bytes, urlsplit
 from uuid import uuid4
 
 from ag_ui import core
@@ -146,11 +146,12 @@ def _as_parts(value: object) -> list[Part] | None:
     return parts if parts and len(parts) == len(items) else None
 
 
-def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) -> MediaPart:
+def attach(source: str | PathLike[str] | bytes | IO[Any], mime_type: str | None = None) -> MediaPart:
     """Make a content part of a file, for a prompt or for a tool's result.
 
     Args:
-        source: The path of a file, which is read now; the URL of one, which the agent fetches; or bytes.
+        source: The path of a file, or an open one, which is read now; the URL of one, which the agent fetches; a
+            `data:` URL; or bytes.
         mime_type: Its media type, such as "image/png"; guessed from the name or the first bytes if left out. Any but
             image, audio and video becomes a document.
 
@@ -164,6 +165,10 @@ def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) ->
         found = (known for start, known in _FIRST_BYTES.items() if source.startswith(start))
         mime_type = mime_type or next(found, None) or _no_type("these bytes")
         return _media(core.DataSource(value=b64encode(source).decode(), mime_type=mime_type), mime_type)
+    if isinstance(source, str) and source.startswith("data:"):
+        return _of_data_url(source, mime_type)
+    if not isinstance(source, str | PathLike):
+        return _of_open_file(source, mime_type)
     if isinstance(source, str) and "://" in source:
         name = urlsplit(source).path
         mime_type = mime_type or _guessed_type(name) or _no_type(f"the file {name!r} of this URL")
@@ -174,6 +179,28 @@ def attach(source: str | PathLike[str] | bytes, mime_type: str | None = None) ->
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, a URL, or bytes") from None
+
+
+def _of_open_file(file: IO[Any], mime_type: str | None) -> MediaPart:
+    if not hasattr(file, "read"):
+        raise UsageError(f"{file!r} cannot be attached; give the path of a file, an open one, a URL, or bytes")
+    name: object = getattr(file, "name", None)
+    data: str | bytes = file.read()
+    guessed = _guessed_type(name) if isinstance(name, str) else None
+    return attach(data.encode() if isinstance(data, str) else data, mime_type or guessed)
+
+
+def _of_data_url(url: str, mime_type: str | None) -> MediaPart:
+    """Make a part of a URL with the content in it (RFC 2397)."""
+    head, comma, data = url.removeprefix("data:").partition(",")
+    kind, is_base64 = (head.removesuffix(";base64"), True) if head.endswith(";base64") else (head, False)
+    try:
+        content = b64decode(unquote_to_bytes(data), validate=True) if is_base64 else unquote_to_bytes(data)
+    except ValueError as error:
+        raise UsageError(f"the data: URL cannot be attached: {error}") from None
+    if not comma:
+        raise UsageError("the data: URL cannot be attached: it has no comma before its content")
+    return attach(content, mime_type or kind.partition(";")[0] or "text/plain")
 
 
 def _media(source: core.DataSource | core.UrlSource, mime_type: str) -> MediaPart:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Resume
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.timeouts import Timeouts
+
+
+WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
+"""The choices for a call that is made while another one of the same agent is going on."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -24,7 +29,10 @@ class ConnectOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     """Request headers for this call, over the agent's own (HttpAgent)."""
     timeout: float | Timeouts
-    """Time-outs for this call instead of the agent's own, in seconds (HttpAgent)."""
+    """Time-outs for this call, in seconds: instead of the agent's own, or of none for an agent in this process."""
+    when_busy: WhenBusy
+    """What happens while another run of the agent is going on: this one is refused with a `RunInProgressError`
+    ("raise", also if left out), waits for its end ("queue"), or stops it and takes its place ("interrupt")."""
 
 
 class RunOptions(ConnectOptions, total=False):
@@ -43,9 +51,7 @@ class RunOptions(ConnectOptions, total=False):
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
-OF_THE_REQUEST = frozenset({"headers", "timeout"})
-"""Keywords about the HTTP request, which only an `HttpAgent` takes."""
-BESIDE_AN_INPUT = OF_THE_REQUEST | {"tools"}
+BESIDE_AN_INPUT = frozenset({"headers", "timeout", "tools", "when_busy"})
 """Keywords that can stand beside a whole `RunAgentInput`.
 
 Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never
@@ -56,20 +62,24 @@ OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-def checked_options(options: OptionsT, kind: type, what: str) -> OptionsT:
+def checked_options(options: OptionsT, kind: type, what: str, maker: type | None = None) -> OptionsT:
     """Return the keywords that were given a value.
 
     Args:
         options: The keywords as the caller wrote them; None counts as left out.
         kind: The `TypedDict` that lists them.
         what: Names the call in the error.
+        maker: The class whose constructor takes them, maybe beside keywords of its own; None for other calls.
 
     Raises:
         TypeError: A keyword is unknown, as Python raises it for a function.
     """
     known = kind.__annotations__
     if unknown := sorted(options.keys() - known.keys()):
-        raise TypeError(f"unknown keyword {unknown[0]!r}; {what} takes {', '.join(known)}")
+        names = known if maker is None else signature(maker).parameters
+        near = get_close_matches(unknown[0], names, n=1)
+        meant = f", did you mean {near[0]}=?" if near else ""
+        raise TypeError(f"unknown keyword {unknown[0]!r}{meant}; {what} takes {', '.join(names)}")
     return cast("OptionsT", {name: value for name, value in options.items() if value is not None})
 
 

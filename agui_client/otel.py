@@ -8,7 +8,8 @@ errors, which may quote them, never go into a span or a metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
@@ -58,6 +59,24 @@ def span_observer() -> RunObserver | None:
     """Return an observer that makes spans; None where they would go nowhere, and there is no trace to pass on."""
     is_unset = isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
     return None if is_unset and not get_current() else SpanObserver()
+
+
+@contextmanager
+def incoming_trace(headers: Mapping[str, str]) -> Generator[None]:
+    """Make the trace and the baggage of an incoming request the current ones, for a block.
+
+    Args:
+        headers: The headers of the request, with names in lower case.
+    """
+    # A framework that is instrumented has a span of its own for the request, whose parent is the caller's.
+    if trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    token = attach(propagate.extract(headers))
+    try:
+        yield
+    finally:
+        detach(token)
 
 
 class SpanObserver(RunObserver):
@@ -116,6 +135,8 @@ class SpanObserver(RunObserver):
         match get_value(_ATTEMPT):
             case (RunScope() as scope, _Span() as span) if scope is run:
                 _end_attempt(span, attempt, error)
+                if attempt.is_reconnect and error is None and (outer := self._runs.get(run)) is not None:
+                    outer.note("agui.reconnect", {"agui.reconnect.reason": attempt.reason})
             case _:
                 pass
 
@@ -306,6 +327,14 @@ class _Span:
         """Put attributes on the span."""
         self._span.set_attributes(attributes)
 
+    def rename(self, name: str) -> None:
+        """Give the span another name."""
+        self._span.update_name(name)
+
+    def note(self, name: str, attributes: Mapping[str, str | int]) -> None:
+        """Add an event to the span."""
+        self._span.add_event(name, attributes)
+
     def fail(self, error_type: str) -> None:
         """Set the kind of error, without a description: its text may quote what an agent or a user wrote."""
         self._span.set_attribute("error.type", error_type)
@@ -328,6 +357,9 @@ class _Span:
 
 
 def _end_attempt(span: _Span, attempt: Attempt, error: BaseException | None) -> None:
+    if attempt.method != "POST":
+        span.rename(attempt.method)
+        span.add({"http.request.method": attempt.method})
     if attempt.status_code is not None:
         span.add({"http.response.status_code": attempt.status_code})
     if attempt.status_code is not None and attempt.status_code >= _HTTP_ERRORS:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
 from agui_client import HttpAgent
+from agui_client.asgi import sse_headers
 from agui_client.testing import demo_agent, serve
 
 app = FastAPI()
@@ -19,7 +20,7 @@ app = FastAPI()
 @app.post("/agent")
 async def proxy(input: RunAgentInput) -> StreamingResponse:
     run = HttpAgent(app.state.agent_url).stream(input)
-    return StreamingResponse(run.sse(), media_type="text/event-stream")
+    return StreamingResponse(run.sse(), headers=sse_headers())
 
 
 if __name__ == "__main__":

@@ -574,7 +574,8 @@ def test_a_decision_about_nothing_that_was_asked_is_refused() -> None:
 
 @pytest.mark.parametrize("answer", [True, None, "yes", Approve, Cancel], ids=repr)
 def test_what_is_no_answer_is_refused_with_the_ways_to_answer(answer: Any) -> None:
-    assert refusal(asked(), answer).endswith("wrap it: Resolve(answer), Approve(), Deny(reason) or Cancel()")
+    ways = "wrap it: Resolve(answer), Approve(), Deny(reason) or Cancel()"
+    assert refusal(asked(), answer).endswith(f" is a {type(answer).__name__}; {ways}")
 
 
 @pytest.mark.parametrize("raw", [{}, {"action_requests": []}, {"action_requests": ["pay"]}, {"action_requests": "pay"}])

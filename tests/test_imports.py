@@ -50,6 +50,7 @@ _NAMESPACES = (
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
+    "agui_client.reconnect",
     "agui_client.recording",
     "agui_client.runs",
     "agui_client.state",
@@ -71,11 +72,12 @@ _ROOMS = (
     ("_conversation", "conversation"),
     ("asgi.in_process",),
     ("state.merging",),
-    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal"),
+    ("_run", "asgi.sse_body", "asgi.caller_run", "asgi.caller_interrupts", "asgi.seal", "asgi.stopping"),
     ("state",),
     ("agent", "teams.agent_tool"),
-    ("asgi.caller_input",),
+    ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
     ("runs",),
+    ("reconnect",),
     ("http_agent", "function_agent"),
     (
         "asgi",
@@ -330,9 +332,11 @@ def test_every_library_that_is_imported_is_declared_as_a_dependency() -> None:
 def _extra_of(one: _Import) -> str:
     """The extra that an import needs; empty if it has to work without any."""
     feature = one.module.rpartition(".")[2].removesuffix("_plugin")
-    if feature in {"fast", "llm", "mcp", "otel", "pytest"}:
+    if _is_or_is_in(one.module, "agui_client.mcp"):
+        return "mcp"
+    if feature in {"fast", "llm", "otel", "pytest"}:
         return feature
-    if one.module == "agui_client.threads.sql":
+    if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
     if one.module in {"agui_client.runs.database", "agui_client.runs.durable"}:
         return "durable"

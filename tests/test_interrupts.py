@@ -16,7 +16,15 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Cancel, HttpAgent, InterruptsNotCoveredError, ProtocolError, Resolve, RunFailedError
+from agui_client import (
+    Cancel,
+    ConversationSnapshot,
+    HttpAgent,
+    InterruptsNotCoveredError,
+    ProtocolError,
+    Resolve,
+    RunFailedError,
+)
 from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, text, turn
 from agui_client.types import RunOptions
 from support.verbs import Verb, every_kind_of_verb
@@ -139,6 +147,26 @@ def test_a_resumed_run_may_be_refused_and_the_interrupts_stay_until_a_run_begins
         assert [each.id for each in agent.pending_interrupts] == ["i1"]
         assert verb(agent, resume={"i1": Resolve(True)}).error is not None
         assert len(server.requests) == 2
+
+
+@pytest.mark.requirement("INT-8")
+def test_what_a_failed_run_has_answered_may_be_answered_again_also_after_a_restore_and_need_not_be() -> None:
+    failed = turn(text("Half"), RunErrorEvent(message="overloaded"))
+    agent = ScriptedAgent(turn(outcome=asking(question("i1"), question("i2"))), failed, failed, DONE)
+    agent.run_agent_sync("Pay")
+    answers: dict[str, Any] = {"i1": Resolve(True), "i2": Cancel()}
+    again: list[RunOptions] = [{"resume": answers}, {}]
+    for options in again:
+        with pytest.raises(RunFailedError, match="overloaded"):
+            agent.run_agent_sync(**options)
+        assert agent.pending_interrupts == []
+    agent.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
+    with pytest.raises(InterruptsNotCoveredError, match="i2"):
+        agent.run_agent_sync(resume={"i1": Resolve(True)})
+    assert agent.run_agent_sync(resume=answers).text == "Done."
+    assert [each["interruptId"] for each in sent_entries(agent)] == ["i1", "i2"]
+    with pytest.raises(InterruptsNotCoveredError):
+        agent.run_agent_sync(resume=answers)
 
 
 @every_kind_of_verb

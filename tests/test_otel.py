@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from agui_client import Deny, FunctionAgent, HttpAgent, tool
+from agui_client import Deny, FunctionAgent, HttpAgent, RetryPolicy, tool
 from agui_client._concurrency import side_by_side
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.observers import Observers
+from agui_client.asgi import ASGITransport, agent_app
 from agui_client.otel import SpanObserver
+from agui_client.reconnect import LastEventId
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
@@ -300,6 +303,57 @@ def test_two_requests_of_one_run_have_a_span_each(
     assert sorted(map(span_id, requests)) == sorted(span.span_id for span in server.spans)
     assert {parent_id(span) for span in requests} == {span_id(ended(exporter)["run both"])}
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
+
+
+def test_a_stream_that_is_taken_up_is_a_request_of_its_run_and_an_event_on_its_span(
+    exporter: InMemorySpanExporter,
+) -> None:
+    frames = [b"id: %d\n%b\n\n" % (number, frame) for number, frame in enumerate(sse(TURN).strip().split(b"\n\n"))]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        content = b"".join(frames[1:] if request.method == "GET" else frames[:1])
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=content)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    agent = HttpAgent(URL, http_client=client, retry=RetryPolicy(first_wait=0), reconnect=LastEventId())
+    assert agent.run_agent_sync().reconnects == 1
+    spans = ended(exporter)
+    assert attributes(spans["GET"])["http.request.method"] == "GET"
+    assert parent_id(spans["GET"]) == span_id(spans["run"])
+    assert [event.name for event in spans["run"].events] == ["agui.reconnect"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_instrumented", [False, True], ids=["alone", "in an instrumented framework"])
+async def test_a_served_run_goes_on_with_the_trace_of_its_caller(
+    exporter: InMemorySpanExporter, *, is_instrumented: bool
+) -> None:
+    carried: list[object] = []
+    tracer = trace.get_tracer("framework")
+
+    async def run(input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        carried.append(baggage.get_baggage("tenant"))
+        async for event in ScriptedAgent(TURN).run(input):
+            yield event
+
+    served = agent_app(FunctionAgent(run, agent_id="planner"))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with tracer.start_as_current_span("request") if is_instrumented else nullcontext():
+            await served(scope, receive, send)
+
+    headers = {"traceparent": f"00-{7:032x}-{8:016x}-01", "tracestate": "a=1", "baggage": "tenant=ann"}
+    async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
+        await client.post("http://app/", json={"threadId": "t", "runId": "r", "messages": list[str]()}, headers=headers)
+    spans = {each.name: each for each in exporter.get_finished_spans()}
+    call = spans["invoke_agent planner"]
+    assert call.parent is not None
+    if is_instrumented:
+        assert call.parent == spans["request"].get_span_context()
+    else:
+        assert (call.parent.trace_id, call.parent.span_id, call.parent.trace_state.get("a")) == (7, 8, "1")
+        assert carried == ["ann"]
+    assert not trace.get_current_span().get_span_context().is_valid
 
 
 def test_an_unsampled_run_passes_its_trace_on_as_unsampled(use: Use, caller: SpanContext) -> None:

@@ -277,10 +277,18 @@ def test_a_subagent_that_was_cancelled_or_cut_off_is_abandoned() -> None:
     assert statuses == [[], ["running"], ["running", "running"], ["abandoned", "running"]]
 
 
-@pytest.mark.parametrize("usage", ["much", [{"inputTokens": "two"}], {"a": 1}])
-def test_the_usage_of_a_subagent_that_cannot_be_read_is_none(usage: Any) -> None:
+@pytest.mark.parametrize(
+    ("usage", "read"),
+    [
+        ([{"model": "m", "inputTokens": 2}], [TokenUsage(model="m", input_tokens=2)]),
+        ("much", []),
+        ([{"inputTokens": "two"}], []),
+        ({"a": 1}, []),
+    ],
+)
+def test_the_usage_that_the_end_of_a_subagent_reports_is_its_own_if_it_can_be_read(usage: Any, read: Any) -> None:
     metadata = {"agui-client": {"usage": usage}}
     begun = {"type": "SUBAGENT_STARTED", "subagentRunId": "s1", "name": "helper"}
     ended = {"type": "SUBAGENT_FINISHED", "subagentRunId": "s1", "metadata": metadata}
     (subagent,) = result_of(begun, ended).subagents
-    assert (subagent.name, subagent.status, subagent.usage) == ("helper", "success", [])
+    assert (subagent.name, subagent.status, subagent.usage) == ("helper", "success", read)

@@ -242,7 +242,7 @@ class Drawn:
         with self._lock:
             if (shown := look()) == self._shown:
                 return
-            # A console of its own: the terminal's may be locked by whoever waits for this.
+            # A console of its own: the terminal's may be locked by the thread that waits for this.
             apart = Console(file=StringIO(), width=console.width, force_terminal=True, force_jupyter=False)
 
             def render(drawn: Any) -> list[Segment]:

@@ -11,9 +11,10 @@ from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import anyio
+import anyio.to_thread
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._cli.exit_codes import ExitCode
@@ -51,6 +52,8 @@ _PATIENT = Timeouts(first_event=None, idle=None)
 """The time limits of requests that are passed on: how long to wait for events is the caller's decision."""
 _MOST_BODY_BYTES = 64 * 1024 * 1024
 """The largest input that is passed on, in bytes: more than most agents take, for the limit is the agent's to set."""
+_OF_PATHS = "/%:@!$&'()*+,;=~"
+"""Characters that stay as they are in a path, besides letters, digits and `-._` (RFC 3986, 3.3)."""
 _LOOK_SECONDS, _SILENT_LOOKS = 0.1, 150
 _MOST_ROWS = 1000
 """The number of rows that a page gets at once."""
@@ -119,7 +122,9 @@ class InspectorApp:
             # A page of another site could begin runs otherwise; and read the recording, if its name leads here.
             await _respond(send, HTTPStatus.FORBIDDEN, "text/plain", b"This server is for this machine only.\n")
         elif (scope["method"], scope["path"]) == ("GET", "/"):
-            await _respond(send, HTTPStatus.OK, "text/html; charset=utf-8", self.page())
+            # In a thread, as a long recording takes seconds, for which no run that passes should wait.
+            page = await anyio.to_thread.run_sync(self.page)
+            await _respond(send, HTTPStatus.OK, "text/html; charset=utf-8", page)
         elif (scope["method"], scope["path"]) == ("GET", "/rows"):
             await self._follow(_number(scope), receive, send)
         else:
@@ -133,7 +138,7 @@ class InspectorApp:
                 await _begin(send, HTTPStatus.OK, "text/event-stream")
                 silent = 0
                 while True:
-                    self._rows.catch_up()
+                    await anyio.to_thread.run_sync(self._rows.catch_up)
                     if rows := self._rows.written[after : after + _MOST_ROWS]:
                         frame = b'data: {"after":%d,"rows":[%b]}\n\n' % (after, b",".join(rows))
                         after, silent = after + len(rows), 0
@@ -147,6 +152,8 @@ class InspectorApp:
 
 class _Proxy(AgentApp):
     """Passes runs on to a remote agent, and its events back as they came; both are recorded."""
+
+    _own_headers: Mapping[str, str] = {}
 
     def __init__(self, url: str, recorder: Recorder) -> None:
         super().__init__(lambda request, _: self._remote(request), max_body_bytes=_MOST_BODY_BYTES)
@@ -178,10 +185,14 @@ class _Proxy(AgentApp):
             yield _events(first or (), answer)
 
     def _remote(self, request: ServedRequest) -> HttpAgent:
-        """Return the agent at the path that was asked for, with the caller's credentials."""
-        below = ("" if request.path == "/" else request.path) + ("/connect" if request.is_connect else "")
+        """Return the agent at the path that was asked for, with the caller's credentials.
+
+        Raises:
+            RequestRefusedError: The path leads out of the agent's address.
+        """
+        below = _path_below(request.scope)
         parts = urlsplit(self._url)
-        url = parts._replace(path=parts.path.rstrip("/") + below).geturl() if below else self._url
+        url = parts._replace(path=parts.path.rstrip("/") + below).geturl() if below != "/" else self._url
         headers = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
         return HttpAgent(url, headers=headers, timeout=_PATIENT)
 
@@ -189,6 +200,22 @@ class _Proxy(AgentApp):
         if isinstance(source, HttpSource):
             for attempt in source.delivery.attempts:
                 self._recorder.write_response(key, attempt, source.delivery.response)
+
+
+def _path_below(scope: Mapping[str, Any]) -> str:
+    """Return the path of a request as it was sent, so that it means the same below the agent's address.
+
+    Raises:
+        RequestRefusedError: It has a segment of dots, however often it is encoded: servers go up at one.
+    """
+    path = quote(scope.get("raw_path") or scope["path"].encode(), safe=_OF_PATHS)
+    plain, before = path, ""
+    while plain != before:
+        plain, before = unquote(plain), plain
+    segments = plain.replace("\\", "/").split("/")
+    if not {".", ".."}.isdisjoint(segment.partition(";")[0] for segment in segments):
+        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "the path leads out of the address of the agent")
+    return path
 
 
 async def _events(first: Iterable[WireEvent], answer: ObservedSource) -> AsyncIterator[WireEvent]:

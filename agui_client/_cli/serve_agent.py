@@ -184,12 +184,22 @@ def serve_app(listener: socket.socket, make: Callable[[], Awaitable[ASGIApp]], a
 
 
 class _ForegroundServer(BackgroundServer):
-    """A server that ends at once with Ctrl-C: callers are disconnected, and their runs cancelled."""
+    """A server that ends at once with Ctrl-C: the runs are ended, and callers disconnected."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(app)
+        self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and take note of the event loop for signals."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the runs, so that their callers know, and drop open connections."""
+        if isinstance(self._app, AgentApp):
+            await self._app.shutdown()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal; a second one ends a program whose event loop is blocked."""
@@ -217,8 +227,8 @@ async def _made(found: object, place: str) -> object:
     """
     if isinstance(found, _SERVED):
         return cast("object", found)
-    if inspect.isasyncgenfunction(found):
-        return FunctionAgent(found)
+    if inspect.isasyncgenfunction(found) or (inspect.isroutine(found) and _required(found) == 1):
+        return FunctionAgent(cast("Any", found))
     if callable(found) and (number := _required(found)) in (0, 2):
         return found if number == 2 else await _called(found, place)
     raise click.UsageError(f"{place}: this is a {type(found).__name__}; name {_KINDS}")

@@ -68,7 +68,7 @@ def list_threads(place: str, owner: str, limit: int, as_json: bool) -> int:
             infos = found.list(owner=owner, limit=limit).result()
         if not infos:
             whose = f"of {owner}" if owner else "without an owner"
-            complain(f"there are no threads {whose}; --owner NAME lists those of somebody else")
+            complain(f"there are no threads {whose}; --owner NAME lists those of another owner")
         for info in infos:
             click.echo(escaped_json(_as_json(info), sys.stdout) if as_json else _line(info))
         return ExitCode.SUCCESS

@@ -95,6 +95,11 @@ class ToolCallRecord(BaseModel):
         """Whether the function of the call was called."""
         return self.status in (CallStatus.EXECUTING, CallStatus.ANSWERED)
 
+    @property
+    def is_left_to_us(self) -> bool:
+        """Whether this application or its caller answers the call, and not the agent."""
+        return self.owner is not CallOwner.AGENT
+
     def become(self, **changes: Any) -> ToolCallRecord:
         """Return the record with changes."""
         return self.model_copy(update=changes)

@@ -16,6 +16,7 @@ version or with a member that is not known here are refused.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
@@ -23,20 +24,22 @@ from typing import Any, Literal, Required, cast
 
 from ag_ui.core import AssistantMessage, Interrupt, Message, ResumeEntry, StateDeltaEvent, ToolCall, ToolMessage
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
 from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.json_difference import difference
 from agui_client._protocol.patch import Document, PatchFailed, is_same_json
-from agui_client._protocol.schema import successor
+from agui_client._protocol.schema import is_object, successor
 from agui_client.errors import ThreadStoreError, UsageError
 
 Members = dict[str, Any]
 """The members of a `ConversationSnapshot` without thread and version, with "results" and "run" of a `Checkpoint`."""
 
 _NEW = ConversationSnapshot(thread_id="")
+_STATES = 50
+"""The number of states that are remembered of a log."""
 
 
 class OpenRun(TypedDict):
@@ -52,10 +55,12 @@ class _Values(TypedDict, total=False):
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     pending_interrupts: list[Interrupt]
+    answered_interrupts: list[Interrupt]
     abandoned: bool
     kept_answers: list[ResumeEntry]
     incomplete_ids: list[str]
     unreceived_ids: list[str] | None
+    state_base: str | None
     run: OpenRun | None
 
 
@@ -91,6 +96,9 @@ class FirstEntry(TypedDict, total=False):
 
 
 _ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
+_ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
+_DEEPEST = 200
+"""The most levels of JSON that pydantic reads; it writes more."""
 _RESULTS = TypeAdapter(list[ToolMessage])
 _RUN = TypeAdapter(OpenRun)
 _PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_fields["delta"].annotation))
@@ -137,9 +145,26 @@ def as_text(entry: Mapping[str, Any], number: int) -> str:
         UsageError: JSON cannot hold it.
     """
     try:
-        return to_json({"version": 2, "number": number, **entry}, by_alias=True, inf_nan_mode="constants").decode()
+        text = to_json({"version": 2, "number": number, **entry}, by_alias=True, inf_nan_mode="constants").decode()
     except PydanticSerializationError as error:
+        if "surrogates not allowed" in str(error):
+            where = ", ".join(name for name, value in entry.items() if not _is_writable(value))
+            what = f"the conversation cannot be saved: a text in its {where} has half a character (a lone surrogate)"
+            raise UsageError(f"{what}, as a file name may have; replace it: text.encode(errors='replace')") from None
         raise UsageError(f"the conversation cannot be saved as JSON: {error}") from None
+    # What could not be read again would be lost.
+    if text.count("{") + text.count("[") >= _DEEPEST:
+        try:
+            from_json(text)
+        except ValueError as error:
+            raise UsageError(f"the conversation cannot be saved, as it could not be read again: {error}") from None
+    return text
+
+
+def _is_writable(value: Any) -> bool:
+    with suppress(PydanticSerializationError):
+        return bool(to_json(value))
+    return False
 
 
 def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
@@ -148,17 +173,30 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
     Raises:
         ThreadStoreError: One of them is damaged, lost, or of a newer version.
     """
+    texts = list(entries)
     try:
-        read = _ENTRIES.validate_json(f"[{','.join(entries)}]")
+        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
+        read = _ENTRIES.validate_json(f"[{','.join(texts)}]")
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
-        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
+        if (by_themselves := _read_by_themselves(texts)) is None:
+            # Without the input: it is a user's conversation, and errors are logged.
+            first = error.errors(include_input=False, include_url=False)[0]
+            where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
+            raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
+        read = by_themselves
     for position, entry in enumerate(read, 1):
+        # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
+
+
+def _read_by_themselves(texts: Sequence[str]) -> list[Entry | FirstEntry] | None:
+    """Read entries each by itself, as one of them may nest as deeply as JSON may; return None if one is damaged."""
+    with suppress(ValidationError):
+        return [_ENTRY.validate_json(each) for each in texts]
+    return None
 
 
 def add_up(entries: Sequence[str]) -> Members:
@@ -167,16 +205,53 @@ def add_up(entries: Sequence[str]) -> Members:
     Raises:
         ThreadStoreError: They are damaged, or of a newer version.
     """
+    return log_of(entries).members
+
+
+def log_of(entries: Sequence[str]) -> Log:
+    """Return the log that entries are, with the conversation that they lead to.
+
+    Raises:
+        ThreadStoreError: They are damaged, or of a newer version.
+    """
     log = Log()
     for entry in read_entries(entries):
         log.add(entry)
-    return log.members
+    return log
+
+
+class PastRuns:
+    """The runs that the log of a conversation tells of, with what they asked and the states that they left."""
+
+    def __init__(self) -> None:
+        self.run_ids: set[str] = set()
+        """The ids of the runs that have begun."""
+        self.interrupt_ids: set[str] = set()
+        """The ids of the interrupts that waited for an answer, or still do."""
+        self.states: deque[Any] = deque(maxlen=_STATES)
+        """The latest states outside of runs, the last one at the end; they share parts, and are to be read only."""
+
+    def note(self, members: Members) -> None:
+        """Note what an entry has changed.
+
+        Args:
+            members: The conversation with the entry.
+        """
+        # Entries of the first version have them as JSON.
+        pending: Sequence[Any] = members["pending_interrupts"]
+        self.interrupt_ids.update(each["id"] if is_object(each) else each.id for each in pending)
+        if members["run"] is not None:
+            self.run_ids.add(members["run"]["run_id"])
+        elif not self.states or self.states[-1] is not members["state"]:
+            self.states.append(members["state"])
 
 
 class Log:
     """A conversation that is made of entries, one after the other."""
 
     def __init__(self) -> None:
+        self.past = PastRuns()
+        """The runs that the entries tell of."""
         self._members: Members = empty_members()
         self._is_first_version = False
 
@@ -200,7 +275,11 @@ class Log:
         if entry["version"] == 1:
             self._is_first_version = True
             _apply_first(self._members, entry)
-            return
+        else:
+            self._add(entry)
+        self.past.note(self._members)
+
+    def _add(self, entry: Entry) -> None:
         if self._is_first_version:
             self._members, self._is_first_version = _upgraded(self._members), False
         try:
@@ -229,6 +308,7 @@ def _message_changes(old: Sequence[Message], new: Sequence[Message]) -> dict[str
             arguments += growth[1]
         at += 1
     end = 0
+    # From the end as well: a result is put behind its call, and so in front of messages that were saved before.
     while end < count - at and _is_same(old[-1 - end], new[-1 - end]):
         end += 1
     splice = at, len(old) - at - end, new[at : len(new) - end]
@@ -301,6 +381,7 @@ def _is_same_record(old: ToolCallRecord, new: ToolCallRecord | None) -> bool:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Compare models, or what is made of them, as JSON, to which true is not 1: metadata may be any JSON."""
+    # Equal by Python comes first: only few pairs are, and JSON of every message would cost each save its whole length.
     return one is other or (one == other and to_json(one) == to_json(other))
 
 

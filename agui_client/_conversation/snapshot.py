@@ -30,6 +30,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The state, any JSON value."""
     pending_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
     """The interrupts that the next run must answer."""
+    answered_interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
+    """The interrupts that a failed run has answered, which may be answered again."""
     abandoned: bool = False
     """Whether the next run abandons those interrupts."""
     kept_answers: list[ResumeEntry] = Field(default_factory=list["ResumeEntry"])
@@ -38,6 +40,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The messages that runs began and did not complete."""
     unreceived_ids: list[str] | None = None
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
+    state_base: str | None = None
+    """The hash of the state that a server had when the last run ended; None if no server said that it takes one."""
     tool_calls: list[ToolCallRecord] = Field(default_factory=list[ToolCallRecord])
     """The records of the tool calls that runs left, as long as they wait, were executed here, or have a stand-in."""
 
@@ -46,7 +50,7 @@ class ConversationSnapshot(Displayed, BaseModel):
         """The tool calls that the last run left to the application, and that have no result."""
         settled = (CallStatus.STOOD_IN, CallStatus.ANSWERED)
         left = [each for each in self.tool_calls if each.status not in settled]
-        return [each.tool_call_id for each in left if each.owner is not CallOwner.AGENT]
+        return [each.tool_call_id for each in left if each.is_left_to_us]
 
     @model_validator(mode="wrap")
     @classmethod

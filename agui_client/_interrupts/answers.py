@@ -27,6 +27,7 @@ from agui_client._tools.approval import Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
+from agui_client._tools.working_time import person_asked
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
@@ -81,6 +82,7 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None) -> list[ResumeEnt
     """
     by_id = {interrupt.id: interrupt for interrupt in pending}
     entries = [_json_entry(entry) for entry in _entries(by_id, resume or {})]
+    # All at once: who answers ten questions should not learn of the mistakes one by one.
     if problems := dict.fromkeys(_problems(by_id, entries)):
         raise InterruptsNotCoveredError(f"nothing was sent: {'; '.join(problems)}")
     return entries
@@ -110,6 +112,7 @@ async def answer_interrupts(
     entries: list[ResumeEntry] = []
     if answer is None:
         return entries
+    # One after the other: a person can read one question at a time, and the next may depend on the answer.
     for interrupt in interrupts:
         given = await _given(answer, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
         entry = [] if given is None else cover([interrupt], {interrupt.id: given})
@@ -120,7 +123,8 @@ async def answer_interrupts(
 
 async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | None:
     """Call the answerer; None leaves the interrupt to the caller."""
-    given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
+    with person_asked():
+        given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
     if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
         raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
     return given
@@ -206,6 +210,7 @@ def is_expired(interrupt: Interrupt) -> bool:
         expires = datetime.fromisoformat(interrupt.expires_at or "")
     except ValueError:
         return False
+    # A date without a zone is taken for UTC: the zone of this machine says nothing about the server's.
     return (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) <= datetime.now(UTC)
 
 
@@ -222,6 +227,7 @@ def _entries(by_id: Mapping[str, Interrupt], resume: Resume) -> Sequence[ResumeE
 def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     match answer:
         case Cancel(metadata=metadata):
+            # The reviews of LangChain have no answer that abandons them: to cancel is to reject.
             payload = reviewed(interrupt, Deny())
             if payload is None:
                 return ResumeEntry(interrupt_id=interrupt.id, status="cancelled", metadata=metadata)

@@ -40,7 +40,7 @@ def answer_model(interrupt: Interrupt) -> type[BaseModel] | None:
     schema = interrupt.response_schema
     if schema is None:
         return None
-    # Loaded when somebody asks for a model.
+    # Loaded with the first model.
     from jsonschema_pydantic_converter import transform
 
     try:

@@ -19,11 +19,12 @@ from agui_client._protocol.warnings import WarningLog
 _THINKING = re.compile("THINKING_(START|END|TEXT_MESSAGE_(START|CONTENT|END))")
 """The retired types, in place of which there are REASONING_START and so on, and REASONING_MESSAGE_START and so on."""
 _RETIRED_NULLS = {
-    "TOOL_CALL_START": ("rawEvent", "parentMessageId"),
-    "TOOL_CALL_CHUNK": ("rawEvent", "parentMessageId"),
-    "RUN_FINISHED": ("rawEvent", "outcome", "result"),
-    "SUBAGENT_FINISHED": ("rawEvent", "result"),
+    "TOOL_CALL_START": ("parentMessageId",),
+    "TOOL_CALL_CHUNK": ("parentMessageId",),
+    "RUN_FINISHED": ("outcome", "result"),
+    "SUBAGENT_FINISHED": ("result",),
 }
+"""Fields of some types that used to be null where they said nothing; of all types `rawEvent` did."""
 _MEDIA = ("image", "audio", "video", "document")
 _LEGACY_MEMBERS = frozenset({"type", "mimeType", "data", "url", "id", "filename"})
 _GONE: Any = object()
@@ -51,7 +52,7 @@ class CompatibilityBoundary:
             The event in today's shape; the same object if there was nothing to translate.
         """
         data: Any = event.data
-        for name in _RETIRED_NULLS.get(event.type, ("rawEvent",)):
+        for name in ("rawEvent", *_RETIRED_NULLS.get(event.type, ())):
             data = _without_null(data, name)
         if event.type == "MESSAGES_SNAPSHOT":
             data = upgraded_messages(data, self._warnings, event_type=event.type)

@@ -60,9 +60,11 @@ class Decoder:
             first = error.errors(include_url=False, include_input=False)[0]
             is_too_deep = first["type"] == "json_invalid" and "recursion" in first["msg"]
         else:
+            # A substring search of the frame costs less than a look at each field of the event.
             has_nulls = "null" in data
             is_plain = not has_nulls and _PLAIN_FIELDS[type(event)].issuperset(event.__pydantic_fields_set__)
             conforms_plainly = is_plain and not event.__pydantic_extra__
+            # While half a character waits, every event may bring its other half, and takes the slow way.
             if not self._halves and (conforms_plainly or _conforms(event, data, has_nulls=has_nulls)):
                 return event
         # Outside of the handler: an error raised from here on must not have one as context that quotes the frame.
@@ -97,6 +99,7 @@ class Decoder:
             self._reject(f"is JSON but no object: it is a {type(event).__name__}")
         if not isinstance(event.get("type"), str):
             self._reject("has no `type` that is a string")
+        # What nests deeper than a recorder or a store can write again is refused where it enters.
         if nests_deeper(event, DEEPEST_TEXT) or _is_lifted_too_deep(event):
             self._reject(_TOO_DEEP)
         if not self._mend(event, data):
@@ -109,6 +112,7 @@ class Decoder:
         # Chunks leave their id out once the first one of their lane has named it (CHUNK-3).
         lane = (event["type"], _text_in(event, "subagentRunId")) if event["type"].endswith("_CHUNK") else owner
         first = self._other_half(owner, lane)
+        # Only an escape can spell half a character: in UTF-8 it would not have come through the framer.
         if not first and not _ESCAPE.search(data):
             return True
         delta = event.get("delta")

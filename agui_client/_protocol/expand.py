@@ -59,6 +59,7 @@ class Expander:
         if (kind := KIND_OF_CHUNK.get(type(event))) is not None:
             return self._expand(kind, event)
         if self.lanes:
+            # The ENDs come first: the event that ends a lane may need its item to be closed.
             return (*[self._close(owner) for owner in self._lanes_ended_by(event)], event)
         return (event,)
 
@@ -79,6 +80,7 @@ class Expander:
                 sentence = f"First {chunk.type.value} must have a {to_camel(field)}: it continues no open {kind.noun}"
                 raise self._fault("CHUNK-2", chunk, sentence)
         owner = chunk.subagent_run_id
+        # A lane has one item at a time, so another one ends it, of whatever kind (CHUNK-7).
         made = [self._close(owner)] if owner in self.lanes else []
         stream = self.lanes[owner] = _OpenStream(chunk, kind)
         self._items[kind][stream.item_id] = stream
@@ -212,7 +214,7 @@ _KINDS = tuple(KIND_OF_CHUNK.values())
 _KIND_OF_EXPLICIT = {model: kind for kind in _KINDS for model, _ in kind.parts.values()}
 _KIND_OF_EXPLICIT[core.ToolCallResultEvent] = _TOOL_CALL
 
-# All others (RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED) stand aside from assembly (CHUNK-9).
+# All others (RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED) are not part of the assembly (CHUNK-9).
 _END_EVERY_LANE = {core.RunStartedEvent, core.RunFinishedEvent, core.RunErrorEvent, core.MessagesSnapshotEvent}
 _END_THEIR_LANE = {
     *(EVENT_MODELS[name] for name in ("REASONING_START", "REASONING_END", "STEP_STARTED", "STEP_FINISHED", "CUSTOM")),

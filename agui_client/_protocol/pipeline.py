@@ -104,6 +104,7 @@ class Pipeline:
             expanded = self._expanded(event)
             if len(expanded) != 1:
                 return self._fed(expanded, watch)
+            # A chunk or a retired event that became one event goes on as if it had come so.
             (only,) = expanded
             kind = only.__class__
         (self.verifier.checks.get(kind) or self._verify)(only)
@@ -122,6 +123,7 @@ class Pipeline:
             yield ready
 
     def _verified(self, expanded: Sequence[Event]) -> Iterator[Event]:
+        # Each when the iteration comes to it, so that the events before a rejected one are delivered.
         for ready in expanded:
             self._verify(ready)
             if (note := self._note.get(type(ready))) is not None:

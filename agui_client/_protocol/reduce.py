@@ -218,6 +218,7 @@ def _skip_call(thread: Thread, event: core.ToolCallArgsEvent | core.ToolCallEndE
 
 def state_snapshot(thread: Thread, event: core.StateSnapshotEvent) -> Change:
     """Replace the state, by null and other falsy values as well (SNAP-1, STATE-2)."""
+    # Copied: patches change it in place, and the event goes on to the application.
     thread.document = Document(copied(event.snapshot), is_private=True)
     return Change.STATE
 
@@ -237,6 +238,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     incoming = {message.id: message for message in event.messages}
     if len(incoming) < len(event.messages):
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
+    # A message whose id was changed here would come back under its first one.
     for message_id in thread.rewritten:
         incoming.pop(message_id, None)
     if thread.before_snapshot is not None:
@@ -254,6 +256,7 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
         moved = [each for each in _results_of(incoming, callers) if each.id in thread.slots]
     for message in moved:
         thread.remove(thread.slots[message.id])
+    # Once, behind all messages: an index for each of thousands would be built anew each time.
     thread.index_calls()
     # Results of calls that were there before stand behind those.
     calls = thread.calls

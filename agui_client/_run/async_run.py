@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
     from agui_client.asgi.seal import Seal
+    from agui_client.messages import Prompt
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -167,6 +168,30 @@ class RunView(Generic[StateT]):
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
         self._engine.interrupt()
 
+    def detach(self) -> None:
+        """Leave the run and let the server go on with it, from any task or thread.
+
+        Iteration ends, the connection is closed, and `on_abort` is not called. `result()` returns what arrived, with
+        `aborted` and `detached` set. `connect_agent` follows the run again, also in another process. The server has to
+        keep runs whose callers leave; others end the run.
+
+        Raises:
+            UsageError: The agent runs in this process, so nothing would go on.
+        """
+        self.call.detach()
+        self._engine.interrupt()
+
+    def steer(self, prompt: Prompt) -> None:
+        """Say something to the agent while the run goes on, from any task or thread; see `AbstractAgent.steer`.
+
+        Args:
+            prompt: As for `run_agent`; text, usually.
+
+        Raises:
+            UsageError: The run has ended.
+        """
+        self.call.steer(prompt)
+
     @property
     def call(self) -> Call:
         """What is known of the call, for other parts of the package; an application needs nothing of it."""
@@ -223,12 +248,28 @@ class AgentRun(RunView[StateT]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         engine = self._engine
+        # A run that ended may be iterated again, and ends at once; one that was left must say so.
         if not engine.call.state.has_ended:
             self._next = self._not_open
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
             vars(error)["_render_traceback_"] = partial(brief_traceback, error)
+        if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 13) and _is_closing_generator():
+            # The program ends, and asyncio has cancelled the closing before it began: Python throws GeneratorExit into
+            # the first wait of the cleanup, too.
+            with suppress(GeneratorExit):
+                await asyncio.sleep(0)
         await engine.aclose()
+
+    if not TYPE_CHECKING:  # type checkers tell by themselves
+
+        def __enter__(self) -> None:
+            raise UsageError("write `async with agent.stream(...)`, or `with agent.stream_sync(...)` without await")
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for event in run`; in code without await, use agent.stream_sync()")
 
     def __aiter__(self) -> AsyncIterator[Event]:
         # The engine itself, without a step in between; a block that was left has none.
@@ -240,7 +281,7 @@ class AgentRun(RunView[StateT]):
     def sse(self, *, keep_alive: float = 15.0, expose_errors: bool = False) -> AsyncGenerator[bytes]:
         """Iterate the run as the body of an SSE response, in any framework; its block need not be entered.
 
-        A call of several rounds is one run for whoever reads it, with the results of the tools that ran here. An
+        A call of several rounds is one run for its reader, with the results of the tools that ran here. An
         exception ends it with RUN_ERROR, and is logged.
 
         Args:
@@ -263,22 +304,22 @@ class AgentRun(RunView[StateT]):
 
         Text of subagents is left out.
         """
-        return _Lens(self._next, AnswerText().with_gaps)
+        return _EventView(self._next, AnswerText().with_gaps)
 
     @property
     def subagent_streams(self) -> AsyncIterator[tuple[str, str]]:
         """The text of subagents as it arrives: pairs of the name of one, and the next piece of its text."""
-        return _Lens(self._next, SubagentText().of)
+        return _EventView(self._next, SubagentText().of)
 
     @property
     def tool_call_stream(self) -> AsyncIterator[StreamedToolCall]:
         """The call that each event of a tool call is about, with its arguments as far as they came."""
-        return _Lens(self._next, self.tool_calls.of)
+        return _EventView(self._next, self.tool_calls.of)
 
     @property
     def snapshots(self) -> AsyncIterator[Snapshot[StateT]]:
         """Every event, with the messages and the state that include it."""
-        return _Lens(self._next, partial(self._snapshot, self.call))
+        return _EventView(self._next, partial(self._snapshot, self.call))
 
     async def result(self) -> RunResult[StateT]:
         """Wait for the end of the run.
@@ -302,6 +343,12 @@ class AgentRun(RunView[StateT]):
         raise UsageError(self._outside)
 
 
+def _is_closing_generator() -> bool:
+    """Return whether the task is one in which asyncio closes a generator that a program left."""
+    task = asyncio.current_task()
+    return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
+
+
 class AnswerText:
     """Tells the assistant's own text from everything else in a stream."""
 
@@ -319,6 +366,7 @@ class AnswerText:
             return "" if event.message_id in self._others else event.delta
         if isinstance(event, TextMessageStartEvent):
             is_answer = event.role in (None, "assistant") and event.subagent_run_id is None
+            # Discarded, too: a later run of the call may start a message of the same id as the assistant's.
             (self._others.discard if is_answer else self._others.add)(event.message_id)
         return ""
 
@@ -332,12 +380,17 @@ class AnswerText:
         return gap + text
 
 
-class _Lens(AsyncIterator[T]):
+class _EventView(AsyncIterator[T]):
     """A view of the events. No generator, so that leaving it half-way leaves nothing to clean up."""
 
     def __init__(self, next_event: Callable[[], Awaitable[Event]], look: Callable[[Event], T | None]) -> None:
         self._next = next_event
         self._look = look
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> None:
+            raise UsageError("write `async for` with the streams of agent.stream(); those of stream_sync() take `for`")
 
     async def __anext__(self) -> T:
         while True:

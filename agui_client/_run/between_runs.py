@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ag_ui.core import AssistantMessage
+
 from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, with_conversation
+from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     answer, outcome, offered = call.setup.options.get("answer"), call.round.outcome, call.tools.offered
     if not outcome.is_finished or call.setup.is_replay or call.state.is_stopped:
         return Answers()
+    # Most runs leave nothing to anybody; they pay for no look at their calls.
     if answer is None and not any(tool.toolset for tool in offered.values()):
         return Answers()
     ours, are_others_waiting = sort_calls(
@@ -75,7 +79,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     if not ours and not (outcome.interrupts and answer):
         return Answers()
     # Before a person is asked: an answer must not be lost to a limit.
-    call.limits.check(ours, [usage for each in call.rounds for usage in each.outcome.usage])
+    call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
     call.state.answer()
 
     async def keep(entries: Sequence[ResumeEntry]) -> None:
@@ -85,6 +89,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
 
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
+        # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
         entries = await answer_interrupts(answer, outcome.interrupts, keep)
         if not ours and not entries:
             return Answers()
@@ -95,12 +100,29 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     return await _until_stopped(call, wait_for, reply)
 
 
+def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:
+    """Return tool calls by the one who makes them: the agent itself, one of its subagents, or a member of a team."""
+    by_speaker: dict[str, list[ToolCall]] = {}
+    owners = {
+        each.id: message.subagent_run_id
+        for message in call.round.conversation.messages
+        if isinstance(message, AssistantMessage)
+        for each in message.tool_calls or ()
+    }
+    for each in tool_calls:
+        # The member that speaks for a team owns nothing, but has its name in its ids.
+        member = each.id.rpartition("/")[0] if call.setup.agent.is_team else ""
+        by_speaker.setdefault(owners.get(each.id) or member, []).append(each)
+    return by_speaker
+
+
 async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable[[], Awaitable[Answers]]) -> Answers:
     """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
     try:
         answers = await wait_for(reply)
     finally:
+        # The wait was stopped or cancelled: what tools have done by then stays done.
         if answers is None:
             done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
             call.conversation.add_own_results(done)
@@ -111,6 +133,7 @@ async def _execute(
     call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]
 ) -> list[ToolMessage]:
     scope, conversation = call.round.scope, call.conversation
+    # A dictionary for each time, not one for all: servers use call ids again, and executions are found by them.
     call.executed.append({})
     executor = ToolExecutor(
         run_input=with_conversation(scope.input, conversation),
@@ -121,6 +144,7 @@ async def _execute(
         note=conversation.note_execution,
         observe=partial(scope.observers.call, "on_tool_execution", scope),
         save=save,
+        note_agent=scope.note_asked,
         executions=call.executed[-1],
         agent="" if scope.parent is None else scope.agent.name or "",
         repeated=call.request.repeated if call.request else {},

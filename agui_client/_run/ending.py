@@ -19,6 +19,7 @@ import anyio
 from agui_client._concurrency import call_aside
 from agui_client._conversation.ledger import CallOwner
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._conversation.state_base import state_hash
 from agui_client._field_docs import Record
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import pending_calls
@@ -89,6 +90,9 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         error = error.with_traceback(None)
     if not isinstance(error, ConnectError | StreamTimeoutError) or run.outcome.first_event_at is None:
         return error
+    if error.member is not None:
+        # The connection of a member of a team, and not the one that the events came by.
+        return error
     failure = verdict(run)
     if not isinstance(failure, IncompleteRunError):
         run.scope.warnings.add("TRUNC-1", f"after the run had ended, {error}")
@@ -123,6 +127,9 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.unreceived = None
     if outcome.started is not None:
         take_over(call, conversation, call.warnings)
+        # A run that was cut off may have left the server with another state than this side saw last.
+        is_known = outcome.is_finished and not call.setup.is_replay and call.round.scope.takes_state_base
+        conversation.state_base = state_hash(conversation.reducer.state) if is_known else None
     elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(call.round.input.resume or ())
@@ -166,6 +173,7 @@ def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
         failure: The exception that it failed with; None if it did not fail.
         has_left_run: Whether the run was stopped from here, or a wait for it was cancelled.
     """
+    # The server of a run that timed out does not know, and works on.
     if has_left_run or isinstance(failure, StreamTimeoutError):
         return True
     return failure is not None and not isinstance(failure, _ENDED_ELSEWHERE)
@@ -178,6 +186,7 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
         on_abort: The function.
         context: The run that was left.
     """
+    # Shielded, as the run was often left by a cancellation; bounded, as a program that ends waits for it.
     with anyio.move_on_after(_ABORT_SECONDS, shield=True) as scope:
         try:
             await call_aside(partial(on_abort, context), "on_abort")
@@ -244,19 +253,20 @@ class Saving:
         saves = [each for each in (setup.save, self._call.also_save) if each is not None]
         if not saves or (setup.is_replay and self._call.state.is_run_open):
             return
+        self._next_at = perf_counter() + SAVE_SECONDS
         try:
             for save in saves:
                 await self._loop.call(save, checkpoint_of(self._call))
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
+            # With its own cause: `raise` inside of a handler would give it the later failure's.
             raise self._failure from self._failure.__cause__
 
     async def sometimes(self) -> None:
         """Save the conversation unless that was done just now: events arrive one after the other."""
         if perf_counter() > self._next_at:
             await self.save()
-            self._next_at = perf_counter() + SAVE_SECONDS
 
 
 def checkpoint_of(call: Call) -> Checkpoint:
@@ -265,6 +275,7 @@ def checkpoint_of(call: Call) -> Checkpoint:
     if not call.rounds:  # the block of the call is being entered
         return Checkpoint(conversation.members())
     run_input, is_run_open = call.round.input, call.state.is_run_open
+    # A replay that is cut leaves the local thread as it was.
     if call.setup.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
@@ -272,7 +283,9 @@ def checkpoint_of(call: Call) -> Checkpoint:
     if is_run_open and has_started:
         take_over(call, conversation, WarningLog())
     if is_run_open:
+        # Whether the agent got the messages of an open run is unknown, so the next run sends all of them.
         conversation.unreceived = None
+    # A tool that has ended while others go on: its result is among the messages only when all have.
     done = [each.message for each in call.executions if each.message is not None]
     return Checkpoint(
         members=conversation.members(),

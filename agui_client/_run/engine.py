@@ -8,11 +8,13 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakSet
 
 from agui_client._run import ending
 from agui_client._run.between_runs import answers_to, approved_results
@@ -22,10 +24,14 @@ from agui_client._run.hooks import HookContext
 from agui_client._run.result import annotate, run_end
 from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import Phase, Reason
+from agui_client._run.steering import goes_on
+from agui_client._run.subagents import is_of_a_member
+from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
+from agui_client.errors import CannotWaitError, IncompleteRunError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
@@ -48,6 +54,8 @@ _logger = logging.getLogger("agui_client")
 _GOES_ON = Reason.NONE
 _TURN_SECONDS = 0.03
 """The longest time between two turns of the event loop, if one event takes no longer."""
+_ENGINES: WeakSet[Engine] = WeakSet()
+"""The calls of this process, of which a forked process has only copies."""
 
 
 class Engine:
@@ -69,6 +77,8 @@ class Engine:
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
         self._next_event: Callable[[], Awaitable[core.Event]] = self._iteration.__anext__
+        self._is_forked = False
+        _ENGINES.add(self)
 
     # --- entering the block
 
@@ -81,12 +91,14 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            stack.enter_context(conversation.running(self.interrupt, partial(ending.checkpoint_of, call)))
+            await stack.enter_async_context(self._turn())
+            call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
                 call.request = request_of(conversation, self._prompt, call.options)
                 first = call.request.input
+            # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
             if call.tools.toolsets:
                 await stack.enter_async_context(call.time.opened(call.tools))
@@ -95,9 +107,21 @@ class Engine:
                 call.approved = call.request.check_tools(call.tools)
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
+            # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset(message.id for message in conversation.messages)
             self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        """Return the block in which the conversation is this call's alone."""
+        when_busy, around = self.call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
+        while when_busy != "raise" and around is not None:
+            if around.owner is self.call.setup.owner:
+                raise CannotWaitError(
+                    "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
+                )
+            around = around.parent
+        return self.call.conversation.turns.turn(self, when_busy)
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
         tools = self.call.tools
@@ -113,7 +137,7 @@ class Engine:
         return self
 
     def __anext__(self) -> Awaitable[core.Event]:
-        if self._iteration.ag_running:
+        if self._iteration.ag_running and not self._is_forked:
             raise UsageError("two tasks iterate one run; use one, or clone() the agent and run it twice")
         return self._next_event()
 
@@ -122,61 +146,87 @@ class Engine:
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
         is_saved = setup.save is not None or call.also_save is not None
-        try:
-            if not state.is_stopped:
-                observers.call("on_call_start", call.round.scope)
-            for result in await self._take_in(await approved_results(call, self._saving.save, self._wait_for)):
+        with self._ending_call():
+            for result in await self._begin():
                 yield result
             # A call that asked a question, or is yet to be approved, waits for the answer; no run is sent before it.
             while call.request is None or not call.request.is_held_up:
-                run = call.round
-                failure: Exception | None = None
+                run, turn_at = call.round, 0.0
+                pipeline, failure = run.pipeline, None
                 try:
-                    pipeline, source, turn_at = run.pipeline, await self._send(run), 0.0
+                    source = await self._send(run)
                     while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
+                            # The events are yielded here and by no generator below: each one more costs every event.
                             if subscribers:
                                 for event in pipeline.admitted(wire_event):
                                     await run.deliver(event)
                                     yield event
                             else:
+                                # Watchers may come and go between two events.
                                 is_watched = listeners or observers.of_events
                                 for event in pipeline.feed(wire_event, run.publish if is_watched else None):
                                     yield event
+                            if is_saved and is_of_a_member(wire_event):
+                                await self._saving.save()
                             if state.reason is not _GOES_ON:
                                 break
                             if perf_counter() > turn_at:
-                                await source.pause()
-                                if is_saved:
-                                    await self._saving.sometimes()
+                                await self._pause(source)
                                 turn_at = perf_counter() + _TURN_SECONDS
-                    if not state.is_stopped:
-                        state.read_to_end()
-                    # The terminal event may have come after the stop, in the same read.
-                    has_no_end = state.is_aborted and not run.outcome.is_terminal
-                    failure = None if has_no_end else ending.verdict(run)
+                    failure = self._verdict(run)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
                 await self._end_run(failure)
                 answers = await answers_to(call, self._saving.save, self._wait_for)
                 for result in await self._take_in(answers):
                     yield result
-                if not answers.is_complete or state.is_stopped:
+                if not goes_on(call, answers):
                     break
-                following = next_input(run.input, call.conversation, answers.entries)
-                following = await self._loop.call(self._with_tools, following)
-                state.begin_run()
-                self._add_round(following)
-            call.end(None)
+                await self._begin_next_run(answers)
+
+    @contextmanager
+    def _ending_call(self) -> Generator[None]:
+        """End the call with the block, or with its exception."""
+        try:
+            yield
+            self.call.end(None)
         except Exception as error:
-            call.end(error)
+            self.call.end(error)
             raise
-        except BaseException as error:
+        except GeneratorExit:
+            # `aclose` has more to close, and ends the call then.
+            raise
+        except BaseException:
             # A wait was cancelled, and cannot be taken up again; only the caller knows whether the block goes on.
-            if not isinstance(error, GeneratorExit):
-                state.cut()
-                self._next_event = self._fail_after_cut
+            self._state.cut()
+            self._next_event = self._fail_after_cut
             raise
+
+    async def _begin(self) -> list[core.Event]:
+        """Execute the calls that were approved with the prompt; return the events of their results."""
+        if not self._state.is_stopped:
+            self.call.setup.observers.call("on_call_start", self.call.round.scope)
+        return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
+
+    async def _pause(self, source: Source) -> None:
+        await source.pause()
+        if self.call.setup.save is not None:
+            await self._saving.sometimes()
+
+    def _verdict(self, run: Round) -> Exception | None:
+        """Return the failure of a run whose source is read to its end, or that was stopped."""
+        if not self._state.is_stopped:
+            self._state.read_to_end()
+        # The terminal event may have come after the stop, in the same read.
+        has_no_end = self._state.is_aborted and not run.outcome.is_terminal
+        return None if has_no_end else ending.verdict(run)
+
+    async def _begin_next_run(self, answers: Answers) -> None:
+        following = next_input(self.call.round.input, self.call.conversation, answers.entries)
+        following = await self._loop.call(self._with_tools, following)
+        self._state.begin_run()
+        self._add_round(following)
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
@@ -214,6 +264,7 @@ class Engine:
             Exception: The failure of the run; without one, an exception of a cleanup or a hook.
         """
         run, is_whole = self.call.round, self._state.phase is Phase.READ
+        # First of all: from here on, an interrupt from another thread does not abort this run any more.
         self._state.end_run(is_done=run.outcome.is_terminal)
         run.ended_at = perf_counter()
         try:
@@ -222,6 +273,7 @@ class Engine:
             end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
             run.scope.end = end
             self.call.setup.observers.call("on_end", run.scope, end)
+        # After the observers, as a save may fail, and every start of a run has to have its end.
         failure = await self._try(self._saving.save(), failure)
         if failure is not None:
             raise failure
@@ -231,11 +283,12 @@ class Engine:
         call, source = self.call, run.source
         if source is not None:
             failure = await self._try(source.aclose(), failure)
-        on_abort = call.setup.options.get("on_abort")
+        on_abort = None if call.is_detached else call.setup.options.get("on_abort")
         has_begun = source is not None and run.scope.may_have_started
         if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
             context = HookContext(run.input, call.conversation, run.run_id)
             await run.inside(ending.call_on_abort, on_abort, context)
+        # Before the hooks, which see the conversation as the next run will.
         ending.settle(call, failure, is_whole=is_whole)
         if failure is not None and call.setup.subscribers:
             annotate(failure, call.result())
@@ -247,6 +300,7 @@ class Engine:
         try:
             await step
         except Exception as error:
+            # The step may have raised the failure itself again.
             if failure in (None, error):
                 return error
             _logger.error("at the end of run %s", self.call.round.input.run_id, exc_info=error)
@@ -274,20 +328,31 @@ class Engine:
         return await self.call.time.wait(self._waiter, work, what)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
-        """Add answers to the conversation; return events of the results, which watchers have seen."""
+        """Add answers to the conversation; return events of results, and of agents that were asked, after watchers."""
         self.call.conversation.add_own_results(answers.messages)
-        events: list[core.Event] = []
+        # All are added before the first event is given, so that a caller that leaves here loses none of them.
+        events = await self.call.round.take_asked()
         for message in answers.messages:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])
         return events
+
+    # --- from outside: another task or thread may call these
+
+    def steer(self, prompt: Prompt) -> None:
+        """Add a message of the user for the next run."""
+        self.call.steer(prompt)
+
+    def checkpoint(self) -> ending.Checkpoint:
+        """Return the conversation as it would be if the program ended now."""
+        return ending.checkpoint_of(self.call)
 
     # --- stopping, and leaving the block
 
     def interrupt(self) -> None:
         """Stop the call and give up what is waited for, from any thread.
 
-        A run that has its terminal event already stays what that event said (LIFE-7); no tool is executed after it.
+        A run that has its terminal event already keeps that outcome (LIFE-7); no tool is executed after it.
         """
         if not self._state.has_ended:
             self._state.stop(is_done=self._is_done)
@@ -303,6 +368,14 @@ class Engine:
             self._loop.thread.call(self._waiter.end)
         if self.call.rounds and (source := self.call.round.source) is not None:
             self._loop.thread.call(source.interrupt)
+
+    def become_forked(self) -> None:
+        """Leave the run to the process that this one was forked from, which has its event loop and connections."""
+        self._is_forked, self._next_event = True, self._fail_after_fork
+
+    async def _fail_after_fork(self) -> core.Event:
+        what = "this process was forked in the middle of the run, which goes on in the process that it came from"
+        raise UsageError(f"{what}; run a clone() of the agent here")
 
     async def _fail_after_cut(self) -> core.Event:
         """Fail for a caller that goes on after a wait was cancelled (SSE-10)."""
@@ -321,6 +394,8 @@ class Engine:
 
     async def aclose(self) -> None:
         """Leave the call, wherever it is: close connections, generators and toolsets. Idempotent."""
+        if self._is_forked:
+            return
         async with self._stack:
             error = None
             if not self._state.has_ended:
@@ -346,3 +421,12 @@ class Engine:
                 _logger.error("while run %s was left: %s", self.call.round.input.run_id, error, exc_info=error)
             return error
         return None
+
+
+def _leave_runs_to_parent() -> None:
+    for engine in _ENGINES:
+        engine.become_forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_leave_runs_to_parent)

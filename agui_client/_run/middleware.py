@@ -7,7 +7,7 @@ itself. It gets typed events where the official models can hold them, otherwise 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from itertools import count
@@ -18,7 +18,8 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
-from agui_client._transport.source import Source, as_source
+from agui_client._transport.source import Limits, Source, as_source
+from agui_client._transport.timeouts import UNLIMITED
 
 if TYPE_CHECKING:
     from agui_client._protocol.compat import CompatibilityBoundary
@@ -39,28 +40,26 @@ class RunSource(Source):
 
     Args:
         run: The agent's `run`.
-        middleware: Functions around it, outermost first.
+        setup: The parts that the agent brings to the call: its middleware and its time limits.
         compat: The translation of retired shapes, before any middleware sees them.
         scope: The run.
     """
 
-    def __init__(
-        self, run: Run, middleware: Sequence[Middleware], compat: CompatibilityBoundary, scope: RunScope
-    ) -> None:
+    def __init__(self, run: Run, setup: CallSetup, compat: CompatibilityBoundary, scope: RunScope) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
         entry: Run = partial(self._open, run)
-        if middleware:
+        if setup.middleware:
             entry = partial(self._called, entry)
-        for function in reversed(middleware):
+        for function in reversed(setup.middleware):
             entry = partial(self._around, function, entry)
         leave = scope.enter()
         try:
             events = entry(scope.input)
         finally:
             leave()
-        self._source = as_source(events, scope.enter)
+        self._source = as_source(events, scope.enter, _limits(setup, scope))
         self.conforming = self._source.conforming
         # Without a step in between, also for a run that is one request.
         self.read = self._source.read  # type: ignore[method-assign]
@@ -161,7 +160,7 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
     if not setup.observers.has_wire:
         return setup.run
     # Inside of middleware its code runs in the steps of that.
-    enter = None if setup.middleware else scope.enter
+    enter, limits = (None, None) if setup.middleware else (scope.enter, _limits(setup, scope))
     numbers = count(1)
 
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -171,13 +170,19 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
         call("on_request", scope, number, run_input)
         end = partial(call, "on_request_end", scope, number)
         try:
-            events = as_source(setup.run(run_input), enter)
+            events = as_source(setup.run(run_input), enter, limits)
         except Exception as error:
             end(error, is_whole=False)
             raise
         return ObservedSource(events, partial(call, "on_wire_event", scope, number), end)
 
     return observed
+
+
+def _limits(setup: CallSetup, scope: RunScope) -> Limits | None:
+    """Return the time limits of an agent in this process; a request keeps its own."""
+    is_limited = setup.agent.url is None and setup.timeouts is not UNLIMITED
+    return Limits(setup.timeouts, scope.until) if is_limited else None
 
 
 class ObservedSource(Source):
@@ -194,7 +199,8 @@ class ObservedSource(Source):
         self.conforming = source.conforming
         self._source, self._show, self._end = source, show, end
         self._error: Exception | None = None
-        self._untaken = 0
+        # Sync runs read in one thread and take in another: each counter is written by one of them.
+        self._read_count = self._taken_count = 0
         self._has_ended = self._is_closed = False
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -204,7 +210,7 @@ class ObservedSource(Source):
         if batch is None:
             self._has_ended = not self._source.is_interrupted
             return None
-        self._untaken += 1
+        self._read_count += 1
         return self._taken(batch)
 
     def _taken(self, batch: Iterable[WireEvent]) -> Iterator[WireEvent]:
@@ -213,7 +219,7 @@ class ObservedSource(Source):
                 self._show(event)
                 yield event
         # Sync runs read ahead: an end that was read is the end only when everything before it was taken.
-        self._untaken -= 1
+        self._taken_count += 1
 
     async def pause(self) -> None:
         """Let the event loop have its turn."""
@@ -241,4 +247,5 @@ class ObservedSource(Source):
         finally:
             if not self._is_closed:
                 self._is_closed = True
-                self._end(self._error, is_whole=self._has_ended and not self._untaken and self._error is None)
+                is_taken = self._taken_count == self._read_count
+                self._end(self._error, is_whole=self._has_ended and is_taken and self._error is None)

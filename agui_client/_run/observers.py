@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
@@ -206,6 +206,7 @@ class Observers:
     def __init__(self, members: Sequence[RunObserver]) -> None:
         members = [*members, *(made for make in DEFAULT_OBSERVERS for made in make() if made is not None)]
         self._methods = {name: overriding(members, RunObserver, name) for name in _METHODS}
+        # Ends in reverse order, as blocks that were entered one after the other are left.
         self._methods["on_end"].reverse()
         self._methods["on_call_end"].reverse()
         self._failed: set[Callable[..., Any]] = set()
@@ -275,6 +276,7 @@ class Observers:
         try:
             return method(*details, **named)
         except Exception:
+            # Once in a call: a run has thousands of events, and each would log the same traceback.
             if method not in self._failed:
                 self._failed.add(method)
                 _logger.exception("an observer of runs failed; the run goes on")
@@ -292,6 +294,9 @@ def _texts(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 DEFAULT_OBSERVERS: list[Callable[[], Sequence[RunObserver | None]]] = []
 """Functions that make observers of every call; filled where the package is put together."""
+INCOMING_TRACES: list[Callable[[Mapping[str, str]], AbstractContextManager[None]]] = []
+"""Functions that make the trace in the headers of an incoming request the current one, for a block; filled there, too.
+"""
 
 
 _runs = logging.getLogger("agui_client.run")
@@ -325,6 +330,11 @@ class RunLog(RunObserver):
         _calls.info(form, *shown, extra={"agui": fields})
 
 
+def reconnects_in(attempts: Sequence[Attempt]) -> int:
+    """Return how often a stream that was cut was taken up."""
+    return sum(attempt.is_reconnect and attempt.error is None for attempt in attempts)
+
+
 def _ending(end: RunEnd) -> str:
     return end.ending or type(end.error).__name__
 
@@ -336,6 +346,7 @@ def _fields(run: RunScope, end: RunEnd) -> dict[str, object]:
         "ending": _ending(end),
         "events": end.events,
         "attempts": len(end.attempts),
+        "reconnects": reconnects_in(end.attempts),
         "warnings": end.warnings,
         "connect_seconds": end.timings.connect,
         "first_event_seconds": end.timings.first_event,

@@ -11,7 +11,6 @@ from uuid import uuid4
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
 from pydantic import ValidationError
 
-from agui_client._conversation.ledger import CallOwner
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
 from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
@@ -21,6 +20,7 @@ from agui_client.conversation import Conversation
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
 from agui_client.options import BESIDE_AN_INPUT
+from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, ResumeEntry, ToolCall
@@ -80,14 +80,14 @@ class RunRequest:
         """The messages that the prompt adds."""
         unanswered = conversation.check_results(results)
         records = {each.tool_call_id: each for each in conversation.open_records}
-        pending = {key for key, each in records.items() if each.owner is not CallOwner.AGENT}
+        pending = {key for key, each in records.items() if each.is_left_to_us}
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
         """The pending calls that stay pending, because others were answered and these were not."""
         # The other calls of a run that resumes may be those that it goes on with.
         self._given_up = [] if not is_going_on else waiting if entries else unanswered
-        # These were answered by way of an interrupt, and whether the agent reports a result is not the caller's affair.
+        # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
         self._answered_before = [each for each in records if each in unanswered and each not in pending]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
         executed = {key for key, each in records.items() if each.is_begun}
@@ -104,8 +104,13 @@ class RunRequest:
 
     @property
     def results_to_tell(self) -> Sequence[ToolMessage]:
-        """The results of tool calls that whoever made the call has to be told, if it was not this application."""
+        """The results that the served run sends to its caller as events, as the caller does not have them."""
         return self.results
+
+    @property
+    def state_of_caller(self) -> Any:
+        """The state as the caller of a stored thread knows it; `ABSENT` if nobody has to be told of another one."""
+        return ABSENT
 
     @property
     def undecided(self) -> Sequence[ToolCall]:
@@ -192,7 +197,7 @@ class RunRequest:
             try:
                 tool.bind(call.id, approval.arguments)
             except ToolError as error:
-                raise UsageError(f"{refusal}with arguments that do not do: {error}; nothing was sent") from error
+                raise UsageError(f"{refusal}but {error}; nothing was sent") from error
 
 
 class PassedRequest(RunRequest):
@@ -293,15 +298,13 @@ def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:
     """Refuse a yes or no to a call that wants approval: it would reach the agent as the call's result."""
-    if (
-        tool is not None
-        and tool.toolset is not None
-        and tool.toolset.approval(BoundCall(call.id, call.function.name, {})) != "never"
-    ):
-        raise UsageError(
-            f"tool_results answers {call.id!r}, a call of {call.function.name!r} that wants approval, with {answer!r}; "
-            "say Approve() or Deny(), or give the tool's result as text"
-        )
+    if tool is None or tool.toolset is None:
+        return
+    name = call.function.name
+    if tool.toolset.approval(BoundCall(call.id, name, {})) == "never":
+        return
+    what = f"tool_results answers {call.id!r}, a call of {name!r} that wants approval, with {answer!r}"
+    raise UsageError(f"{what}; say Approve() or Deny(), or give the tool's result as text")
 
 
 def composed_input(

@@ -15,15 +15,17 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
+from ag_ui.core import SubagentErrorEvent
 from typing_extensions import TypeVar
 
+from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from types import UnionType
 
-    from ag_ui.core import AgentCapabilities, RunAgentInput
+    from ag_ui.core import AgentCapabilities, Event, RunAgentInput
     from pydantic import TypeAdapter
 
     from agui_client._interrupts.answers import Answerer
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
+    from agui_client._transport.timeouts import Timeouts
     from agui_client.conversation import Conversation
     from agui_client.history import History
     from agui_client.messages import MessageLike
@@ -88,6 +91,8 @@ class RunScope(Record):
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False
     """Whether the thread is sent again (`connect_agent`)."""
+    is_saved: bool = False
+    """Whether the conversation, or that of a run around this one, is saved while the run goes on."""
     first: RunScope | None = field(default=None, repr=False)
     """The first run of the same call; None if this is it."""
     parent: RunScope | None = field(default_factory=CURRENT_SCOPE.get, repr=False)
@@ -96,6 +101,10 @@ class RunScope(Record):
     """The requests that were posted for this run, in order."""
     started_at: float = field(default_factory=perf_counter, repr=False)
     """`time.perf_counter()` when the run began."""
+    asked: list[Event] = field(default_factory=list["Event"], repr=False)
+    """The beginnings and ends of agents that were asked by tools after the run, in order."""
+    failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
+    """The exceptions of subagents that failed in this process, by the ids of the invocations."""
     end: RunEnd | None = field(default=None, repr=False)
     """The end of the run; None while it goes on."""
 
@@ -103,6 +112,23 @@ class RunScope(Record):
     def may_have_started(self) -> bool:
         """Whether a run that was called may have begun to work: not if no request of it can have."""
         return not self.requests or any(request.delivery.may_have_started for request in self.requests)
+
+    @property
+    def takes_state_base(self) -> bool:
+        """Whether the server that answered the run takes the hash of the state that a later one begins with."""
+        response = self.requests[-1].delivery.response if self.requests else None
+        return self.agent.url is not None and response is not None and STATE_BASE_HEADER in response.headers
+
+    def note_asked(self, event: Event, failure: BaseException | None) -> None:
+        """Note the beginning or end of an agent that a tool asks.
+
+        Args:
+            event: SUBAGENT_STARTED, SUBAGENT_FINISHED or SUBAGENT_ERROR.
+            failure: The exception that the agent failed with; None if it did not fail.
+        """
+        self.asked.append(event)
+        if failure is not None and isinstance(event, SubagentErrorEvent):
+            self.failures[event.subagent_run_id] = failure
 
     def enter(self) -> Callable[[], object]:
         """Make this the run that the code of the present task belongs to.
@@ -219,11 +245,11 @@ class CallSetup:
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
     """The observers."""
-    read_state: Callable[[Any], Any] | None = None
+    read_state: Callable[[Any], Any] | None
     """Reads a state as an object of the agent's `state_model`; None without one."""
-    save: Save | None = None
+    save: Save | None
     """Awaited when something must not be lost; None if nothing is saved."""
-    total: float = math.inf
-    """The seconds that the call may take; infinite if that is not limited."""
+    timeouts: Timeouts
+    """The time limits of the call."""
     is_replay: bool = False
     """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""

@@ -46,7 +46,8 @@ class SyncAgentRun(RunView[StateT]):
     """A run in progress, for code without `await`: `with agent.stream_sync("...") as run`, then iterate it.
 
     As `AgentRun`: iterating gives typed events, `messages` and `state` include the event that was just given, leaving
-    the block ends the run. Ctrl-C works. To be used in one thread; only `cancel()` may be called from any.
+    the block ends the run. Ctrl-C works. To be used in one thread; only `cancel()` and `steer()` may be called from
+    any.
     """
 
     _outside = "a run is used inside its block: with agent.stream_sync(...) as run"
@@ -60,6 +61,7 @@ class SyncAgentRun(RunView[StateT]):
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise UsageError("a run's block can be entered once; call stream_sync() again for another run")
+        # Kept before it is entered, so that `__del__` finds it if Ctrl-C comes between two lines.
         self._loop = WorkerLoop()
         engine = self._start(self._loop)
         self._loop.enter(engine)
@@ -75,6 +77,16 @@ class SyncAgentRun(RunView[StateT]):
         # A block that nobody left, such as one in a generator that a program forgot.
         if self._loop is not None:
             self._loop.cancel()
+
+    if not TYPE_CHECKING:  # type checkers tell by themselves
+
+        async def __aenter__(self) -> None:
+            raise UsageError("write `with agent.stream_sync(...)`, or `async with agent.stream(...)`")
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        def __aiter__(self) -> None:
+            raise UsageError("write `for event in run`; in code with await, use agent.stream()")
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -180,10 +192,10 @@ class WorkerLoop(RunLoop):
     def __init__(self) -> None:
         self._caller = threading.current_thread()
         self._private = PrivateLoop(self._hold, "agui_client.sync", self._end)
-        self._is_entered = self._is_over = self._is_hurried = False
+        self._is_entered = self._is_over = self._is_cancelling = False
         self._error: BaseException | None = None
-        self.news: SimpleQueue[None] = SimpleQueue()
-        """An item whenever something has changed that the caller's thread may wait for."""
+        self.wakeups: SimpleQueue[None] = SimpleQueue()
+        """An item whenever something has changed that the caller's thread may wait for, so that it looks again."""
 
     def enter(self, engine: Engine) -> None:
         """Start the loop, and enter the engine there."""
@@ -191,7 +203,7 @@ class WorkerLoop(RunLoop):
         try:
             self._private.start()
             while not self._is_entered and not self._is_over:
-                self.news.get()
+                self.wakeups.get()
             if not self._is_entered:
                 self._private.join()
         except BaseException:
@@ -202,7 +214,7 @@ class WorkerLoop(RunLoop):
 
     def leave(self) -> None:
         """Close the engine, and wait for the end of the loop; after a second Ctrl-C for a moment only."""
-        if self._is_hurried:
+        if self._is_cancelling:
             self._private.cancel_and_wait()
             return
         try:
@@ -221,17 +233,19 @@ class WorkerLoop(RunLoop):
 
     async def call(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call the function in a task of the loop; Ctrl-C cancels it, and waits until it has ended."""
+        # The engine is entered and closed in the loop's own thread, which must not wait for itself.
         if threading.current_thread() is self._private:
             return await function(*args)
         work = _Work(partial(function, *args))
-        self.thread.call(partial(work.start, self.news))
+        self.thread.call(partial(work.start, self.wakeups))
         try:
             self._wait_for(work)
         except BaseException:
+            # Waited for all the same: the engine must not go on in this thread while its work does in the other.
             self.thread.call(work.cancel)
-            self._is_hurried = True
+            self._is_cancelling = True
             self._wait_for(work)
-            self._is_hurried = False
+            self._is_cancelling = False
             raise
         return work.result()
 
@@ -250,21 +264,29 @@ class WorkerLoop(RunLoop):
         await self._engine.enter()
         try:
             self._is_entered = True
-            self.news.put(None)
+            self.wakeups.put(None)
             await self._left.wait()
         finally:
             await self._engine.aclose()
 
     def _end(self, error: BaseException | None) -> None:
         self._is_over, self._error = True, error
-        self.news.put(None)
+        self.wakeups.put(None)
+
+    def wait(self) -> None:
+        """Wait in the caller's thread for the next item of `wakeups`.
+
+        Raises:
+            IncompleteRunError: The loop has ended, so there will be none.
+        """
+        if self._is_over:
+            stay_if_program_ends()
+            raise IncompleteRunError("the event loop of the run was stopped", rule="TRUNC-1") from self._error
+        self.wakeups.get()
 
     def _wait_for(self, work: _Work[Any]) -> None:
         while not work.is_over:
-            if self._is_over:
-                stay_if_program_ends()
-                raise IncompleteRunError("the event loop of the run was stopped", rule="TRUNC-1") from self._error
-            self.news.get()
+            self.wait()
         stay_if_program_ends()
 
 
@@ -281,17 +303,17 @@ class _Work(Generic[T]):
             "the agent's own code was cancelled, and the run with it", rule="TRUNC-1"
         )
 
-    def start(self, news: SimpleQueue[None]) -> None:
+    def start(self, wakeups: SimpleQueue[None]) -> None:
         """Do the work in a task, in the loop's thread.
 
         Args:
-            news: Gets an item when the work is over.
+            wakeups: Gets an item when the work is over.
         """
 
         def end(task: object) -> None:
             """Wake the thread that waits."""
             self.is_over = True
-            news.put(None)
+            wakeups.put(None)
 
         become_asyncio()
         self._task = asyncio.get_running_loop().create_task(self.run())
@@ -321,21 +343,27 @@ class _Work(Generic[T]):
 
 
 class _SourceAhead(Source):
-    """A source that a task of the loop reads, for the caller's thread."""
+    """A source that a task of the loop reads, for the caller's thread.
+
+    Each thread writes before it looks, so that neither sleeps while the other waits for it: the task adds a batch and
+    then looks at `_is_awaited`, the caller sets that and then looks for batches. A wake-up of a thread costs as much as
+    several events, so one that is awake gets none.
+    """
 
     def __init__(self, loop: WorkerLoop, source: Source) -> None:
         self._loop, self._source = loop, source
         self._batches: deque[Iterable[WireEvent]] = deque()
-        self._is_over = False
+        self._is_awaited = self._is_over = False
         self.conforming = source.conforming
-        self._news, self._space, self._may_close = anyio.Event(), anyio.Event(), anyio.Event()
+        self._space, self._may_close = anyio.Event(), anyio.Event()
+        self._space.set()
         self._filled, self._closed = _Work(self._fill), _Work(source.aclose)
         self._reading = asyncio.create_task(self._read_ahead())
 
     async def read(self) -> Iterable[WireEvent] | None:
         """Return the next events, or wait for them in the caller's thread."""
-        if not self._batches and not self._is_over:
-            await self._loop.call(self._wait_for_news)
+        if not self._batches:
+            self._wait_for_batch()
         return self._batches.popleft() if self._batches else self._filled.result()
 
     async def pause(self) -> None:
@@ -361,11 +389,16 @@ class _SourceAhead(Source):
             raise
         self._closed.result()
 
-    async def _wait_for_news(self) -> None:
-        self._space.set()
-        if not self._batches and not self._is_over:
-            self._news = anyio.Event()
-            await self._news.wait()
+    def _wait_for_batch(self) -> None:
+        if not self._space.is_set():
+            self._loop.thread.call(self._space.set)
+        self._is_awaited = True
+        while not self._is_over and not self._batches:
+            self._loop.wait()
+            # An older item may have ended the wait, and the task may have withdrawn this since.
+            self._is_awaited = True
+        self._is_awaited = False
+        stay_if_program_ends()
 
     async def _read_ahead(self) -> None:
         try:
@@ -373,15 +406,21 @@ class _SourceAhead(Source):
                 await self._filled.run()
             finally:
                 self._is_over = True
-                self._news.set()
+                self._loop.wakeups.put(None)
+            # Generators belong to the task that iterates them, so this one stays to close the source.
             await self._may_close.wait()
         finally:
             await self._closed.run()
 
     async def _fill(self) -> None:
+        batches = self._batches
         while (batch := await self._source.read()) is not None:
-            self._batches.append(batch)
-            self._news.set()
-            if len(self._batches) >= _MOST_BATCHES:
+            batches.append(batch)
+            if self._is_awaited:
+                self._is_awaited = False
+                self._loop.wakeups.put(None)
+            if len(batches) >= _MOST_BATCHES:
                 self._space = anyio.Event()
-                await self._space.wait()
+                # The caller may have taken all of them before it could see that there was no space.
+                if len(batches) >= _MOST_BATCHES:
+                    await self._space.wait()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,11 +26,11 @@ class TimeLimit:
     """The time that a call may take, from when it was made.
 
     Args:
-        total: The seconds; infinite without a limit.
+        total: The seconds; None without a limit.
     """
 
-    def __init__(self, total: float) -> None:
-        self._total = total
+    def __init__(self, total: float | None) -> None:
+        self._total = total = math.inf if total is None else total
         self.started_at = perf_counter()
         """`time.perf_counter()` when the call was made."""
         self.until = self.started_at + total
@@ -67,8 +68,11 @@ class TimeLimit:
             ToolsetError: A toolset cannot be opened.
             RunTimeoutError: Opening them took too long.
         """
-        if self.until == math.inf:
-            async with tools:
+        waiter = Waiter()
+        if waiter.needs_no_scope or self.until == math.inf:
+            # A scope could not be left in another task, where asyncio closes generators that a program forgot.
+            async with AsyncExitStack() as stack:
+                await self.wait(waiter, partial(stack.enter_async_context, tools))
                 yield
             return
         # Around the toolsets as long as they are open: their own scopes begin inside of it, and must end there, too.

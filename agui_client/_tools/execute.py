@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
+from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
@@ -27,6 +27,7 @@ from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._tools.toolset import OfferedTool
+from agui_client._tools.working_time import person_asked
 from agui_client.errors import CannotWaitError, ToolError
 from agui_client.messages import Part
 
@@ -89,6 +90,7 @@ class ToolExecutor:
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, and after it answered: neither must be lost.
+        note_agent: Takes the beginnings and ends of agents that tools ask.
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
@@ -102,6 +104,7 @@ class ToolExecutor:
     note: Callable[[str, ToolQuestion | None], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
+    note_agent: Callable[[Event, BaseException | None], None] | None = None
     executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
     repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
@@ -120,7 +123,7 @@ class ToolExecutor:
             approvals: The approvals that were given already, by the id of the call.
 
         Returns:
-            The results in the order of the calls; a call that waits for somebody's approval or answer has none.
+            The results in the order of the calls; a call that waits for an approval or an answer has none.
         """
         tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
         await side_by_side([task.run for task in tasks])
@@ -145,12 +148,14 @@ class ToolCallTask:
         self._tool = executor.offered.get(name) or OfferedTool(Tool(name=name, description=""))
         self._began: float | None = None
         repeated = executor.repeated.get(call.id)
+        # A copy: an answer is used up when the tool asks again, and the question stays saved until the call has ended.
         self._known_answers = [] if repeated is None else [*repeated.answers]
         self._left: Any = None if repeated is None else repeated.left
         self._answers: list[GivenAnswer] = []
         try:
             # The agent's arguments need not even be whole if an approval has brought all of them.
             self._bound: BoundCall | ToolError = self._bind(approval.arguments if approval else None)
+            # Observers and approvers get copies, so that none of them changes what the function is called with.
             arguments = copy.deepcopy(self._bound.arguments)
         except ToolError as error:
             self._bound, arguments = error, dict[str, Any]()
@@ -168,8 +173,10 @@ class ToolCallTask:
             if self._execution.status == "running":
                 name, call = quoted(self._call.function.name), quoted(self._call.id)
                 _logger.warning("tool %s was stopped in the middle (call %s); its effect is unknown", name, call)
+            # No message: the agent gets no result of a call whose effect nobody knows.
             self._change(status="cancelled", error="cancelled")
             raise
+        # A call that waits, for an approval or an answer, has no ending, and no result either.
         if ending is not None:
             self._end(*ending)
             await self._executor.save()
@@ -201,6 +208,7 @@ class ToolCallTask:
     async def _decide(self, call: BoundCall) -> Approve | Deny | None:
         definition, agent = self._tool.definition, self._executor.agent
         request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
+        # The rule is asked under the same limit, as it may ask a person, too.
         async with self._executor.approvals:
             if not await _needs_approval(self._tool, call, request):
                 return Approve()
@@ -210,17 +218,21 @@ class ToolCallTask:
         own = self._tool.owner.timeout(call)
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
+            # Noted and saved before the function is called: a program that is killed in it must not call it again.
             self._executor.note(self._call.id, None)
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
             await self._executor.save()
             self._began = time.monotonic()
             about = {**self._circumstances(), "name": call.name, "arguments": copy.deepcopy(call.arguments)}
             given: dict[str, Any] = {**about, "left": self._left, "loop": LoopThread()}
+            given["on_agent"] = self._executor.note_agent
             ctx = ToolContext(on_report=self._report, on_ask=self._ask, on_leave=self._leave, **given)
+            # The limit begins when the function does: a call that waits for its turn has not taken any of its time.
             with anyio.move_on_after(limit):
                 try:
                     return "succeeded", await self._tool.call(call, ctx), None
                 except UnansweredError as error:
+                    # A function that is not made to be called again would repeat what it did before it asked.
                     if self._left is None and not self._tool.owner.is_repeatable(call):
                         raise
                     asked = error.question.model_copy(update={"tool_call_id": self._call.id})
@@ -290,12 +302,14 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, seconds:
     call = quoted(request.tool_call_id)
     with anyio.move_on_after(seconds):
         try:
-            answer = await _answer(approve, request, f"approval of call {call}")
+            with person_asked():
+                answer = await _answer(approve, request, f"approval of call {call}")
         except CannotWaitError:
             raise
         except Exception:
             _logger.exception("the approval of call %s failed, so it is denied", call)
             return Deny("The approval of this tool call failed, so it was not carried out.")
+        # Only what can mean nothing else is a yes: a truthy text or number denies.
         if not isinstance(answer, bool | Approve | Deny):
             _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
         return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()

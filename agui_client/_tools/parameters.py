@@ -135,7 +135,7 @@ def _check(parameter: Parameter) -> None:
     if parameter.kind not in _GIVEN_BY_NAME:
         raise UsageError(f"{named} is {parameter.kind.description}, and an agent gives each argument by its name")
     if parameter.annotation is Parameter.empty:
-        raise UsageError(f"{named} has no type; annotate it, with Any if anything will do")
+        raise UsageError(f"{named} has no type; annotate it, with Any if any value is accepted")
 
 
 def _resolved(function: Callable[..., object]) -> list[Parameter]:

@@ -79,7 +79,7 @@ class Toolset(ABC):
         return None
 
     def is_repeatable(self, call: BoundCall) -> bool:
-        """Whether a call that asked a question waits until somebody answers it, and is then made again: no by default.
+        """Whether a call that asked a question waits for the answer, and is then made again: no by default.
 
         A call that is not repeatable fails if nobody answers.
         """
@@ -238,10 +238,12 @@ class CallTools:
             ToolsetError: One of them failed; those already open are closed.
         """
         try:
+            # One after the other: task groups in them have to be left in the reverse order, in this task.
             for toolset in self.toolsets:
                 with _toolset_errors(toolset, "could not be opened, so nothing was sent"):
                     await self._stack.enter_async_context(toolset)
         except BaseException as error:
+            # `async with` does not leave a block that it could not enter.
             await self.__aexit__(type(error), error, error.__traceback__)
             raise
         return self
@@ -279,6 +281,7 @@ class CallTools:
         found: dict[str, OfferedTool] = {}
         for tool in listed:
             definition = tool.definition
+            # A definition that is answered elsewhere keeps its name, by which the caller knows it.
             if tool.toolset is not None and names[definition.name] > 1:
                 definition = tool.toolset.qualified(definition)
             if definition.name in found:
@@ -299,6 +302,7 @@ class CallTools:
             case FunctionTool():
                 own: list[FunctionTool[..., Any]] = [item]
                 return [OfferedTool(item.definition, FunctionToolset(own))]
+            # A chosen one could not be opened before the run any more, nor stay open until the last.
             case Toolset() if not self._choose:
                 with _toolset_errors(item, "could not list its tools, so the run was not sent"):
                     listed = await item.tools(run_input)

@@ -87,6 +87,7 @@ class Clients:
 
     def __init__(self, given: ClientSource | None, *, has_tls: bool) -> None:
         self._given = given if given is None or callable(given) else as_client(given)
+        self._loop_of_given: object = None
         self._has_tls = has_tls
         self._idle: list[httpx.AsyncClient] = []
         self._fresh: set[httpx.AsyncClient] = set()
@@ -104,6 +105,8 @@ class Clients:
             UsageError: It cannot be made.
         """
         if isinstance(self._given, httpx.AsyncClient):
+            if self._loop_of_given is None:
+                self._loop_of_given = anyio.lowlevel.current_token().native_token
             yield self._given
             return
         client = self._idle.pop() if self._is_keeping and self._idle else await self._made().__aenter__()
@@ -144,6 +147,20 @@ class Clients:
             unknown = ConnectError(f"no connection to {address_of(url)}: the name {url.host} is not known ({error})")
             unknown.may_have_started = False
             raise unknown from None
+
+    def explain(self, error: RuntimeError) -> Exception:
+        """Return what an error means that a client raised: a client that is given serves only one event loop.
+
+        Args:
+            error: The error.
+        """
+        is_elsewhere = self._loop_of_given not in (None, anyio.lowlevel.current_token().native_token)
+        # An app in this process may raise anything; these say "Event loop is closed", or "bound to a different loop".
+        if not is_elsewhere or "loop" not in str(error):
+            return error
+        what = "the client of http_client= has connections of another event loop, in which an earlier run was"
+        how = "give a function that makes a client, such as http_client=httpx.AsyncClient"
+        return UsageError(f"{what}; each sync verb and each asyncio.run() has a loop of its own: {how}")
 
     def keep(self) -> None:
         """Keep clients and their connections for runs in this event loop, until every keeper dropped them."""
@@ -273,5 +290,6 @@ def _httpx_errors() -> Generator[None]:
         for kind in type(error).__mro__:
             ours = getattr(httpx, kind.__name__, None)
             if isinstance(ours, type) and issubclass(ours, httpx.RequestError | httpx.InvalidURL):
-                raise ours(str(error)) from error
+                # The cause is the other library's, which tells whether anything was sent.
+                raise ours(str(error)) from error.__cause__ or error
         raise

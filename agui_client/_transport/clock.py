@@ -52,6 +52,7 @@ class Clock(Waiter):
         self._started_at = self._attempted_at = self.since
         self.idle_seconds = _seconds(limits.idle)
         """Seconds for which the stream may be silent between two reads; infinite if that is not limited."""
+        # Two clocks: an event loop has its own, which in tests need not go on with the system's.
         self.until = self._started_at + min(until - perf_counter(), _seconds(limits.total))
 
     @property
@@ -86,6 +87,7 @@ class Clock(Waiter):
         try:
             return await self.wait(whole(step), self.left_for_first_event) or self.give_up()
         except Exception as error:
+            # An auth or a transport of the application raises what it likes: that is its bug, and is shown as it is.
             library = type(error).__module__.partition(".")[0]
             if library not in _CARRIERS and not isinstance(error, httpx.RequestError):
                 raise
@@ -102,6 +104,7 @@ class Clock(Waiter):
             RunTimeoutError: The run took too long.
         """
         result = await self.wait(whole(step))
+        # None may also be what the function returned.
         if result is None and (self.is_interrupted or self.left <= 0):
             self.give_up()
         return cast("T", result)
@@ -152,6 +155,7 @@ class Clock(Waiter):
         kind: type[errors.StreamTimeoutError] = errors.IdleTimeoutError
         what = f"the stream was silent for {_seconds(limits.idle):g} s, {self.elapsed:.1f} s into the run"
         advice = "raise Timeouts.idle, or let the server send comments to keep it alive"
+        # The total first: when two limits pass together, raising the idle one would not help.
         if self.left <= 0:
             kind, advice = errors.RunTimeoutError, "raise Timeouts.total to allow more"
             most = "its call may" if limits.total is None else f"{limits.total:g} s"
@@ -244,12 +248,15 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _is_unsent(error: Exception) -> bool:
     """Return whether it is certain that nothing was sent.
 
-    httpcore, httpx's own transport, and aiohttp are known to raise these before they send anything. Other transports
-    raise httpx's exceptions about connections that broke later, too, and there a retry would post the run twice.
+    httpcore and httpcore2, the transports of httpx and httpx2, and aiohttp are known to raise these before they send
+    anything. Other transports raise httpx's exceptions about connections that broke later, too, and there a retry would
+    post the run twice.
     """
     import httpcore
 
     unsent: tuple[type[Exception], ...] = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout)
+    if (httpcore2 := sys.modules.get("httpcore2")) is not None:
+        unsent += (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout)
     if (aiohttp := sys.modules.get("aiohttp")) is not None:
         unsent += (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
     return isinstance(error.__cause__, unsent)

@@ -64,8 +64,10 @@ class Credentials:
     def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:
         if on_unauthorized is not None and not callable(cast("object", on_unauthorized)):
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
+        _check_texts(headers)
         self._headers, self._on_unauthorized = headers, on_unauthorized
         self._renewed: Headers = {}
+        # By number, and not by comparing headers: renewed ones may be equal to those before.
         self.generation = 0
         """The number of times they were renewed."""
         self._lock = Lock()
@@ -73,6 +75,11 @@ class Credentials:
     def __reduce__(self) -> tuple[Callable[..., Credentials], tuple[object, ...], dict[str, object]]:
         # Another process renews them by itself: a lock cannot be carried there.
         return Credentials, (self._headers, self._on_unauthorized), {"_renewed": self._renewed}
+
+    @property
+    def are_renewable(self) -> bool:
+        """Whether there is a function that renews them."""
+        return self._on_unauthorized is not None
 
     async def headers(self, run_headers: Headers | None, clock: Clock) -> httpx.Headers:
         """Return the headers of one attempt.
@@ -115,6 +122,7 @@ class Credentials:
             step = partial(renew, context) if _takes_context(renew) else renew
             renewed: Any = await call_aside(step, "on_unauthorized")
             if renewed is not None:
+                # Checked before they are kept: headers that cannot be sent would fail every later run as well.
                 _merged(renewed)
                 self._renewed = renewed
             self.generation += 1
@@ -138,8 +146,27 @@ async def _called(function: Callable[[], Any]) -> Any:
     return await given if inspect.isawaitable(given) else given
 
 
+def _check_texts(headers: object) -> None:
+    """Check that headers are text; the error shows no value, and no name that may be one.
+
+    Raises:
+        UsageError: One of them is something else.
+    """
+    what = "headers are a mapping from names to ASCII text"
+    items = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else ()
+    for name, value in items:
+        is_name = isinstance(name, str) and name.isascii() and _NAME.fullmatch(name.encode())
+        shown = name if is_name else "one of a wrong name"
+        if not isinstance(value, str | bytes):
+            raise UsageError(f"{what}, and {shown} is of type {type(value).__name__}")
+        if isinstance(value, str) and not value.isascii():
+            raise UsageError(f"{what}, and {shown} has other characters")
+
+
 def _merged(*layers: Headers | None) -> httpx.Headers:
     merged = httpx.Headers()
+    for layer in layers:
+        _check_texts(layer)
     try:
         for layer in layers:
             merged.update(httpx.Headers(layer))

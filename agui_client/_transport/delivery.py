@@ -27,7 +27,6 @@ from agui_client.errors import AGUIError, HTTPStatusError, TransportError
 _logger = logging.getLogger("agui_client.transport")
 _BUSY = "retry=RetryPolicy(status=3) posts the run again when a Retry-After allows it"
 _ADVICE = {
-    401: "give credentials in headers= or auth=, or renew them in on_unauthorized=",
     403: "the credentials in headers= or auth= do not allow this",
     429: _BUSY,
     503: _BUSY,
@@ -80,14 +79,39 @@ class Delivery:
             TransportError: The server did not accept it; `attempts` lists every attempt.
             StopAsyncIteration: The run was interrupted.
         """
-        self._clock, reason = clock, "first attempt"
+        self._clock = clock
+        body = await self._delivered(client, "first attempt")
+        self.connect_seconds = clock.elapsed
+        return body
+
+    async def take_up(self, client: httpx.AsyncClient, request: Request, reason: str) -> Body:
+        """Take up a stream that was cut, with a request that starts no run.
+
+        Args:
+            client: The HTTP client.
+            request: The request; it is not repeated here if no connection can be made, or the server is busy.
+            reason: The reason for it, for the record.
+
+        Returns:
+            The event stream that came back, not yet read.
+
+        Raises:
+            TransportError: The server did not accept it.
+            StopAsyncIteration: The run was interrupted.
+        """
+        self._request, self._url = request, request.url or self._transport.url
+        self._redirects, self._is_renewed = 0, False
+        return await self._delivered(client, reason)
+
+    async def _delivered(self, client: httpx.AsyncClient, reason: str) -> Body:
         while True:
             try:
-                body = await self._attempt(client, reason)
-                self.connect_seconds = clock.elapsed
-                return body
+                return await self._attempt(client, reason)
             except TransportError as error:
-                self.may_have_started = self.may_have_started and error.may_have_started
+                # `_send` knows whether the request went out, the error whether it was refused before the agent began; a
+                # refusal to take up a run says nothing about the run.
+                is_certain = not (error.may_have_started or self._request.is_reconnect)
+                self.may_have_started = self.may_have_started and not is_certain
                 following = await self._reason_to_go_on(error)
                 if following is None:
                     raise
@@ -109,7 +133,15 @@ class Delivery:
             cause = None if self._redirected_to else error
             raise
         finally:
-            attempt = Attempt(reason, address_of(self._url), self._clock.elapsed - began, self._status, failure)
+            attempt = Attempt(
+                reason,
+                address_of(self._url),
+                self._clock.elapsed - began,
+                self._status,
+                failure,
+                method=self._request.method,
+                is_reconnect=self._request.is_reconnect,
+            )
             self.attempts.append(attempt)
             if observer is not None:
                 observer.attempt_end(attempt, cause)
@@ -124,10 +156,12 @@ class Delivery:
         sent = await transport.credentials.headers(request.headers, clock)
         sent.update(added)
         self._sent = sent.copy()
+        # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()
         self.may_have_started = True
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         self._status = response.status_code
+        # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
         headers = dict.fromkeys(response.headers, "[redacted]") | responses.headers_to_show(response)
         self.response = responses.ResponseInfo(response.status_code, headers, response.http_version)
         return await self._accepted(response)
@@ -135,7 +169,10 @@ class Delivery:
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
         body, request = Body(response), self._request
-        if responses.is_of(response, self._wanted) or (request.may_find_nothing and response.status_code == 204):
+        is_wanted = responses.is_of(response, self._wanted)
+        if is_wanted or (
+            request.is_replay and (response.status_code == 204 or responses.is_of(response, responses.JSON))
+        ):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
@@ -156,18 +193,28 @@ class Delivery:
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             where += f" and points to {address_of(url)}{refusal}"
-        if response.status_code in _NOT_HERE and not self._request.is_document:
-            where += "; is this the address that takes runs?"
+        if response.status_code in _NOT_HERE and not (self._request.is_document or self._request.is_reconnect):
+            is_connect = self._request.is_replay
+            where += f"; is this the address that {'sends threads again' if is_connect else 'takes runs'}?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
-        advice = _ADVICE.get(response.status_code)
+        advice = self._advice_on_credentials() if response.status_code == 401 else _ADVICE.get(response.status_code)
         if advice is not None and not (advice is _BUSY and self._transport.retry.status):
             message += f"; {advice}"
         return HTTPStatusError(message, status_code=response.status_code, body=body, headers=headers)
+
+    def _advice_on_credentials(self) -> str:
+        """Return what to do about a 401."""
+        if self._is_renewed:
+            return "on_unauthorized= has renewed the credentials, and the server refuses the new ones, too"
+        if self._transport.credentials.are_renewable:
+            return "the credentials are those of the run's own headers=, which on_unauthorized= does not renew"
+        return "give credentials in headers= or auth=, or renew them in on_unauthorized="
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
         if isinstance(error, HTTPStatusError):
             credentials = self._transport.credentials
+            # Once only: a server that refuses renewed credentials would refuse them for ever.
             if error.status_code == 401 and not self._is_renewed and credentials.can_renew(self._request.headers):
                 self._is_renewed = True
                 context = UnauthorizedContext(error, len(self.attempts), dict(self._sent))
@@ -180,11 +227,14 @@ class Delivery:
         return await self._pause_before_repeating(error)
 
     async def _pause_before_repeating(self, error: TransportError) -> str | None:
+        if self._request.is_reconnect:
+            return None
         policy, is_refusal = self._transport.retry, isinstance(error, HTTPStatusError)
         if self._repeated[is_refusal] >= policy.allowance(error):
             return None
         self._repeated[is_refusal] += 1
         seconds = policy.wait_before(self._repeated[is_refusal], error)
+        # An attempt that could only be late is not waited for: the refusal says more than a time-out.
         if seconds >= self._clock.left:
             return None
         await self._clock.wait_for_caller(anyio.sleep(seconds))

@@ -6,8 +6,10 @@ anything else is wrapped in an `IteratorSource`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from time import perf_counter
 from typing import TypeAlias, cast
 
 import anyio.lowlevel
@@ -15,11 +17,15 @@ from ag_ui.core import ActivitySnapshotEvent, StateSnapshotEvent
 
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.patch import copied
+from agui_client._transport.timeouts import Timeouts
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import UsageError
+from agui_client.errors import FirstEventTimeoutError, IdleTimeoutError, RunTimeoutError, StreamTimeoutError, UsageError
 
 Enter: TypeAlias = Callable[[], Callable[[], object]]
 """A function to call before a step of foreign code, that returns the one to call after it, in the same task."""
+
+
+_EARLY_SECONDS = 0.001
 
 
 class Source(ABC, AsyncIterator[WireEvent]):
@@ -73,16 +79,83 @@ class Source(ABC, AsyncIterator[WireEvent]):
         raise StopAsyncIteration
 
 
+class Limits:
+    """The time limits of an iterator: for its first event, between two events, and for the whole call.
+
+    Args:
+        timeouts: The limits.
+        until: The `time.perf_counter()` at which the call has taken too long.
+    """
+
+    def __init__(self, timeouts: Timeouts, until: float) -> None:
+        self._timeouts, self._left = timeouts, until - perf_counter()
+        self._until = self._since = math.nan
+        self._last: WireEvent | None = None
+
+    def begin(self, now: float) -> float:
+        """Begin a wait; return the seconds that it may take.
+
+        Args:
+            now: The time on the event loop's clock, in seconds.
+        """
+        if math.isnan(self._until):
+            self._until = now + self._left
+        self._since = now
+        # Timers ring up to their resolution early, which `check` would take for an event that is None.
+        return min(self._until - self._since, self._silence) + _EARLY_SECONDS
+
+    def check(self, event: WireEvent | None, now: float) -> None:
+        """End a wait.
+
+        Args:
+            event: The event that came; None if none did.
+            now: The time on the event loop's clock, in seconds.
+
+        Raises:
+            StreamTimeoutError: The wait took too long, or the whole call did.
+        """
+        if now >= self._until:
+            raise self._passed(RunTimeoutError, now, f"the call took longer than {self._timeouts.total:g} s", "total")
+        if event is not None:
+            self._last = event
+        elif now - self._since < self._silence:
+            return
+        elif self._last is None:
+            what = f"no event arrived within {self._silence:g} s"
+            raise self._passed(FirstEventTimeoutError, now, what, "first_event")
+        else:
+            what = f"the agent was silent for {self._silence:g} s; its last event was {self._last_type}"
+            raise self._passed(IdleTimeoutError, now, what, "idle")
+
+    @property
+    def _silence(self) -> float:
+        limit = self._timeouts.first_event if self._last is None else self._timeouts.idle
+        return math.inf if limit is None else limit
+
+    @property
+    def _last_type(self) -> str | None:
+        # What is no event is refused later.
+        kind = getattr(self._last, "type", None)
+        return None if kind is None else str(getattr(kind, "value", kind))
+
+    def _passed(self, kind: type[StreamTimeoutError], now: float, what: str, name: str) -> StreamTimeoutError:
+        message = f"{what}; raise Timeouts.{name} to allow more"
+        return kind(message, silent=now - self._since, keep_alives=0, last_event=self._last_type)
+
+
 class IteratorSource(Source):
     """An async iterator as a source.
 
     Args:
         events: The iterator; if it is a generator, it is closed with the source.
         enter: Called before each step of the iterator's code.
+        limits: The time limits; None for none.
     """
 
-    def __init__(self, events: AsyncIterator[WireEvent], enter: Enter | None = None) -> None:
-        self._events, self._enter = events, enter
+    def __init__(
+        self, events: AsyncIterator[WireEvent], enter: Enter | None = None, limits: Limits | None = None
+    ) -> None:
+        self._events, self._enter, self._limits = events, enter, limits
         self._waiter = Waiter()
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -91,15 +164,21 @@ class IteratorSource(Source):
             return None
         # For one step only: between two events the task is the caller's.
         leave = None if self._enter is None else self._enter()
+        waiter, limits = self._waiter, self._limits
         try:
-            event = await self._waiter.wait(self._events.__anext__())
+            seconds = math.inf if limits is None else limits.begin(waiter.now())
+            event = await waiter.wait(self._events.__anext__(), seconds)
         except StopAsyncIteration:
             return None
         finally:
             if leave is not None:
                 leave()
         # Iterators may yield None by mistake, which is not the end.
-        return None if event is None and self._has_ended() else (_detached(cast("WireEvent", event)),)
+        if event is None and self._has_ended():
+            return None
+        if limits is not None:
+            limits.check(event, waiter.now())
+        return (_detached(cast("WireEvent", event)),)
 
     def _has_ended(self) -> bool:
         return self.is_interrupted
@@ -113,16 +192,18 @@ class IteratorSource(Source):
     async def aclose(self) -> None:
         """Close the iterator, if it can be closed."""
         self.is_interrupted = True
+        self._waiter.close()
         if (close := getattr(self._events, "aclose", None)) is not None:
             await close()
 
 
-def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None) -> Source:
+def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None, limits: Limits | None = None) -> Source:
     """Return the result of an agent's `run` as a source.
 
     Args:
         events: A source, or anything that can be iterated asynchronously.
         enter: Called before each step of the code of an iterator.
+        limits: The time limits of an iterator; None for none. A source has its own.
 
     Returns:
         The source itself, or one around the iterator.
@@ -137,7 +218,7 @@ def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None) -> S
             close()
         given = f"run() and middleware return an async iterator of events, not a {type(events).__name__}"
         raise UsageError(f"{given}; an `async def` becomes one by using `yield`")
-    return IteratorSource(aiter(events), enter)
+    return IteratorSource(aiter(events), enter, limits)
 
 
 _SNAPSHOTS = (StateSnapshotEvent, ActivitySnapshotEvent)

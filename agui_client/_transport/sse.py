@@ -88,8 +88,10 @@ class Framer:
         if chunk.startswith(b":") and (not rest or rest.endswith(b"\n")):
             self.keep_alives += 1
         if chunk:
+            # CR LF that was cut in two: the CR ended the line already.
             chunk = chunk.removeprefix(b"\n") if self._ended_with_cr else chunk
             self._ended_with_cr = chunk.endswith(b"\r")
+        # A blank line may have been cut in two; what was searched before it is not searched again.
         seam = max(len(rest) - 1, 0)
         rest += chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         end = rest.rfind(b"\n\n", seam) + 2
@@ -110,6 +112,7 @@ class Framer:
         whole: list[str] = []
         if frames and self._is_at_start:
             self._is_at_start, frames = False, frames.removeprefix(codecs.BOM_UTF8)
+        # Frame by frame, so that those before a broken one are still given to the caller.
         for frame in filter(None, frames.split(b"\n\n")):
             try:
                 text, _ = codecs.utf_8_decode(frame, "strict", is_whole)
@@ -122,10 +125,12 @@ class Framer:
         self._lines.text_to_read = "".join(f"{text}\n\n" for text in whole)
         found: list[str] = []
         may_be_too_large = len(frames) > self._max_event_bytes
+        # Everything that is rare (fields, comments, data on several lines) is left to the library.
         for event in EventSource(self._lines).iter_sse():
             if may_be_too_large and (size := len(event.data.encode())) > self._max_event_bytes:
                 self._fault = self._too_large(size)
                 break
+            # An empty `data:` is dispatched by no reader of SSE, and is no JSON (SSE-5).
             if event.data:
                 found.append(event.data)
         if self._fault is not None and not found:

@@ -13,6 +13,8 @@ from agui_client.errors import UsageError
 class Timeouts(Record):
     """The longest waits of a run, in seconds; None waits for ever.
 
+    `first_event`, `idle` and `total` also limit an agent in this process, the others only requests.
+
     The defaults are made for agents: short for a server that is not there, and long for one that works, because a run
     that is given up has cost its money all the same, and is never posted again by itself.
     """
@@ -63,6 +65,15 @@ class Timeouts(Record):
         return cls(connect=value, first_event=value, idle=value, write=value, pool=value)
 
 
+UNLIMITED = Timeouts(connect=None, first_event=None, idle=None, write=None, pool=None)
+"""Time-outs that never pass."""
+
+
 def is_duration(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number of seconds above zero."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    """Return whether a value is a number of seconds above zero, which clocks can count with."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return float(value) > 0
+    except OverflowError:
+        return False

@@ -31,7 +31,7 @@ class Waiter:
         self._scope: anyio.CancelScope | None = None
         self._task: asyncio.Task[object] | None = None
         self._has_cancelled = False
-        self._deadline = self._rings_at = math.inf
+        self._deadline = self._timer_at = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(self, step: Awaitable[T], seconds: float = math.inf) -> T | None:
@@ -51,8 +51,8 @@ class Waiter:
         self._task = task = asyncio.current_task(self._loop)
         assert task is not None
         cancelled_before = task.cancelling()
-        if deadline < self._rings_at:
-            self._wind(self._loop)
+        if deadline < self._timer_at:
+            self._schedule(self._loop)
         try:
             return await step
         except asyncio.CancelledError:
@@ -64,6 +64,11 @@ class Waiter:
             if self._has_cancelled:
                 self._has_cancelled = False
                 task.uncancel()
+
+    @property
+    def needs_no_scope(self) -> bool:
+        """Whether waits are ended without a cancel scope, as on asyncio."""
+        return self._loop is not None
 
     @property
     def is_waiting(self) -> bool:
@@ -97,15 +102,15 @@ class Waiter:
             self._has_cancelled = True
             self._task.cancel()
 
-    def _wind(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         self.close()
-        self._rings_at = self._deadline
-        self._timer = loop.call_at(self._deadline, self._ring, loop)
+        self._timer_at = self._deadline
+        self._timer = loop.call_at(self._deadline, self._on_timer, loop)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        """End the wait if its time is up; the timer may have been wound for an earlier one."""
-        self._rings_at = math.inf
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the wait if its time is up; the timer may have been set for an earlier one."""
+        self._timer_at = math.inf
         if self._task is not None and loop.time() < self._deadline:
-            self._wind(loop)
+            self._schedule(loop)
         else:
             self._cancel()

@@ -18,7 +18,7 @@ from agui_client.errors import printable
 
 T = TypeVar("T")
 
-_PATIENCE = 2.0
+_DRAW_TIMEOUT = 2.0
 """The seconds that one drawing may take."""
 
 _logger = logging.getLogger("agui_client")
@@ -61,7 +61,7 @@ def draw(key: Key, shown: object, write: Callable[[Any], T]) -> T | None:
 
     threading.Thread(target=copy_context().run, args=(work,), name="agui_client.view", daemon=True).start()
     kind, name = key[0], printable(key[1])
-    if not is_over.wait(_PATIENCE):
+    if not is_over.wait(_DRAW_TIMEOUT):
         if drop_view(key, view):
             _logger.warning("the view of %s %s takes too long, and is not called any more", kind, name)
     elif failures and is_first_report(key):

@@ -136,7 +136,7 @@ def has_views() -> bool:
 
 
 def drop_view(key: Key, view: Callable[[Any], object]) -> bool:
-    """Draw without a view from now on; return whether that is news."""
+    """Draw without a view from now on; return whether it was there before."""
     return _views.get(key) is view and _views.pop(key, None) is not None
 
 

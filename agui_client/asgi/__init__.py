@@ -1,7 +1,7 @@
 """Serving agents over HTTP and SSE, and calling apps in this process; needs no framework and no extra.
 
     app.mount("/agent", agent_app(agent))                    # FastAPI, Starlette, or served alone by uvicorn
-    StreamingResponse(run.sse(), media_type="text/event-stream")      # any run, in any framework
+    StreamingResponse(run.sse(), headers=sse_headers())      # any run, in any framework
     HttpAgent("http://app/", app=app)                        # an app in this process, truly streaming
 
 A served agent runs the whole pipeline, tools and middleware included.
@@ -11,6 +11,7 @@ from agui_client.asgi.caller_input import served_run, served_run_sync
 from agui_client.asgi.in_process import ASGITransport
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.serving import AgentApp, ServedRequest, agent_app
+from agui_client.asgi.sse_body import sse_headers
 
 __all__ = [
     "ASGITransport",
@@ -20,4 +21,5 @@ __all__ = [
     "agent_app",
     "served_run",
     "served_run_sync",
+    "sse_headers",
 ]

@@ -12,6 +12,7 @@ from ag_ui.core import Interrupt, ToolMessage
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._conversation.state_base import taken_base
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
@@ -20,12 +21,15 @@ from agui_client._run.subagents import JOURNAL
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
+from agui_client.asgi.caller_state import merged_state
+from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.asgi.seal import Signing
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ag_ui.core import Message, ResumeEntry, RunAgentInput
 
@@ -133,7 +137,7 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
         agent = agent.clone(thread_id=input.thread_id)
         agent.set_messages([])
     agent.restore(cut.document)
-    run = agent.stream(cast("Any", cut), **_options(agent, input))
+    run = agent.stream(cast("Any", cut), **_options(agent, input, taken_base(input.forwarded_props)[1]))
     run.seal = signing.seal(input.thread_id, is_stored=is_owner)
     return run
 
@@ -148,21 +152,24 @@ def _answering(
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.refuse_ids_of(input.state, agent.state if is_owner else None)
-    options = _options(agent, input)
+    base, forwarded_props = taken_base(input.forwarded_props)
+    options = _options(agent, input, forwarded_props)
     if is_owner:
-        return agent, CallerInput(agent, input, resume, is_trusted=signing.is_caller_trusted), options, seal
+        caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
+        return agent, caller, options, seal
+    refuse_approvals_of_answered_calls(input.messages, resume)
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
 
 
-def _options(agent: AbstractAgent, input: RunAgentInput) -> RunOptions:
+def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -> RunOptions:
     """Return the keywords of the run that an input asks for."""
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
         "context": input.context or (),
-        "forwarded_props": input.forwarded_props,
+        "forwarded_props": forwarded_props,
     }
     if input.parent_run_id is not None:
         options["parent_run_id"] = input.parent_run_id
@@ -176,11 +183,18 @@ class CallerInput(RequestSource):
         agent: The agent, which has the stored conversation.
         input: The input that the caller sent.
         resume: Its answers to interrupts, with the ids that the agent gave.
+        state_base: The hash of the state that its state began with; None if it does not say.
         is_trusted: Whether all messages of the caller are taken.
     """
 
     def __init__(
-        self, agent: AbstractAgent, input: RunAgentInput, resume: Iterable[ResumeEntry], *, is_trusted: bool
+        self,
+        agent: AbstractAgent,
+        input: RunAgentInput,
+        resume: Iterable[ResumeEntry],
+        state_base: str | None,
+        *,
+        is_trusted: bool,
     ) -> None:
         self.agent = agent
         """The agent, which has the stored conversation."""
@@ -188,6 +202,8 @@ class CallerInput(RequestSource):
         """The input that the caller sent."""
         self.resume = resume
         """The caller's answers to interrupts, with the ids that the agent gave."""
+        self.state_base = state_base
+        """The hash of the state that the caller's state began with; None if the caller does not say."""
         self.is_trusted = is_trusted
         """Whether all messages of the caller are taken."""
 
@@ -199,8 +215,11 @@ class CallerInput(RequestSource):
             options: The keywords of the run.
 
         Raises:
+            RequestRepeatedError: The input was answered before.
             UsageError: The input cannot be answered.
         """
+        refuse_repeated_run(conversation, self.input.run_id)
+        refuse_answered(conversation, self.resume)
         return StoredThreadRequest(conversation, self, options)
 
 
@@ -221,35 +240,23 @@ class StoredThreadRequest(RunRequest):
     """
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
-        self._caller, input = caller, caller.input
-        self._state = None if input.state in (None, {}) else self._with_stored_journal(state_as_json(input.state))
-        stored, waiting = {message.id for message in conversation.messages}, conversation.waiting_calls
-        records = {each.tool_call_id: each for each in conversation.open_records}
-        open_ids = {key for key, each in records.items() if _takes_results(each)}
-        if caller.is_trusted:
-            open_ids = set(conversation.check_results({}))
-        # Backwards, so that of several messages with one id the first one counts.
-        new = list({message.id: message for message in reversed(input.messages) if message.id not in stored}.values())
-        answers = CallerAnswers(
-            caller.resume, waiting, {each.tool_call_id: each.ordinal for each in conversation.ledger}
-        )
+        self._caller, state = caller, caller.input.state
+        self._state: Any = None
+        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
+        if state not in (None, {}):
+            self._state = merged_state(conversation, self._with_stored_journal(state_as_json(state)), caller.state_base)
+        records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
+        ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
+        answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
         decided = answers.options.get("tool_results", {})
-        for key, answer in decided.items():
-            # A denial becomes the result of the call, with a reason in the caller's words.
-            is_known = (record := records.get(key)) is not None and _takes_results(record)
-            if isinstance(answer, Deny) and not is_known and not caller.is_trusted:
-                raise UsageError(
-                    f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent"
-                )
+        if not caller.is_trusted:
+            _refuse_denials(decided, records)
+        open_ids = conversation.check_results({}) if caller.is_trusted else records
+        new = _unknown_messages(caller.input.messages, conversation)
         # They keep the ids that the caller gave them, by which it finds them in its own copy of the thread.
-        self._sent_results: dict[str, ToolMessage] = {}
-        prompts: list[Message] = []
-        self._dropped: list[Message] = []
-        for message in reversed(new):
-            if message.role == "tool" and message.tool_call_id in open_ids and message.tool_call_id not in decided:
-                self._sent_results.setdefault(message.tool_call_id, message)
-            else:
-                (prompts if caller.is_trusted or message.role == "user" else self._dropped).append(message)
+        self._sent_results, others = _results_and_others(new, set(open_ids) - decided.keys())
+        prompts = [each for each in others if caller.is_trusted or each.role == "user"]
+        self._dropped: list[Message] = [] if caller.is_trusted else [each for each in others if each.role != "user"]
         results = {key: message.content for key, message in self._sent_results.items()}
         given: RunOptions = {**options, **answers.options, "tool_results": {**results, **decided}}
         super().__init__(conversation, prompts, given)
@@ -269,6 +276,11 @@ class StoredThreadRequest(RunRequest):
     def results_to_tell(self) -> Sequence[ToolMessage]:
         """The results of tool calls that the caller did not send itself."""
         return [each for each in self.results if self._sent_results.get(each.tool_call_id) is not each]
+
+    @property
+    def state_of_caller(self) -> Any:
+        """The state as the caller knows it."""
+        return {} if (state := self._caller.input.state) is None else state
 
     def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
@@ -314,7 +326,38 @@ class StoredThreadRequest(RunRequest):
 
 def _takes_results(record: ToolCallRecord) -> bool:
     """Return whether a caller may bring the result of a call, unless a tool of this side answers it (`_is_ours`)."""
-    return record.owner is not CallOwner.AGENT and record.status in (CallStatus.CUT, CallStatus.WAITING)
+    return record.is_left_to_us and record.status in (CallStatus.CUT, CallStatus.WAITING)
+
+
+def _refuse_denials(decided: Mapping[str, object], records: Mapping[str, ToolCallRecord]) -> None:
+    """Refuse a denial of a call that does not wait: it would become the result, with a reason in the caller's words.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for key, answer in decided.items():
+        if isinstance(answer, Deny) and key not in records:
+            raise UsageError(f"resume denies tool call {quoted(key)}, which waits for no approval; nothing was sent")
+
+
+def _unknown_messages(messages: Sequence[Message], conversation: Conversation) -> list[Message]:
+    """Return the messages that the conversation does not have; of several with one id, the first one counts."""
+    stored = {message.id for message in conversation.messages}
+    return list({message.id: message for message in reversed(messages) if message.id not in stored}.values())[::-1]
+
+
+def _results_and_others(
+    messages: Sequence[Message], open_ids: AbstractSet[str]
+) -> tuple[dict[str, ToolMessage], list[Message]]:
+    """Return the first result of each call that may get one, by call id, and all messages that are no results."""
+    results: dict[str, ToolMessage] = {}
+    others: list[Message] = []
+    for message in messages:
+        if message.role == "tool" and message.tool_call_id in open_ids:
+            results.setdefault(message.tool_call_id, message)
+        else:
+            others.append(message)
+    return results, others
 
 
 def _without_result(message: ToolMessage) -> ToolMessage:

@@ -116,8 +116,11 @@ def _without_encrypted(value: Any) -> Any:
     return [_without_encrypted(each) for each in value] if is_array(value) else value
 
 
-def _unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
+def unpacked(interrupt_id: str) -> tuple[ToolQuestion, str]:
     """Return the question of a tool that is in the id of an interrupt, and the name of the tool.
+
+    Args:
+        interrupt_id: The id, which begins with `QUESTION`.
 
     Raises:
         UsageError: There is none in it.
@@ -157,14 +160,14 @@ class CallerAnswers:
         answers: list[ResumeEntry] = []
         for entry in resume:
             if entry.interrupt_id.startswith(APPROVAL):
-                tool_call_id, _, proof = entry.interrupt_id.removeprefix(APPROVAL).rpartition(":")
-                if _ordinal(proof) != (ordinals or {}).get(tool_call_id, _ordinal(proof)):
+                tool_call_id, ordinal = approved_call(entry.interrupt_id)
+                if ordinal != (ordinals or {}).get(tool_call_id, ordinal):
                     # A request that is sent again must not decide about the next call of the same id.
                     what = f"resume answers {quoted(entry.interrupt_id)}"
                     raise UsageError(f"{what}, which is about another call of that id than the one that waits")
                 decisions[tool_call_id] = _decision(entry, calls.get(tool_call_id))
             elif entry.interrupt_id.startswith(QUESTION):
-                question, tool = _unpacked(entry.interrupt_id)
+                question, tool = unpacked(entry.interrupt_id)
                 self.questions.append(question)
                 self.tools[question.interrupt.tool_call_id or ""] = tool
                 answers.append(entry.model_copy(update={"interrupt_id": question.interrupt.id}))
@@ -194,10 +197,15 @@ def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
     return Approve(given.get("editedArgs"))
 
 
-def _ordinal(proof: str) -> int:
-    """Return the number of a call among those of its id, which is behind the digest of all but the first."""
-    number = proof.partition(_NUMBER)[2]
-    return int(number) if number.isdecimal() and len(number) < _MOST_DIGITS else 1
+def approved_call(interrupt_id: str) -> tuple[str, int]:
+    """Return the id of the call whose approval an interrupt asks for, and the call's number among those of its id.
+
+    Args:
+        interrupt_id: The id of the interrupt, which begins with `APPROVAL`.
+    """
+    tool_call_id, _, proof = interrupt_id.removeprefix(APPROVAL).rpartition(":")
+    number = proof.partition(_NUMBER)[2]  # behind the digest of all but the first
+    return tool_call_id, int(number) if number.isdecimal() and len(number) < _MOST_DIGITS else 1
 
 
 def _digest(call: ToolCall) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
@@ -17,13 +17,18 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     aggregate_token_usage,
 )
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.patch import is_same_json
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
+from agui_client.asgi.stopping import Stopping, shutdown_event
 from agui_client.errors import RunFailedError
+from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, TokenUsage
@@ -36,7 +41,11 @@ _logger = logging.getLogger("agui_client.sse")
 
 
 async def caller_events(
-    run: AgentRun, *, expose_errors: bool = False, block: AbstractAsyncContextManager[object] | None = None
+    run: AgentRun,
+    *,
+    expose_errors: bool = False,
+    block: AbstractAsyncContextManager[object] | None = None,
+    stopping: Stopping | None = None,
 ) -> AsyncGenerator[Event]:
     """Iterate a call as one run of its caller, whatever number of rounds it takes.
 
@@ -44,6 +53,7 @@ async def caller_events(
         run: The run, entered or not.
         expose_errors: Whether the caller gets the text of exceptions.
         block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
+        stopping: Says whether the server stops, and has stopped the run; None if nothing of that is known.
 
     Yields:
         One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR.
@@ -52,9 +62,13 @@ async def caller_events(
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, has_started = "", "", False
     try:
-        async with block or nullcontext(), nullcontext() if run.is_entered else run:
+        async with (
+            block or nullcontext(),
+            nullcontext() if run.is_entered else run,
+            aclosing(_with_state(run)) as events,
+        ):
             thread_id, run_id = run.thread_id, run.run_id
-            async for event in run:
+            async for event in events:
                 if not has_started:
                     has_started = True
                     yield _started(event, thread_id, run_id)
@@ -68,10 +82,13 @@ async def caller_events(
                     yield event
             if not has_started:
                 yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
-            last = caller_end(run, last)
+            is_cut = stopping is not None and stopping.has_begun and _is_cut(run)
+            last = shutdown_event() if is_cut else caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+    if run.is_entered:
+        usage += run.call.unreported_usage
     ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
     yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
 
@@ -94,6 +111,34 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     if isinstance(first, RunStartedEvent):
         return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run, with a snapshot of a stored thread's state where no event has told its caller of it.
+
+    The agent sends none of what other callers have changed meanwhile, and of what functions here change.
+
+    Args:
+        run: The run, entered.
+    """
+    conversation, request = run.call.conversation, run.call.request
+    known = ABSENT if request is None else request.state_of_caller
+    is_stored = known is not ABSENT
+    async for event in run:
+        if is_stored and isinstance(event, StateSnapshotEvent | StateDeltaEvent):
+            known = conversation.reducer.state
+        yield event
+        if is_stored and isinstance(event, RunStartedEvent) and not is_same_json(known, conversation.state):
+            yield StateSnapshotEvent(snapshot=(known := conversation.state))
+    if is_stored and not is_same_json(known, conversation.state):
+        yield StateSnapshotEvent(snapshot=conversation.state)
+
+
+def _is_cut(run: AgentRun) -> bool:
+    """Return whether a run that was stopped here had no end, or would have gone on with tools of this side."""
+    result, own_names = run.partial, run.call.tools.own_names
+    is_going_on = any(call.function.name in own_names for call in result.pending_tool_calls)
+    return result.aborted or (run.call.state.is_stopped and is_going_on)
 
 
 def caller_end(run: AgentRun, last: RunFinishedEvent | RunErrorEvent | None) -> RunFinishedEvent:

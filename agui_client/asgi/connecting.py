@@ -14,10 +14,12 @@ from ag_ui.core import (
     StateSnapshotEvent,
 )
 
+from agui_client._conversation.state_base import taken_base
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
 from agui_client.asgi.caller_run import failure_event
+from agui_client.asgi.stopping import Stopping, shutdown_event
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
         agent = _StoredThread(agent.snapshot(), signing.seal(input.thread_id, is_stored=is_stored))
     elif not is_stored:
         agent = clone_for(agent, input)
-    return agent.stream_connect(context=input.context or (), forwarded_props=input.forwarded_props)
+    return agent.stream_connect(context=input.context or (), forwarded_props=taken_base(input.forwarded_props)[1])
 
 
 class _StoredThread(AbstractAgent):
@@ -64,8 +66,8 @@ class _StoredThread(AbstractAgent):
 
     async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield nothing: the agent of the thread runs."""
-        return
-        yield
+        for event in list[Event]():
+            yield event
 
     async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield one run with the messages, the state and the interrupts."""
@@ -79,7 +81,7 @@ class _StoredThread(AbstractAgent):
 
 
 async def replayed_events(
-    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object]
+    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object], stopping: Stopping
 ) -> AsyncGenerator[Event]:
     """Iterate a thread that is sent again, run by run as the agent sends it.
 
@@ -87,14 +89,17 @@ async def replayed_events(
         run: The replay, entered.
         expose_errors: Whether the caller gets the text of exceptions.
         block: Left when the replay is over.
+        stopping: Says whether the server stops, and has stopped the replay.
 
     Yields:
-        The events of all runs, and a RUN_ERROR if the replay failed in another way than by one.
+        The events of all runs, and a RUN_ERROR if the replay was stopped, or failed in another way than by one.
     """
     try:
         async with block:
             async for event in run:
                 yield event
+        if stopping.has_begun and run.partial.aborted:
+            yield shutdown_event()
     except RunFailedError:
         return  # its RUN_ERROR was sent
     except Exception as error:

@@ -133,6 +133,10 @@ class RunAddresses:
         """Return what enters a run that a request asked for."""
         return self._reenter(ServedRequest(recipe.about["path"], {}, {}, caller=recipe.about["caller"]))
 
+    def stop_all(self) -> None:
+        """Stop the runs, as the server stops."""
+        self._runs.stop_all()
+
     async def aclose(self) -> None:
         """End the runs, as the server stops."""
         await self._runs.aclose()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
+from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+import anyio.to_thread
 from ag_ui.core import RunAgentInput
 
+from agui_client._conversation.state_base import STATE_BASE_HEADER
+from agui_client._run.observers import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run, continued_run
@@ -21,11 +26,18 @@ from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
-from agui_client.asgi.request_body import check_length, input_of, read_body
+from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.served_request import ServedRequest
-from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frames_of
-from agui_client.errors import RunInProgressError, ThreadBusyError, UsageError
+from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
+from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
+from agui_client.errors import (
+    RequestRepeatedError,
+    RunInProgressError,
+    ThreadBusyError,
+    ThreadStoreUnavailableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -39,14 +51,14 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
-_HEADERS = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-cache",
-    # nginx would collect the events otherwise.
-    "x-accel-buffering": "no",
-}
+_LAST_SECONDS = 1.0
+"""The time that a caller has to read the end of a response that the server has cancelled."""
+_RETRY_SECONDS = 1
+"""The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
+_RETRY_SECONDS_OF_STORE = 5
+"""The seconds after which a caller may try again while the database of the threads is away."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -81,6 +93,9 @@ class AgentApp:
         UsageError: An argument has a wrong value.
     """
 
+    _own_headers: Mapping[str, str] = {STATE_BASE_HEADER: "sha256"}
+    """The headers of its responses, beside those of all event streams."""
+
     def __init__(
         self,
         agent: AbstractAgent | Chooser,
@@ -105,6 +120,7 @@ class AgentApp:
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._expose_errors = keep_alive, expose_errors
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
+        self._stopping = Stopping()
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
         if runs is not None:
@@ -120,21 +136,59 @@ class AgentApp:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""
         if scope["type"] == "lifespan":
-            await _live(receive, send, self._start, self._close)
+            await self._live(receive, send)
         elif scope["type"] != "http":
             raise ValueError(f"an AG-UI endpoint speaks HTTP, not {scope['type']}")
         else:
-            await self._answer(scope, receive, send)
+            with ExitStack() as traces:
+                for incoming in INCOMING_TRACES:
+                    traces.enter_context(incoming(_joined_headers(scope)))
+                await self._answer(scope, receive, send)
 
-    async def _start(self) -> None:
-        """Begin to carry out the runs that are stored."""
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
+        """End the runs when the server is told to stop: the lifespan of an app that this one is mounted in.
+
+        At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
+        so that threads are saved and others can have them; the server's own handling of the signal goes on. Run by
+        itself, the app does this without being told.
+
+        Args:
+            app: The app that has the lifespan, as frameworks pass it; not used.
+        """
+        self._stopping = Stopping()
         if self._addresses is not None:
             await self._addresses.start()
+        with on_signals(self._begin_shutdown):
+            try:
+                yield
+            finally:
+                await self.shutdown()
 
-    async def _close(self) -> None:
-        """End the runs that are kept."""
+    async def shutdown(self) -> None:
+        """End the runs with RUN_ERROR (code `shutting_down`), refuse others with 503, and wait for the end; idempotent.
+
+        For servers that stop in other ways than by a signal; see `lifespan`. A caller that does not read the end of its
+        run is disconnected after five seconds.
+        """
+        self._begin_shutdown()
+        with anyio.CancelScope(shield=True):
+            if self._addresses is not None:
+                await self._addresses.aclose()
+            await self._stopping.wait()
+
+    def _begin_shutdown(self) -> None:
+        self._stopping.begin()
         if self._addresses is not None:
-            await self._addresses.aclose()
+            self._addresses.stop_all()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Answer the server's lifespan messages."""
+        await receive()
+        async with self.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -146,7 +200,7 @@ class AgentApp:
             if command is not None:
                 await _send_json(send, 200, await command(request, body), {})
             else:
-                await self._respond(request, await input_of(body), receive, send)
+                await self._respond(request, await input_of(body, max_bytes=self._max_body_bytes), receive, send)
         except RequestRefusedError as refused:
             # A server would go on to read the rest of the body, however long that takes; HTTP/2 has no such header.
             is_last = not is_read and scope.get("http_version", "1.1").startswith("1")
@@ -185,24 +239,26 @@ class AgentApp:
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
         """Answer a request with the events of a run, until the run ends or the caller leaves."""
-        is_over, failure = False, None
+        body, failure = _Body(send, self._keep_alive, self._own_headers), None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+            tasks.start_soon(_cancel_on_disconnect, receive, body, tasks.cancel_scope)
             try:
-                async with self._chunks(request, input) as chunks:
-                    with suppress(OSError):  # servers may say so that the caller has left
-                        body = _Body(send, self._keep_alive, tasks)
-                        await body.begin()
-                        async for chunk in chunks:
-                            await body.send(chunk)
-                        await body.end()
-                        is_over = True
+                with self._stopping.response(tasks.cancel_scope):
+                    async with self._chunks(request, input) as chunks:
+                        with suppress(OSError):  # servers may say so that the caller has left
+                            await body.begin(tasks)
+                            async for chunk in chunks:
+                                await body.send(chunk)
+                            await body.end()
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
+            except anyio.get_cancelled_exc_class():
+                await body.end_cancelled()
+                raise
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
-        if not is_over:
+        if body.is_cut:
             self.on_disconnect()
 
     @asynccontextmanager
@@ -226,11 +282,15 @@ class AgentApp:
         Raises:
             RequestRefusedError: The run cannot be begun.
         """
+        if self._stopping.has_begun:
+            raise RequestRefusedError(503, "the server is shutting down", {"retry-after": str(_RETRY_SECONDS)})
         async with AsyncExitStack() as stack:
             run = await self.enter(request, input, stack)
             events_of = replayed_events if request.is_connect else caller_events
+            stack.enter_context(self._stopping.run(run))
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
-            events = events_of(run, expose_errors=self._expose_errors, block=aclosing(stack))
+            block = aclosing(stack)
+            events = events_of(run, expose_errors=self._expose_errors, block=block, stopping=self._stopping)
             async with aclosing(events):
                 yield events
 
@@ -253,11 +313,20 @@ class AgentApp:
             agent = await self._choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
+            begin = partial(answer, agent, input, self._signing)
             if cut is not None:
-                return await stack.enter_async_context(continued_run(agent, input, cut, self._signing))
-            return await stack.enter_async_context(answer(agent, input, self._signing))
+                begin = partial(continued_run, agent, input, cut, self._signing)
+            # The conversation of a large input is copied, which takes some tenths of a second.
+            run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
+            return await stack.enter_async_context(run)
         except (RunInProgressError, ThreadBusyError) as error:
-            raise RequestRefusedError(409, "a run is going on in this thread") from error
+            raise RequestRefusedError(409, "a run is going on in this thread", _retry_after(error)) from error
+        except RequestRepeatedError as error:
+            raise RequestRefusedError(409, str(error)) from error
+        except ThreadStoreUnavailableError as error:
+            _logger.error("refused a request: %s", error)
+            headers = {"retry-after": str(_RETRY_SECONDS_OF_STORE)}
+            raise RequestRefusedError(503, "the threads cannot be reached now", headers) from error
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
             raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
@@ -369,15 +438,23 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
 class _Body:
     """The response of one run: chunks as they come, and comments in silence."""
 
-    def __init__(self, send: Send, keep_alive: float, tasks: TaskGroup) -> None:
-        self._send, self._keep_alive, self._tasks = send, keep_alive, tasks
-        self._latest, self._is_open = 0.0, True
+    def __init__(self, send: Send, keep_alive: float, headers: Mapping[str, str]) -> None:
+        self._send, self._keep_alive, self._headers = send, keep_alive, headers
+        self._latest, self._is_open, self._has_left = 0.0, False, False
 
-    async def begin(self) -> None:
-        """Send the headers."""
-        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(_HEADERS)})
+    @property
+    def is_cut(self) -> bool:
+        """Whether the caller left before the end."""
+        return self._is_open or self._has_left
+
+    async def begin(self, tasks: TaskGroup) -> None:
+        """Send the headers, and from now on comments in silence."""
+        self._is_open = True
+        await self._send(
+            {"type": "http.response.start", "status": 200, "headers": _raw({**sse_headers(), **self._headers})}
+        )
         self._latest = time.monotonic()
-        self._tasks.start_soon(self._send_comments)
+        tasks.start_soon(self._send_comments)
 
     async def send(self, chunk: bytes) -> None:
         """Send a chunk."""
@@ -389,6 +466,17 @@ class _Body:
         self._is_open = False
         await self._send({"type": "http.response.body", "body": b""})
 
+    def leave(self) -> None:
+        """Note that the caller has left; after the end it may."""
+        self._has_left = self._is_open
+
+    async def end_cancelled(self) -> None:
+        """End a response that the server has cancelled, so that its caller knows of the end."""
+        if self._is_open and not self._has_left:
+            with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):
+                await self.send(frame_of(shutdown_event()))
+                await self.end()
+
     async def _send_comments(self) -> None:
         """Send a comment whenever there was no chunk for a while."""
         with suppress(OSError):  # the next chunk fails as well
@@ -399,25 +487,26 @@ class _Body:
                 await anyio.sleep(self._latest + self._keep_alive - time.monotonic())
 
 
-async def _live(
-    receive: Receive, send: Send, start: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]
-) -> None:
-    """Answer the server's lifespan messages: runs that are stored go on when it starts, and runs end when it stops."""
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.startup":
-            await start()
-        if message["type"] == "lifespan.shutdown":
-            await close()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
-
-
-async def _cancel_on_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _cancel_on_disconnect(receive: Receive, body: _Body, scope: anyio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+    body.leave()
     scope.cancel()
+
+
+def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of a request, with names in lower case; those of one name are one list."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
+
+
+def _retry_after(error: RunInProgressError | ThreadBusyError) -> dict[str, str]:
+    """Return the header that says when a thread may be free."""
+    seconds = error.retry_after if isinstance(error, ThreadBusyError) else None
+    return {"retry-after": str(_RETRY_SECONDS if seconds is None else max(1, math.ceil(seconds)))}
 
 
 async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:

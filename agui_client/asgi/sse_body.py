@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE = b": keep-alive\n\n"
 """The comment that keeps a silent connection open; clients ignore it (SSE-8)."""
 _AHEAD = 64
-"""The number of events that a run may be ahead of whoever sends them."""
+"""The number of events that a run may be ahead of the response."""
 
 _encode = EventEncoder().encode
 _DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {
@@ -37,6 +37,17 @@ _DELTAS: dict[type[Any], list[tuple[str, str, bool]]] = {
     for model in (TextMessageContentEvent, ReasoningMessageContentEvent, ToolCallArgsEvent)
 }
 """The fields of the events that make up most of a stream, with their keys in JSON, and whether they may be absent."""
+
+
+def sse_headers() -> dict[str, str]:
+    """Return the headers of a response whose body is `run.sse()`: with them, proxies send each event on at once."""
+    return {
+        "content-type": "text/event-stream",
+        # Proxies may neither store nor compress it: what compresses collects.
+        "cache-control": "no-cache, no-transform",
+        # nginx would collect the events otherwise.
+        "x-accel-buffering": "no",
+    }
 
 
 def frame_of(event: WireEvent) -> bytes:

@@ -6,6 +6,7 @@ sees it, with no moment between its end and its line at which a cancellation cou
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, nullcontext
@@ -41,7 +42,8 @@ Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSour
 """An agent, or several with their names; or functions that make them."""
 
 _CLOSING_SECONDS = 5.0
-_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results")
+_logger = logging.getLogger("agui_client.batch")
+_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results", "when_busy")
 
 
 @overload
@@ -217,13 +219,21 @@ class Batch(Generic[ParsedT]):
         """Return what the journal has, and what is left to do."""
         finished: list[RowResult[ParsedT]] = []
         left: list[_Job] = []
+        misfits: list[ParseError] = []
         lines = {} if self._journal is None else self._journal.lines
         for job in self._jobs:
             line = lines.get((job.row.key, job.name))
-            if line is None:
-                left.append(job)
-            else:
-                finished.append(from_line(line, job.row, self._adapter))
+            try:
+                if line is not None:
+                    finished.append(from_line(line, job.row, self._adapter))
+                    continue
+            except ParseError as error:
+                misfits.append(error)
+            left.append(job)
+        if misfits and all(done.error is not None for done in finished):
+            raise UsageError(f"{misfits[0]}; give another journal") from misfits[0]
+        for misfit in misfits:
+            _logger.warning("%s; it is run again", misfit)
         lines.clear()
         for done in finished:
             self._tally.add(done)

@@ -1,18 +1,25 @@
 """The journal of a batch: a JSON line for each finished row, appended in one write, so that a kill loses no other row.
 
-A line that a kill cut in two is dropped at the next start. A lock keeps a second program out.
+A line that a kill cut in two is dropped at the next start; one that is damaged otherwise stays, and its row is run
+again. Of several lines of a row the last one counts. A lock keeps a second program out.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from agui_client.batch.results import error_of
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +30,36 @@ if TYPE_CHECKING:
 
 _BEGINNING = b'{"key":'
 """The bytes that every line begins with."""
-_MEMBERS = frozenset(
-    {"key", "agent", "prompt", "text", "parsed", "usage", "seconds", "first_text", "attempts", "error"}
-)
+_PADDING = b"\0\r\n\t "
+"""Bytes that a crash of the machine or an editor puts around lines."""
+_logger = logging.getLogger("agui_client.batch")
+
+
+_EXACT = ConfigDict(strict=True, extra="forbid")
+
+
+@with_config(_EXACT)
+class _Error(TypedDict):
+    type: str
+    message: str
+    code: str | None
+
+
+@with_config(_EXACT)
+class _Line(TypedDict):
+    key: str
+    agent: str
+    prompt: str
+    text: str
+    parsed: Any
+    usage: dict[str, int]
+    seconds: float | None
+    first_text: float | None
+    attempts: int
+    error: _Error | None
+
+
+_ENTRY = TypeAdapter(_Line)
 
 
 class Journal:
@@ -70,7 +104,7 @@ class Journal:
         Raises:
             OSError: The disk is full, or failed; nothing of the line is left.
         """
-        line = left = memoryview(done.to_line())
+        line = left = memoryview(_line_of(done))
         try:
             while left:
                 left = left[os.write(self._file, left) :]
@@ -90,45 +124,42 @@ class Journal:
             raise UsageError(f"another program is writing the journal {self.path}; wait for its end") from None
 
     def _load(self) -> None:
-        *lines, rest = _content(self._file).split(b"\n")
-        for number, line in enumerate(lines, start=1):
-            self._add(line, number)
-        if not rest:
-            return
-        if not (rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)):
-            raise self._no_journal(len(lines) + 1)
-        try:
-            json.loads(rest)
-        except ValueError:
+        *lines, rest = self._raw_lines()
+        damaged = {number: line for number, line in enumerate([*lines, rest], start=1) if not self._add(line)}
+        if not self.lines and (foreign := [number for number, line in damaged.items() if not _is_ours(line)]):
+            what = f"line {foreign[0]} is no line of a journal of agui_client.batch; give another file"
+            raise UsageError(f"{self.path}, {what}")
+        if len(lines) + 1 in damaged and _is_cut(rest):
             # The line that was being written when the program was killed.
             os.ftruncate(self._file, sum(len(line) + 1 for line in lines))
-        else:
-            self._add(rest, len(lines) + 1)
+            del damaged[len(lines) + 1]
+        elif rest:
             os.write(self._file, b"\n")
+        for number in damaged:
+            _logger.warning("%s, line %d is damaged and stays as it is; its row is run again", self.path, number)
 
-    def _add(self, line: bytes, number: int) -> None:
-        try:
-            entry = cast("dict[str, Any]", json.loads(line))
-            is_entry = isinstance(cast("object", entry), dict) and entry.keys() == _MEMBERS
-        except ValueError:
-            raise self._no_journal(number) from None
-        if not is_entry:
-            raise self._no_journal(number)
-        name = entry["key"], entry["agent"]
-        if name in self.lines:
-            raise UsageError(f"{self.path}, line {number}: the journal has row {name[0]} twice")
-        self.lines[name] = entry
+    def _raw_lines(self) -> list[bytes]:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        return _content(self._file).split(b"\n")
 
-    def _no_journal(self, number: int) -> UsageError:
-        return UsageError(f"{self.path}, line {number} is no line of a journal of agui_client.batch; give another file")
+    def _add(self, line: bytes) -> bool:
+        """Take the entry of a line, in place of one that its row had before; return whether the line can be used."""
+        if line.isspace() or not line:
+            return True
+        entry = _entry(line)
+        if entry is not None:
+            self.lines[entry["key"], entry["agent"]] = entry
+        return entry is not None
 
     def _remove_failed(self) -> None:
-        """Replace the file by one without failed rows, in one step."""
+        """Replace the file by one without failed rows, in one step; damaged lines stay."""
         self.lines = {name: line for name, line in self.lines.items() if line["error"] is None}
         handle, temporary = tempfile.mkstemp(dir=self.path.absolute().parent, prefix=f".{self.path.name}.")
         with os.fdopen(handle, "wb") as file:
-            for line in self.lines.values():
-                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            for line in self._raw_lines():
+                entry = _entry(line)
+                if line and (entry is None or entry["error"] is None):
+                    file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(self.path.stat().st_mode)
@@ -136,6 +167,42 @@ class Journal:
         os.close(self._file)
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND)
         self._lock()
+
+
+def _line_of(done: RowResult) -> bytes:
+    """Return the line of a row; of one whose answer could not be read back, that of a failed row with its text."""
+    try:
+        if _entry(line := done.to_line()) is not None:
+            return line
+        error = UsageError("the parsed answer has a JSON form that cannot be read")
+    except UsageError as no_form:
+        error = no_form
+    _logger.warning("row %s: %s; for the next start it is a failed row", done.key, error)
+    return replace(done, parsed=None, error=error_of(error)).to_line()
+
+
+def _entry(line: bytes) -> Mapping[str, Any] | None:
+    """Return the entry in a line; None if there is none."""
+    try:
+        return cast("Mapping[str, Any]", _ENTRY.validate_python(json.loads(line.strip(_PADDING))))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_ours(line: bytes) -> bool:
+    """Return whether a line begins, as far as it goes, like those of a journal."""
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+
+
+def _is_cut(line: bytes) -> bool:
+    """Return whether a line is the beginning of one of a journal, and its end is missing."""
+    try:
+        json.loads(line)
+    except RecursionError:
+        return False
+    except ValueError:
+        return _is_ours(line)
+    return False
 
 
 def _content(file: int) -> bytes:

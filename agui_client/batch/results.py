@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypeVar
 
 from agui_client._field_docs import Record
-from agui_client.errors import UsageError, sendable
+from agui_client.errors import ParseError, UsageError, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,13 +78,22 @@ class RowResult(Record, Generic[ParsedT]):
         return self.usage.get("total_tokens") or self.usage.get("input_tokens", 0) + self.usage.get("output_tokens", 0)
 
     def to_line(self) -> bytes:
-        """Return the line of the journal, with its end."""
+        """Return the line of the journal, with its end.
+
+        Raises:
+            UsageError: The parsed answer has no JSON form.
+        """
+        try:
+            parsed = to_jsonable_python(self.parsed, by_alias=True, fallback=repr)
+        except Exception as error:  # of the application's own classes, too
+            why = f"{type(error).__name__}: {error}"
+            raise UsageError(f"the parsed answer has no JSON form ({why})") from error
         line = {
             "key": self.key,
             "agent": self.agent,
             "prompt": self.prompt,
             "text": self.text,
-            "parsed": to_jsonable_python(self.parsed, by_alias=True, fallback=repr),
+            "parsed": parsed,
             "usage": self.usage,
             "seconds": self.seconds,
             "first_text": self.first_text,
@@ -107,7 +116,8 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
         adapter: Reads the parsed answer; None if answers are not parsed.
 
     Raises:
-        UsageError: The row has another prompt now, or its answer is not of the type.
+        UsageError: The row has another prompt now.
+        ParseError: Its answer is not of the type.
     """
     if line["prompt"] != row.asked:
         raise UsageError(
@@ -119,10 +129,9 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
     if adapter is not None and error is None:
         try:
             parsed = adapter.validate_json(to_json(line["parsed"]))
-        except ValidationError as misfit:
-            raise UsageError(
-                f"the journal has row {row.key} with an answer that was not parsed as this type; give another journal"
-            ) from misfit
+        except ValueError as misfit:
+            what = "an answer that was not parsed as this type"
+            raise ParseError(f"the journal has row {row.key} with {what}") from misfit
     return RowResult(
         number=row.number,
         key=row.key,

@@ -333,9 +333,9 @@ class Examination:
             self.note("keep-alive comments", True if comments else False if quiet else None, seen)
 
     def _judge_bursts(self, streams: Sequence[Exchange]) -> None:
-        told = [(each, is_burst(each, self.setup.slow)) for each in streams]
-        verdicts = [verdict for _, verdict in told if verdict is not None]
-        bursts = [each for each, verdict in told if verdict]
+        judged = [(each, is_burst(each, self.setup.slow)) for each in streams]
+        verdicts = [verdict for _, verdict in judged if verdict is not None]
+        bursts = [each for each, verdict in judged if verdict]
         if False in verdicts:
             self.note("streams", True, "events arrive while the run goes on")
         elif len(bursts) > 1:

@@ -38,7 +38,7 @@ PROMPTS: dict[str, str] = {
     "interrupt": "",
     "error": "",
 }
-"""The prompts by name; empty where a probe makes do without, or is left out."""
+"""The prompts by name; empty where a probe needs none, or is left out."""
 _MARKER = {"agui_doctor": "stays"}
 _NEWER = {"protocol_version": "1.99", "aguiDoctor": True}
 """Changes that make an input one of a newer minor version."""

@@ -76,11 +76,11 @@ def compact(events: Iterable[WireEvent], *, messages: Sequence[Message] = (), st
         return _joined(base, view)
     for given in (view.given, set[str]()):
         streamed = _streamed(base, view, given)
-        if streamed is not None and base.comes_to(streamed, view):
+        if streamed is not None and base.results_in(streamed, view):
             return streamed
     others = [*_restated(base, view), _joined(base, view)]
     # Of equal length the first, which is made of the view alone.
-    return min((each for each in others if base.comes_to(each, view)), key=len, default=view.delivered)
+    return min((each for each in others if base.results_in(each, view)), key=len, default=view.delivered)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Base:
         delivered = [each for event in events for each in pipeline.feed(event)]
         return _View(delivered, reducer, pipeline)
 
-    def comes_to(self, events: list[Event], view: _View) -> bool:
+    def results_in(self, events: list[Event], view: _View) -> bool:
         """Return whether a stream is conforming and has the same result as another."""
         try:
             return self.view(events) == view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.inspector import escaped_json
@@ -24,9 +25,14 @@ class LiveRows:
         self._inspection = Inspection()
         self._inputs = WholeInputs()
         self._position = 0
+        self._lock = Lock()
 
     def catch_up(self) -> None:
-        """Read the lines that were completed since the last call."""
+        """Read the lines that were completed since the last call; several threads may call at once."""
+        with self._lock:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         if not self._path.exists():
             return
         with self._path.open("rb") as file:

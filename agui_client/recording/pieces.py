@@ -57,7 +57,7 @@ _TAIL_OF_ESCAPES = 4096
 """As many where there are ASCII characters that are written as escapes, perhaps of escapes."""
 _LONGEST_UNDECIDED = 8192
 """The characters of the longest end that may be an address or a name; more of them count for a secret."""
-_UNIT = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]|\\", re.DOTALL)
+_CHARACTER = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[^\\]|\\", re.DOTALL)
 """A character, or an escape, of a text that may be cut in the middle of one."""
 _RAW = dict.fromkeys(("/event/rawEvent", "/event/raw_event", "/event/event"), REDACTED)
 """Copies of what a provider sent, of which the pieces cannot be told from other texts."""
@@ -275,7 +275,7 @@ def _behind(start: int, text: str, edits: list[Edit]) -> list[Edit]:
 
 def _clipped(edit: Edit, start: int, text: str) -> Edit:
     """Return the part of an edit from a position on, or from the end of the escape that is cut there."""
-    ends = (match.end() for match in _UNIT.finditer(text, edit.start))
+    ends = (match.end() for match in _CHARACTER.finditer(text, edit.start))
     return Edit(next(end for end in ends if end >= start), edit.end, REST)
 
 

@@ -142,7 +142,7 @@ class Recorder(RunObserver):
         call, reports = self._call(run), len(execution.progress)
         before = self._reports.get((call, execution.tool_call_id), 0)
         # Only the latest hundred are kept, so that the number of new ones is not known any more.
-        news = execution.progress[before:] if reports < MOST_REPORTS else execution.progress[-1:]
+        latest = execution.progress[before:] if reports < MOST_REPORTS else execution.progress[-1:]
         self._reports[call, execution.tool_call_id] = reports
         self._write(
             ToolLine(
@@ -153,7 +153,7 @@ class Recorder(RunObserver):
                 name=execution.name,
                 status=execution.status,
                 arguments=_plain(execution.arguments),
-                progress=_plain(news),
+                progress=_plain(latest),
                 result=None if execution.message is None else _plain(execution.message.content),
                 seconds=execution.seconds,
                 error=execution.error,

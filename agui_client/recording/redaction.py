@@ -52,7 +52,7 @@ _SPACES = frozenset(" \t\r\n")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|Infinity)")
 _WORD = re.compile("true|false|null|NaN")
-_UNIT = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
+_JSON_CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
 """The source of one character in a JSON string."""
 _read_string = json.JSONDecoder(strict=False).raw_decode
 
@@ -190,7 +190,8 @@ class _Reader:
         if (chosen := self._chosen(shown, path)) != shown:
             self._edits.append(Edit(at, end, _quoted(chosen)))
         elif edits:
-            starts = [at + 1 + match.start() for match in _UNIT.finditer(self._text[at + 1 : end - 1])] + [end - 1]
+            characters = _JSON_CHARACTER.finditer(self._text[at + 1 : end - 1])
+            starts = [*(at + 1 + match.start() for match in characters), end - 1]
             self._edits += (Edit(starts[edit.start], starts[edit.end], edit.text) for edit in edits)
         return end, text
 

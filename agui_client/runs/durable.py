@@ -183,8 +183,7 @@ class DurableRuns:
         if self._is_closing or self._opening is None:
             return
         self._is_closing = True
-        for run in list(self._carried_out.values()):
-            run.give_up()
+        self.give_up_all()
         with anyio.move_on_after(_LEAVE_SECONDS, shield=True):
             # Their blocks are left first: threads give their leases back.
             while self._carried_out:  # noqa: ASYNC110 - it is looked at once in the life of a process
@@ -198,6 +197,11 @@ class DurableRuns:
         await self._database.close()
         if self in _current:
             _current.remove(self)
+
+    def give_up_all(self) -> None:
+        """Give up the runs that are going on here; other processes take them over when the lease is given back."""
+        for run in list(self._carried_out.values()):
+            run.give_up()
 
     async def _live(self) -> None:
         """Give signs of life, take over runs of dead processes, and stop runs."""

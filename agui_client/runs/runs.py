@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 from datetime import timedelta
@@ -320,16 +320,23 @@ class Runs:
 
         With a URL, the runs are left to other processes instead, or to the next one.
         """
-        self._is_closed = True
+        going_on = self.stop_all()
         if self._engine is not None:
             await self._engine.aclose()
-            return
-        going_on = [each for each in self._shelf if each.log.is_going_on]
-        for run in going_on:
-            run.stop(SHUTTING_DOWN)
         with anyio.CancelScope(shield=True):
             for run in going_on:
                 await run.log.ended()
+
+    def stop_all(self) -> Sequence[KeptRun]:
+        """Stop the runs that are going on as `aclose` does, without waiting for their end; return them."""
+        self._is_closed = True
+        if self._engine is not None:
+            self._engine.give_up_all()
+            return ()
+        going_on = [each for each in self._shelf if each.log.is_going_on]
+        for run in going_on:
+            run.stop(SHUTTING_DOWN)
+        return going_on
 
     async def open(self) -> None:
         """With a URL, begin to carry out runs, also those that other processes have left. Idempotent.
@@ -521,7 +528,7 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
         UsageError: It is neither an agent nor a function.
     """
     if isinstance(agent, AbstractAgent):
-        given = cast("Agent", agent)
+        given: Agent = cast("Any", agent)
         own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
         return lambda _: own
     if not callable(cast("object", agent)) or inspect.isclass(agent):

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 
 _INVOCATION = re.compile(r"(?P<key>[\w-]+)-(?P<flow>[0-9a-f]{8})\.(?P<number>[0-9]+)")
 _LONGEST_KEY = 40
+_MARK = re.compile(r"~[0-9]+$")
+"""The end of an id that another call of the member has given to something else in the same run."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -36,6 +38,12 @@ def invocation_id(key: str, flow: str, number: int) -> str:
     return f"{key}-{flow}.{number}"
 
 
+def split_invocation(invocation: str) -> tuple[str, str, int] | None:
+    """Return the key of the member, the mark of the flow and the number of an invocation; None if it is none."""
+    found = _INVOCATION.fullmatch(invocation)
+    return None if found is None else (found["key"], found["flow"], int(found["number"]))
+
+
 def split_interrupt_id(interrupt_id: str) -> tuple[str, str, str] | None:
     """Split the id of a team's interrupt.
 
@@ -48,6 +56,13 @@ def split_interrupt_id(interrupt_id: str) -> tuple[str, str, str] | None:
     invocation, _, inner = interrupt_id.partition("/")
     found = _INVOCATION.fullmatch(invocation)
     return (found["flow"], invocation, inner) if found and inner else None
+
+
+def speakers(message: Message) -> list[str]:
+    """Return the keys of the member that has said something, and of the teams around it, the outermost first."""
+    owner = message.subagent_run_id or message.id.partition("/")[0]
+    parts = [(part, _INVOCATION.fullmatch(_MARK.sub("", part))) for part in owner.split("/")]
+    return [found["key"] if found else part for part, found in parts]
 
 
 def owner_key(message: Message, keys: Iterable[str]) -> str | None:
@@ -64,40 +79,96 @@ def owner_key(message: Message, keys: Iterable[str]) -> str | None:
     return None
 
 
+class Translations:
+    """The ids and messages of one conversation of a member in both forms, for its next call in the same run."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        """The ids that the team's conversation has, by those of the member."""
+        self._pairs: dict[int, tuple[Message, Message]] = {}
+
+    def add(self, above: Message, below: Message) -> None:
+        """Note the two forms of a message: the one in the team's conversation, and the member's."""
+        # The pairs keep the messages, so that no other message can get the `id()` of one.
+        self._pairs[id(above)] = self._pairs[id(below)] = (above, below)
+
+    def above(self, below: Message) -> Message | None:
+        """Return a message of the member as the team's conversation has it; None if it is not known."""
+        pair = self._pairs.get(id(below))
+        return pair[0] if pair is not None and pair[1] is below else None
+
+    def below(self, above: Message) -> Message | None:
+        """Return a message of the team's conversation as the member has it; None if it is not known."""
+        pair = self._pairs.get(id(above))
+        return pair[1] if pair is not None and pair[0] is above else None
+
+
 class Names:
     """The ids of one invocation of a member.
 
     Args:
         invocation: The `subagentRunId` of the invocation.
         prefix: The prefix of the member's ids in the team's conversation, its slash included.
+        known: The translations of earlier calls with this prefix.
     """
 
-    def __init__(self, invocation: str, prefix: str) -> None:
+    def __init__(self, invocation: str, prefix: str, known: Translations | None = None) -> None:
         self.invocation = invocation
         """The `subagentRunId` of the invocation."""
         self.prefix = prefix
         """The prefix of the member's ids in the team's conversation."""
-        self._up: dict[str, str] = {}
+        self._known = known or Translations()
+        self._up = self._known.ids
+        self._tags: dict[str, str] = {}
 
     def up(self, item_id: str) -> str:
         """Return an id of the member as the team's caller gets it."""
         known = self._up.get(item_id)
         if known is None:
-            known = self._up[item_id] = self.prefix + item_id
+            # An id that ends like a mark gets one, which comes off on the way down.
+            known = self._up[item_id] = f"{self.prefix}{item_id}{'~0' if _MARK.search(item_id) else ''}"
         return known
+
+    def rename(self, item_id: str, number: int) -> str:
+        """Give another id to something whose id another call of the member has in use, and return it.
+
+        Args:
+            item_id: The id of the member.
+            number: A number that no other call of the member has, above zero.
+        """
+        self._up[item_id] = f"{self.prefix}{item_id}~{number}"
+        return self._up[item_id]
 
     def tag(self, subagent_run_id: str | None) -> str:
         """Return the owner of something that the member's stream owns itself or gives to a subagent of the member."""
-        return self.invocation if subagent_run_id is None else self.prefix + subagent_run_id
+        return (
+            self.invocation
+            if subagent_run_id is None
+            else self._tags.get(subagent_run_id, self.prefix + subagent_run_id)
+        )
+
+    def rename_tag(self, subagent_run_id: str, number: int) -> None:
+        """Give another id to a subagent of the member whose id was announced before in the same run.
+
+        Args:
+            subagent_run_id: The id of the member.
+            number: A number that no subagent of that id has, above zero.
+        """
+        self._tags[subagent_run_id] = f"{self.prefix}{subagent_run_id}~{number}"
 
     def is_own(self, message: Message) -> bool:
         """Whether a message of the team's conversation is part of this member's conversation."""
-        if isinstance(message, ToolMessage) and message.tool_call_id.startswith(self.prefix):
+        # The id first: a call asks this about all messages, and to ask a model for its class takes long.
+        if message.id.startswith(self.prefix):
             return True
-        return message.id.startswith(self.prefix)
+        return isinstance(message, ToolMessage) and message.tool_call_id.startswith(self.prefix)
+
+    def above(self, message: Message) -> Message | None:
+        """Return a message of the member as the team's conversation has it; None if it is not known there."""
+        return self._known.above(message)
 
     def message_up(self, message: Message, tag: str | None) -> Message:
-        """Return a message of the member as it is in the team's conversation.
+        """Return a new message of the member as it is in the team's conversation.
 
         Args:
             message: The message.
@@ -108,10 +179,14 @@ class Names:
             changes["tool_call_id"] = self.up(message.tool_call_id)
         if isinstance(message, AssistantMessage) and message.tool_calls:
             changes["tool_calls"] = [changed(each, id=self.up(each.id)) for each in message.tool_calls]
-        return changed(message, **changes)
+        above = changed(message, **changes)
+        self._known.add(above, message)
+        return above
 
     def message_down(self, message: Message) -> Message:
         """Return a message of the team's conversation that is the member's own as the member knows it."""
+        if (known := self._known.below(message)) is not None:
+            return known
         tag = message.subagent_run_id
         inner = self._down(tag) if tag is not None and tag.startswith(self.prefix) else None
         changes: dict[str, object] = {"id": self._down(message.id), "subagent_run_id": inner}
@@ -121,7 +196,9 @@ class Names:
             self._up[str(changes["id"])] = message.id
         if isinstance(message, AssistantMessage) and message.tool_calls:
             changes["tool_calls"] = [changed(each, id=self._down(each.id)) for each in message.tool_calls]
-        return changed(message, **changes)
+        below = changed(message, **changes)
+        self._known.add(message, below)
+        return below
 
     def interrupt_up(self, interrupt: Interrupt) -> Interrupt:
         """Return an interrupt of the member as the team's: its id leads back to this invocation (INT-4)."""
@@ -135,7 +212,7 @@ class Names:
         )
 
     def _down(self, item_id: str) -> str:
-        return item_id.removeprefix(self.prefix)
+        return _MARK.sub("", item_id.removeprefix(self.prefix))
 
 
 def changed(model: ModelT, **changes: object) -> ModelT:

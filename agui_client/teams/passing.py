@@ -6,6 +6,7 @@ has. What a member leaves open when it fails is closed here, so that the team's 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -13,8 +14,8 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import EXTENSION, JOURNAL
-from agui_client.teams.names import Names, as_pointer, changed, state_patch, with_owner
+from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
+from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
@@ -41,6 +42,20 @@ _ENDS: dict[type, type[Any]] = {
 }
 
 
+class Owners:
+    """The owners of all items of a run: an item that another call of a member goes on with keeps its own (SUB-3)."""
+
+    def __init__(self) -> None:
+        self.by_kind: tuple[dict[str, str | None], ...] = ({}, {}, {}, {}, {})
+        """The owners by the ids of the items, for each kind of item."""
+        self.answered: set[str] = set()
+        """The ids of calls that have their result."""
+        self.announced: Counter[str] = Counter()
+        """The number of times that each subagent was announced."""
+        self.translations: defaultdict[str, Translations] = defaultdict(Translations)
+        """The translations of each conversation of a member, by the prefix of its ids."""
+
+
 class Passing:
     """Passes the events of one invocation of a member on.
 
@@ -50,14 +65,22 @@ class Passing:
         state: The place of the member's state.
         state_key: The name of the member's state in the team's.
         baseline: The state that the member begins with, if the team's state has no place for it yet.
+        owners: The owners of the items of the run.
     """
 
     def __init__(
-        self, names: Names, *, speaks: bool, state: StatePolicy, state_key: str, baseline: Any = _PLACED
+        self,
+        names: Names,
+        *,
+        speaks: bool,
+        state: StatePolicy,
+        state_key: str,
+        owners: Owners,
+        baseline: Any = _PLACED,
     ) -> None:
         self._names, self._state_key = names, state_key
-        self._voice = None if speaks else names.invocation
-        self._owners: tuple[dict[str, str | None], ...] = ({}, {}, {}, {}, {})
+        self._own_tag = None if speaks else names.invocation
+        self._run_owners, self._owners = owners, owners.by_kind
         self._open: dict[tuple[object, ...], Event] = {}
         self._unanswered: dict[str, str | None] = {}
         state_events = {"nested": self._nested, "shared": self._shared, "dropped": _nothing}[state]
@@ -97,9 +120,9 @@ class Passing:
         Returns:
             Events; or a function that makes the one that restates all messages of the team.
         """
-        retold = _retold(after, foreign)
+        repeated = _repeated(after, foreign)
         own = [self.message_up(each) for each in before if each.id not in foreign]
-        now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in retold]
+        now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in repeated]
         if own == now:
             return []
         events = events_between(own, now)
@@ -116,10 +139,14 @@ class Passing:
 
     def message_up(self, message: Message) -> Message:
         """Return a message of the member as it is in the team's conversation."""
+        if (known := self._names.above(message)) is not None:
+            # Nearly every message: each call goes through all that the member has said before.
+            return known
         tag = message.subagent_run_id
         is_said = message.role not in ("reasoning", "activity")
-        owner = self._voice if is_said and tag is None else self._names.tag(tag)
-        return self._names.message_up(message, owner)
+        owner = self._own_tag if is_said and tag is None else self._names.tag(tag)
+        kind = _THOUGHT if message.role == "reasoning" else _ACTIVITY if message.role == "activity" else _TEXT
+        return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
 
     def close(self, reason: str) -> list[Event]:
         """Return events that end whatever the member left open, and answer its calls.
@@ -147,20 +174,21 @@ class Passing:
     def _text_content(self, event: core.TextMessageContentEvent) -> Sequence[Event]:
         # Nearly every event passes here.
         item_id = self._names.up(event.message_id)
-        return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._voice)),)
+        return (with_owner(event, item_id, self._owners[_TEXT].get(item_id, self._own_tag)),)
 
     def _item_start(self, event: Any) -> Sequence[Event]:
         kind, names = _KIND[type(event)], self._names
         field = "tool_call_id" if kind == _CALL else "message_id"
         changes: dict[str, Any] = {field: names.up(getattr(event, field))}
         item_id: str = changes[field]
-        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._voice
-        if kind == _CALL:
-            if event.parent_message_id is not None:
-                changes["parent_message_id"] = parent = names.up(event.parent_message_id)
-                own = self._owners[_TEXT].get(parent, own)
-            self._unanswered[item_id] = None
+        own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._own_tag
+        if kind == _CALL and event.parent_message_id is not None:
+            changes["parent_message_id"] = parent = names.up(event.parent_message_id)
+            own = self._owners[_TEXT].get(parent, own)
         owner = own if event.subagent_run_id is None else names.tag(event.subagent_run_id)
+        if kind == _CALL:
+            item_id = self._call_id(event, item_id, owner, changes)
+            self._unanswered[item_id] = None
         if kind == _ACTIVITY and event.replace is not False:
             self._owners[kind][item_id] = owner
         else:
@@ -168,6 +196,22 @@ class Passing:
         passed: Event = changed(event, subagent_run_id=owner, **changes)
         self._note(passed)
         return (passed,)
+
+    def _call_id(self, event: core.ToolCallStartEvent, item_id: str, owner: str | None, changes: dict[str, Any]) -> str:
+        """Return the id of a call; its own if an earlier call of the member has had one of that id and owner.
+
+        Servers that number the calls of each run from the start give one id to calls of several invocations.
+        """
+        known = self._owners[_CALL].get(item_id, owner)
+        if known == owner:
+            return item_id
+        if item_id in self._run_owners.answered:
+            _, _, number = split_invocation(self._names.invocation) or ("", "", 0)
+            changes["tool_call_id"] = item_id = self._names.rename(event.tool_call_id, number + 1)
+        else:
+            # The call goes on under its owner, which has to be the owner of its message (SUB-4).
+            changes["parent_message_id"] = None
+        return item_id
 
     def _item_goes_on(self, event: Any) -> Sequence[Event]:
         kind = _KIND[type(event)]
@@ -198,7 +242,8 @@ class Passing:
     def _result(self, event: core.ToolCallResultEvent) -> Sequence[Event]:
         call = self._names.up(event.tool_call_id)
         self._unanswered.pop(call, None)
-        owner = self._owners[_CALL].get(call, self._voice)
+        self._run_owners.answered.add(call)
+        owner = self._owners[_CALL].get(call, self._own_tag)
         if event.subagent_run_id is not None:
             owner = self._names.tag(event.subagent_run_id)
         ids = {"message_id": self._names.up(event.message_id), "tool_call_id": call}
@@ -220,6 +265,12 @@ class Passing:
 
     def _subagent_started(self, event: core.SubagentStartedEvent) -> Sequence[Event]:
         names = self._names
+        announced = self._run_owners.announced
+        first_id = names.prefix + event.subagent_run_id
+        if (count := announced[first_id]) > 0:
+            # No id is announced twice in a run (SUB-6); of a member, several runs may be one run of the team.
+            names.rename_tag(event.subagent_run_id, count)
+        announced[first_id] += 1
         ids = {
             "subagent_run_id": names.tag(event.subagent_run_id),
             "parent_subagent_run_id": names.tag(event.parent_subagent_run_id),
@@ -241,9 +292,13 @@ class Passing:
             waiting = [f"{self._names.invocation}/{each}" for each in outcome.interrupt_ids]
             changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
         more = (event.metadata or {}).get(EXTENSION)
-        if is_object(more) and isinstance(message_id := more.get("messageId"), str):
-            answer = {**more, "messageId": self._names.up(message_id)}
-            changes["metadata"] = {**(event.metadata or {}), EXTENSION: answer}
+        if is_object(more):
+            ids: dict[str, Any] = {}
+            if isinstance(message_id := more.get("messageId"), str):
+                ids["messageId"] = self._names.up(message_id)
+            if partial := partial_message_ids(event):
+                ids["partialMessageIds"] = [self._names.up(each) for each in partial]
+            changes["metadata"] = {**(event.metadata or {}), EXTENSION: {**more, **ids}}
         return (changed(event, **changes),)
 
     # --- state
@@ -270,6 +325,17 @@ class Passing:
         self._baseline = _PLACED
         delta = core.StateDeltaEvent(delta=operations, subagent_run_id=tag)
         return (changed(delta, timestamp=event.timestamp, raw_event=event.raw_event, metadata=event.metadata),)
+
+
+def journal_operations(event: core.StateSnapshotEvent | core.StateDeltaEvent) -> list[dict[str, Any]]:
+    """Return what an event of a member that is a team changes in its journal, as operations of a JSON Patch on that."""
+    if isinstance(event, core.StateSnapshotEvent):
+        state = event.snapshot
+        if is_object(state) and JOURNAL in state:
+            return [{"op": "add", "path": "", "value": state[JOURNAL]}]
+        return [{"op": "remove", "path": ""}]
+    found = [each.model_dump(mode="json", by_alias=True) for each in event.delta if _is_of_journal(each)]
+    return [{**each, "path": each["path"].removeprefix(f"/{JOURNAL}")} for each in found if "from" not in each]
 
 
 def without_journal(state: Any) -> Any:
@@ -299,8 +365,8 @@ def _owner(owner: str | None) -> dict[str, Any]:
     return {} if owner is None else {"subagent_run_id": owner}
 
 
-def _retold(after: Sequence[Message], foreign: frozenset[str]) -> set[str]:
-    """Return the ids of messages that say again, under ids of the member's server, what others have said."""
+def _repeated(after: Sequence[Message], foreign: frozenset[str]) -> set[str]:
+    """Return the ids of messages that repeat, under ids of the member's server, messages of others."""
     missing = foreign - {message.id for message in after}
     if not missing:
         return set()

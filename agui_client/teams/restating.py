@@ -12,6 +12,9 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.reduce import Reducer
+from agui_client.teams.names import changed
+
+_CUT_OFF = " before this call was answered."
 
 
 def events_between(before: Sequence[Message], after: Sequence[Message]) -> list[Event] | None:
@@ -44,6 +47,41 @@ def with_restated(messages: Iterable[Message], before: Sequence[Message], after:
     gone = {message.id for message in before} - new.keys()
     kept = [new.pop(message.id, message) for message in messages if message.id not in gone]
     return [*kept, *new.values()]
+
+
+def whole_steps(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of an attempt that failed without its partial words: up to the last result of a tool.
+
+    Calls without a result are left out, and so are the results that stand in for those of calls that were cut off.
+
+    Args:
+        messages: The messages of the attempt.
+    """
+    results = {each.tool_call_id for each in messages if isinstance(each, core.ToolMessage) and not _stands_in(each)}
+    places = [at for at, each in enumerate(messages) if isinstance(each, core.ToolMessage) and not _stands_in(each)]
+    kept: list[Message] = []
+    for message in messages[: places[-1] + 1 if places else 0]:
+        if isinstance(message, core.AssistantMessage) and message.tool_calls:
+            calls = [each for each in message.tool_calls if each.id in results]
+            if calls or message.content:
+                kept.append(message if calls == message.tool_calls else changed(message, tool_calls=calls or None))
+        elif not isinstance(message, core.ToolMessage) or not _stands_in(message):
+            kept.append(message)
+    return kept
+
+
+def cut_off(name: str, how: str) -> str:
+    """Return the result that stands in for that of a call which was cut off.
+
+    Args:
+        name: The name of the member.
+        how: What happened to it: "failed" or "was cancelled".
+    """
+    return f"{name} {how}{_CUT_OFF}"
+
+
+def _stands_in(message: core.ToolMessage) -> bool:
+    return isinstance(message.content, str) and message.content.endswith(_CUT_OFF)
 
 
 def _events(before: Message | None, after: Message) -> Iterator[Event]:

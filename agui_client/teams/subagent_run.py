@@ -7,9 +7,9 @@ nothing needs to be remembered, and a call of several rounds is one invocation.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 from ag_ui.core import (
@@ -23,6 +23,8 @@ from ag_ui.core import (
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentFinishedSuspendedOutcome,
@@ -43,19 +45,21 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import event_of_result
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, reported_usage
+from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, usage_of
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import served_run
 from agui_client.asgi.caller_run import caller_end
-from agui_client.errors import RunFailedError
+from agui_client.errors import RunFailedError, name_member
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import Passing, Whole
+from agui_client.teams.passing import Owners, Passing, Whole, journal_operations
+from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
-    from agui_client.teams.call_records import CallRecord
+    from agui_client.messages import Part
+    from agui_client.teams.call_journal import CallRecord
 
 
 _WATCHED = frozenset(
@@ -63,11 +67,22 @@ _WATCHED = frozenset(
         MessagesSnapshotEvent,
         RunErrorEvent,
         RunFinishedEvent,
-        SubagentErrorEvent,
-        SubagentFinishedEvent,
-        SubagentStartedEvent,
     }
 )
+
+
+_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
+
+
+@dataclass(frozen=True, slots=True)
+class JournalChange:
+    """A change of the journal of a member that is a team itself."""
+
+    operations: list[dict[str, Any]]
+    """The operations of a JSON Patch on the journal."""
+
+
+Item: TypeAlias = Event | Whole | JournalChange
 
 
 class SubagentRun:
@@ -93,7 +108,9 @@ class SubagentRun:
             left out.
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
         members: The names of those who speak in the conversation, by their keys.
-        journal: What is left of an invocation that was suspended.
+        journal: The record of an invocation that goes on.
+        owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
+        partial: The ids of messages of members that failed, which the agent is shown as such.
     """
 
     member: Member
@@ -102,6 +119,8 @@ class SubagentRun:
     """The id of the invocation."""
     usage: list[TokenUsage]
     """The tokens that the agent used so far."""
+    usage_before: Sequence[TokenUsage] = ()
+    """The tokens of earlier attempts in the same run of the team."""
     interrupts: list[Interrupt]
     """The interrupts that the agent waits for, as the outer run gives them to its caller."""
     pending_tool_calls: list[ToolCall]
@@ -116,15 +135,15 @@ class SubagentRun:
     """The failure as others may read it, without the text of exceptions; None if the agent did not fail."""
     state: Any
     """The agent's state at the end."""
-    journal: Any
-    """The journal of the agent if it is a team that was suspended; it needs that to go on."""
+    partial_ids: list[str]
+    """The ids of the messages that the agent had written when it failed, as the team's conversation has them."""
 
     def __init__(
         self,
         member: Member | AbstractAgent,
         input: RunAgentInput,
         *,
-        prompt: str | None = None,
+        prompt: str | list[Part] | None = None,
         speaks: bool = False,
         number: int = 0,
         invocation: str | None = None,
@@ -132,6 +151,8 @@ class SubagentRun:
         tools: Iterable[Tool] = (),
         members: Mapping[str, str] | None = None,
         journal: CallRecord | None = None,
+        owners: Owners | None = None,
+        partial: Collection[str] = (),
     ) -> None:
         self.member = member = as_member(member)
         key = member.key
@@ -140,9 +161,14 @@ class SubagentRun:
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
-        self.error = self.failure = self.state = self.journal = None
-        prefix = f"{key}/" if member.memory == "thread" else f"{self.subagent_run_id}/"
-        self._names = Names(self.subagent_run_id, prefix)
+        self.partial_ids = []
+        self.error = self.failure = self.state = None
+        remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
+        self._own_thread = key if remembers else self.subagent_run_id
+        prefix = f"{self._own_thread}/"
+        self._owners = owners or Owners()
+        self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
+        self._partial = partial
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
         self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
@@ -153,8 +179,9 @@ class SubagentRun:
         self._kept: set[str] = set()
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
-        self._unreported: dict[str, list[TokenUsage]] = {}
-        self._called: dict[str, list[str]] = {}
+        self._has_journal = journal is not None and journal.team is not None
+        self._earlier_usage = [] if journal is None else journal.usage
+        self._error_text: str | None = None
 
     @property
     def result(self) -> SubagentResult:
@@ -165,10 +192,10 @@ class SubagentRun:
             status=self._status,
             text=self._text,
             result=self._result,
-            usage=aggregate_token_usage(self.usage),
+            usage=aggregate_token_usage([*self._earlier_usage, *self.usage]),
             seconds=self._seconds,
-            error=None if self.error is None else str(self.error),
-        )
+            error=self._error_text,
+        ).because_of(self.error)
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self._events()
@@ -176,6 +203,8 @@ class SubagentRun:
     async def _events(self) -> AsyncGenerator[Event]:
         """Yield the events; a snapshot of the whole conversation is made when the events before it are reduced."""
         async for item in self.items():
+            if isinstance(item, JournalChange):
+                continue
             if callable(item):
                 scope = CURRENT_SCOPE.get()
                 assert scope is not None
@@ -183,14 +212,17 @@ class SubagentRun:
             else:
                 yield item
 
-    async def items(self) -> AsyncGenerator[Event | Whole]:
-        """Iterate the events, with functions in place of snapshots that need the messages that others have written."""
+    async def items(self) -> AsyncGenerator[Item]:
+        """Iterate the events, with functions in place of snapshots that need the messages that others have written.
+
+        Changes of the journal of a member that is a team come between them.
+        """
         self._began_at = time.perf_counter()
         description = self.member.agent.description or None
         yield changed(
             SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name), description=description
         )
-        if self._prompt is not None:
+        if self._prompt is not None and not self._is_asked:
             for event in self._asked():
                 yield event
         try:
@@ -205,6 +237,8 @@ class SubagentRun:
                 feed, given = self._passing.feed, self._given(run)
                 async for event in run:
                     items: Iterable[Any] = feed(event)
+                    if type(event) in _STATE and (changes := self._journal_changes(event)):
+                        yield JournalChange(changes)
                     if given or type(event) in _WATCHED:
                         items = [*given, *items, *self._watched(event, run)]
                         given = []
@@ -231,23 +265,49 @@ class SubagentRun:
             return []
         self.error, self._seconds = error, time.perf_counter() - self._began_at
         self._status = "abandoned" if code == "cancelled" else "error"
-        self.usage += chain(*self._unreported.values())
+        self._error_text = str(error)
+        name_member(error, self.member.name)
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.failures[self.subagent_run_id] = error
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
-        closing = self._passing.close(f"{self.member.name} failed before this call was answered.")
+        ending = "was cancelled" if code == "cancelled" else "failed"
+        closing = self._passing.close(cut_off(self.member.name, ending))
         if self._run is not None:
+            self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
             self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
+        said = [each for each in self.messages if each.role == "assistant" and each.content]
+        self.partial_ids = [each.id for each in said if each.id not in self._own_ids]
+        self._text = next((str(each.content) for each in reversed(said) if each.id in self.partial_ids), "")
         return [*closing, changed(ended, metadata=self._more())]
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
         return result_event(self.messages, call.id, result)
 
-    def has_dropped(self, message: Message) -> bool:
-        """Whether a message of the team's conversation was the member's own, and is no longer."""
-        return self._names.is_own(message) and message.id not in self._kept
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the agent waits for answers or for results of tools."""
+        return bool(self.interrupts or self.pending_tool_calls)
+
+    @property
+    def earlier_ids(self) -> set[str]:
+        """The ids of the agent's own messages before this run of it."""
+        return self._own_ids
+
+    def handed_over(self) -> list[Event]:
+        """End an invocation whose agent had handed over, and waited for nothing but results that are there now."""
+        self._status, self._seconds = "success", 0.0
+        self.messages = [each for each in self._input.messages if self._names.is_own(each)]
+        started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
+        return [started, self._finished()]
+
+    @property
+    def dropped_ids(self) -> set[str]:
+        """The ids of messages of the team's conversation that were the member's own, and are no longer."""
+        return self._own_ids - self._kept
 
     # --- before
 
@@ -256,21 +316,25 @@ class SubagentRun:
     ) -> tuple[Passing, RunAgentInput, frozenset[str]]:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
-        messages, foreign = view(input.messages, names, member, sees, members)
-        if self._prompt is not None:
-            messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
+        messages, foreign = view(input.messages, names, member, sees, members, self._partial)
+        self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
+        # A call that goes on, or is made again, has been asked already.
+        prompt_id = _prompt_id(names)
+        self._is_asked = any(each.id == prompt_id for each in messages)
+        if self._prompt is not None and not self._is_asked:
+            messages.append(UserMessage(id=prompt_id, content=self._prompt))
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}
         if not (is_object(input.state) and member.name in input.state):
             placed["baseline"] = baseline
         if journal is not None and journal.state is not None:
             baseline = journal.state
-        if journal is not None and journal.team is not None:
-            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: journal.team}
-        passing = Passing(names, speaks=self._speaks, state=member.state, state_key=member.name, **placed)
-        own = member.key if member.memory == "thread" else self.subagent_run_id
+        if journal is not None and is_object(journal.team):
+            baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, "goes_on": True}}
+        options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}
+        passing = Passing(names, speaks=self._speaks, **options)
         inner = RunAgentInput(
-            thread_id=f"{input.thread_id}/{own}",
+            thread_id=f"{input.thread_id}/{self._own_thread}",
             run_id=str(uuid4()),
             messages=messages,
             state=baseline,
@@ -281,12 +345,17 @@ class SubagentRun:
         )
         return passing, inner, foreign
 
-    def _asked(self) -> list[Event]:
-        owner: Any = {"message_id": f"{self._names.prefix}{_prompt_id(self._names)}"}
-        owner["subagent_run_id"] = self.subagent_run_id
+    def _asked(self) -> list[Item]:
+        message_id = f"{self._names.prefix}{_prompt_id(self._names)}"
+        owner: Any = {"message_id": message_id, "subagent_run_id": self.subagent_run_id}
+        if not isinstance(self._prompt, str):
+            # Events write nothing but text.
+            asked = UserMessage(id=message_id, content=self._prompt or "")
+            asked = changed(asked, subagent_run_id=self.subagent_run_id)
+            return [lambda messages: MessagesSnapshotEvent(messages=[*messages, asked])]
         return [
             TextMessageStartEvent(role="user", **owner),
-            TextMessageContentEvent(delta=self._prompt or "", **owner),
+            TextMessageContentEvent(delta=self._prompt, **owner),
             TextMessageEndEvent(**owner),
         ]
 
@@ -303,22 +372,24 @@ class SubagentRun:
             return self._passing.snapshot(run.call.replaced_messages, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
-            self.usage += event.usage or ()
-            self._unreported.clear()
-        if isinstance(event, SubagentStartedEvent) and event.parent_subagent_run_id is not None:
-            self._called.setdefault(event.parent_subagent_run_id, []).append(event.subagent_run_id)
-        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent) and (usage := reported_usage(event)):
-            self._keep_usage(event.subagent_run_id, usage)
         return []
 
-    def _keep_usage(self, subagent: str, usage: Iterable[TokenUsage]) -> None:
-        """Keep a subagent's usage, which includes that of those it called, until the agent reports the whole."""
-        included = self._called.pop(subagent, [])
-        while included:
-            each = included.pop()
-            self._unreported.pop(each, None)
-            included += self._called.pop(each, [])
-        self._unreported.setdefault(subagent, []).extend(usage)
+    def _journal_changes(self, event: Any) -> list[dict[str, Any]]:
+        """Return what an event changes in the agent's journal; most agents have none."""
+        changes = journal_operations(event)
+        if not self._has_journal and all(each["op"] == "remove" for each in changes):
+            return []
+        self._has_journal = True
+        return changes
+
+    def _keep_usage(self, run: AgentRun) -> None:
+        """Take over the tokens of the agent, and the exceptions of its own subagents."""
+        self.usage += [each for every in run.call.rounds for each in usage_of(every)]
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            for subagent, error in (
+                (key, each) for every in run.call.rounds for key, each in every.scope.failures.items()
+            ):
+                scope.failures[self._names.tag(subagent)] = error
 
     # --- afterwards
 
@@ -327,12 +398,11 @@ class SubagentRun:
         outcome, result = caller_end(run, self._last).outcome, run.partial
         names = self._names
         self._seconds = time.perf_counter() - self._began_at
+        self._keep_usage(run)
         self._keep_messages(result.messages)
         self.state, self._result, self._text = result.state, result.result, result.text
         said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
         self._text_id = names.up(said[-1]) if said and result.text else ""
-        if is_object(result.state):
-            self.journal = result.state.get(JOURNAL)
         offered = {tool.name for tool in self._inner.tools or ()}
         for call in result.pending_tool_calls:
             if call.function.name in offered:
@@ -340,9 +410,8 @@ class SubagentRun:
                 (self.own_calls if call.function.name in self._further else self.pending_tool_calls).append(up)
         if isinstance(outcome, RunFinishedInterruptOutcome):
             self.interrupts = [names.interrupt_up(each) for each in outcome.interrupts]
-        is_waiting = bool(self.interrupts or self.pending_tool_calls)
         is_cancelled = isinstance(outcome, RunFinishedCancelledOutcome)
-        self._status = "suspended" if is_waiting else "abandoned" if is_cancelled else "success"
+        self._status = "suspended" if self.is_waiting else "abandoned" if is_cancelled else "success"
         if (scope := CURRENT_SCOPE.get()) is not None:
             for warning in result.warnings:
                 what = f"{self.member.name}: {warning.message}"
@@ -363,11 +432,12 @@ class SubagentRun:
 
     def _more(self) -> dict[str, Any] | None:
         more: dict[str, Any] = {}
-        if self.usage:
-            usage = aggregate_token_usage(self.usage)
+        if usage := aggregate_token_usage([*self.usage_before, *self.usage]):
             more["usage"] = to_jsonable_python(usage, by_alias=True, exclude_none=True)
         if self._text_id:
             more["messageId"] = self._text_id
+        if self.partial_ids:
+            more["partialMessageIds"] = self.partial_ids
         return {EXTENSION: more} if more else None
 
 
@@ -390,7 +460,7 @@ def _answers(input: RunAgentInput, key: str) -> tuple[str | None, list[ResumeEnt
 
 
 def _message_of(error: Exception) -> tuple[str, str | None]:
-    """Return the message and the code of a failure for others: the text of an exception is nobody's but the log's."""
+    """Return the message and the code of a failure for others: the text of an exception goes to the log alone."""
     if isinstance(error, RunFailedError):
         return error.event.message, error.event.code
     return f"the agent failed ({type(error).__name__})", type(error).__name__

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Item: TypeAlias = Event | Whole
 
 _AHEAD = 1024
-"""The number of events that members may be ahead of whoever reads them."""
+"""The number of events that members may be ahead of the reader."""
 
 
 class TeamSource(Source):
@@ -40,9 +40,12 @@ class TeamSource(Source):
         self._context, self._scope = copy_context(), CURRENT_SCOPE.get()
         self._items: list[Item] = []
         self.is_full = False
-        """Whether so many events are unread that whoever gives more has to wait for space."""
+        """Whether so many events are unread that a member that adds one has to wait for space."""
         self._news: anyio.Event | None = None
         self._space: anyio.Event | None = None
+        # The events that were put, that the reader took, and that it had done with when it came for more.
+        self._put = self._taken = self._done = 0
+        self._awaited: list[tuple[int, anyio.Event]] = []
         self._ended: anyio.Event | None = None
         self._failure: BaseException | None = None
         self._cancel_scope = anyio.CancelScope()
@@ -56,6 +59,7 @@ class TeamSource(Source):
     def put_nowait(self, item: Item) -> None:
         """Give an event to the reader, however many are unread."""
         self._items.append(item)
+        self._put += 1
         if self._news is not None:
             self._news.set()
         self.is_full = len(self._items) >= _AHEAD
@@ -66,12 +70,26 @@ class TeamSource(Source):
             self._space = anyio.Event()
         await self._space.wait()
 
+    async def saved(self) -> None:
+        """Wait until all that was put is saved: the reader has done with it, and comes for more.
+
+        Returns at once where nothing saves the conversation.
+        """
+        if self._scope is None or not self._scope.is_saved or self._put <= self._done:
+            return
+        event = anyio.Event()
+        self._awaited.append((self._put, event))
+        await event.wait()
+
     async def read(self) -> Iterable[Event] | None:
         """Wait for the next events.
 
         Raises:
             Exception: The function failed.
         """
+        self._done = self._taken
+        while self._awaited and self._awaited[0][0] <= self._done:
+            self._awaited.pop(0)[1].set()
         if self._ended is None and not self.is_interrupted:
             self._ended = anyio.Event()
             spawn(self._run, self._context)
@@ -85,6 +103,7 @@ class TeamSource(Source):
             return None
         if self._items:
             batch, self._items, self.is_full = self._items, [], False
+            self._taken += len(batch)
             if self._space is not None:
                 self._space.set()
                 self._space = None
@@ -123,7 +142,7 @@ class TeamSource(Source):
             with self._cancel_scope:
                 await self._work(self)
         except anyio.get_cancelled_exc_class():
-            # Of this task alone: whoever reads was not cancelled.
+            # This task alone was cancelled, and not the reader.
             self._failure = AGUIError("a member of the team cancelled itself")
         except BaseException as error:
             self._failure = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol, runtime_checkable
 
@@ -31,6 +31,9 @@ class ScriptedApp(AgentApp):
     Args:
         agent: The agent that answers.
     """
+
+    _own_headers: Mapping[str, str] = {}
+    """None: what it is sent reaches the script as it came."""
 
     def __init__(self, agent: Producer) -> None:
         super().__init__(FunctionAgent(agent.run))

@@ -21,9 +21,11 @@ from ag_ui.core import (
     ReasoningMessageEndEvent,
     ReasoningMessageStartEvent,
     ReasoningStartEvent,
+    RunFinishedCancelledOutcome,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
@@ -39,14 +41,16 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
+from agui_client.errors import UsageError
 from agui_client.testing.steps import Gate, Part, Pause, Scene, Step, play
 
+_OUTCOMES = (RunFinishedSuccessOutcome, RunFinishedInterruptOutcome, RunFinishedCancelledOutcome)
 _TERMINAL_TYPES = frozenset({EventType.RUN_FINISHED, EventType.RUN_ERROR})
 _WORD = re.compile(r"\s*\S+\s?|\s+")
 
 
 def turn(
-    *steps: Step,
+    *steps: Step | RunFinishedOutcome,
     result: Any = None,
     outcome: RunFinishedOutcome | None = None,
     usage: Sequence[TokenUsage] | None = None,
@@ -57,18 +61,26 @@ def turn(
     A run that fails ends with an event of its own: `turn(text("Hm"), RunErrorEvent(message="overloaded"))`.
 
     Args:
-        *steps: The steps of the run, in order.
+        *steps: The steps of the run, in order; the last one may be its outcome.
         result: The run's result, any JSON.
         outcome: The outcome of the run, such as `interrupt("Proceed?")`; None leaves it out, which means success.
         usage: The tokens of the run, one entry per provider and model.
         run_id: Another id than the requested run's, for a replayed run; None echoes the input's (LIFE-12).
+
+    Raises:
+        UsageError: An outcome stands before other steps, or there are two.
     """
+    played: list[Any] = list(steps)
+    if played and isinstance(played[-1], _OUTCOMES) and outcome is None:
+        outcome = played.pop()
+    if any(isinstance(step, _OUTCOMES) for step in played):
+        raise UsageError("an outcome, such as interrupt(...), ends a run: give one, as the last step or as outcome=")
 
     def _steps(scene: Scene) -> Iterator[Step]:
         thread_id, this_run = scene.input.thread_id, run_id or scene.input.run_id
         yield RunStartedEvent(thread_id=thread_id, run_id=this_run, protocol_version=PROTOCOL_VERSION)
         ended = False
-        for step in steps:
+        for step in played:
             for event in play(step, scene):
                 if not isinstance(event, Pause | Gate):
                     ended = event.type in _TERMINAL_TYPES

@@ -88,6 +88,8 @@ class ThreadStoreContract:
             (number,) = [each for each in asked if each is not None]
             assert await store.lease(ann, "t", _LONG) is None
             assert await store.lease(ann, "t", _LONG, number) == number
+            left = await store.lease_left(ann, "t")
+            assert left is None or _LONG - _LIMIT < left <= _LONG
             await _append(store, ann, "t", number)
             assert await store.lease(ann, "t", 0, number) == number
             taken = await store.lease(ann, "t", _LONG)

@@ -5,7 +5,7 @@
         await agent.run_agent("...")
 
 The conversation is saved before a run is sent, before a function is called, after it answered, and when a run ended.
-The modules, from low to high: `store` (the seam to databases), `memory` and `sql` (the stores), `entries` (one save),
+The modules, from low to high: `store` (the seam to databases), `memory` and `sql/` (the stores), `entries` (one save),
 `worker` (the event loop of the store), `opened` (the block), `documents` (export), `threads`.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client.threads.memory import MemoryStore
 from agui_client.threads.opened import CutOffRun, OpenThread
-from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 from agui_client.threads.threads import SavedThread, Threads
 from agui_client.threads.worker import StoreCall
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CutOffRun",
+    "LeasedThread",
     "MemoryStore",
     "OpenThread",
     "SQLStore",

@@ -68,7 +68,9 @@ def imported(text: str) -> ThreadDocument:
                 raise  # JSON in one line, which is no JSON lines without any message
             plain["conversation"]["messages"] = messages
             return ThreadDocument.model_validate(plain)
-    except (ValueError, TypeError, KeyError) as error:
+    except RecursionError:
+        raise UsageError("the exported thread nests deeper than a thread can; nothing of it was imported") from None
+    except (AttributeError, ValueError, TypeError, KeyError) as error:
         raise UsageError("this is no exported thread: import_() takes what export() gives as json or jsonl") from error
 
 

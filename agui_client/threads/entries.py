@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import is_
+from typing import Any, cast
 
 from ag_ui.core import Message, ToolMessage
 
@@ -21,7 +23,7 @@ from agui_client._conversation.log import (
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.thread_state import stands_in
 from agui_client._run.ending import Checkpoint
-from agui_client.errors import ThreadStoreError, UsageError
+from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 
 
 @contextmanager
@@ -36,6 +38,8 @@ def reading(thread_id: str) -> Generator[None]:
     """
     try:
         yield
+    except ThreadStoreUnavailableError:
+        raise  # which is no fault of this thread
     except ThreadStoreError as error:
         raise ThreadStoreError(f"thread {thread_id!r} cannot be read: {error}") from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -60,6 +64,18 @@ def members_of(checkpoint: Checkpoint) -> Members:
     """Return the members to save of a checkpoint."""
     run = checkpoint.run_id and {"run_id": checkpoint.run_id, "resume": list(checkpoint.resume)}
     return {**checkpoint.members, "results": list(checkpoint.results), "run": run or None}
+
+
+def is_identical(one: Members, other: Members) -> bool:
+    """Return whether two conversations are made of the same objects, which takes no time; they may be equal if not."""
+    return all(_has_same_objects(one[name], value) for name, value in other.items())
+
+
+def _has_same_objects(one: Any, other: Any) -> bool:
+    if not isinstance(one, list) or not isinstance(other, list):
+        return one is other
+    some, others = cast("list[object]", one), cast("list[object]", other)
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def document_and_members(thread_id: str, members: Members) -> tuple[ConversationSnapshot, Members]:
@@ -114,7 +130,7 @@ def cut(entries: Sequence[str], at: str | None) -> Cut:
     members = {**before, "messages": messages, "run": None, "unreceived_ids": None}
     if beyond:
         # The message was never the end of the thread at a save: what was pending then belongs to later messages.
-        pending = ("pending_interrupts", "kept_answers", "abandoned")
+        pending = ("pending_interrupts", "answered_interrupts", "kept_answers", "abandoned")
         members |= {name: empty_members()[name] for name in pending}
         members |= {"results": [], "tool_calls": []}
     members["tool_calls"] = _as_they_went_on(members, read)

@@ -43,6 +43,11 @@ class MemoryStore(ThreadStore):
             del self._threads[key]
         return number
 
+    async def lease_left(self, owner: str, thread_id: str) -> float | None:
+        """Return the seconds until the lease of a thread runs out."""
+        thread = self._threads.get((owner, thread_id))
+        return 0.0 if thread is None else max(0.0, thread.leased_until - time.monotonic())
+
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries."""
         thread = self._threads.get((owner, thread_id))

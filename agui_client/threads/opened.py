@@ -1,4 +1,11 @@
-"""A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent."""
+"""A thread that is open: a block that has the lease of the thread, and saves the conversation of its agent.
+
+    NEW ── entered ──▶ OPEN ── left, or not opened ──▶ LEFT
+                        └───── its Threads closed ─────┴────▶ CLOSED
+
+In a process that was forked from its own, a block is a copy and does nothing. Only the store knows whether the block
+still has its lease: it refuses writes with the number of a lease that was taken over.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -16,14 +24,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
 
-from agui_client._conversation.log import Members, add_up, empty_members, entry_of
+from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
-from agui_client.threads.entries import document_and_members, members_of, reading
-from agui_client.threads.store import ThreadInfo, ThreadStore
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
+from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client.threads.worker import StoreCall, StoreLoop
 
+T = TypeVar("T")
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
 """Makes the title of a thread of its messages."""
@@ -73,6 +82,17 @@ class Service:
     """The open blocks."""
 
 
+class _Phase(Enum):
+    NEW = "new"
+    """Not entered yet."""
+    OPEN = "open"
+    """Entered: the lease is waited for, or the thread is in use."""
+    LEFT = "left"
+    """Left, or not opened because an exception came first."""
+    CLOSED = "closed"
+    """Left because its `Threads` was closed; leaving the block changes nothing any more."""
+
+
 class OpenThread(Generic[AgentT]):
     """A block, for `async with` and `with`, that gives a clone of the agent with the conversation of the thread.
 
@@ -93,11 +113,13 @@ class OpenThread(Generic[AgentT]):
         self._title, self._blocks = service.title, service.blocks
         self._agent: AgentT | None = None
         self._members: Members = empty_members()
+        self._past = PastRuns()
         self._entries = 0
         self._new_members: Members | None = None
+        self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
+        self._phase = _Phase.NEW
         self._number: int | None = None
-        self._is_lost = self._is_left = self._is_closed = False
         self._process = os.getpid()
         self._lock = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
@@ -142,14 +164,15 @@ class OpenThread(Generic[AgentT]):
         """
         if self._is_in_child:
             return None
-        self._is_closed = True
+        self._phase = _Phase.CLOSED
         return self._loop.call(self._leaving())
 
     # --- in the program's threads
 
     def _check_new(self) -> None:
-        if self._is_left or self._agent is not None:
+        if self._phase is not _Phase.NEW:
             raise UsageError("a thread's block can be entered once; call open() again")
+        self._phase = _Phase.OPEN
         self._process = os.getpid()
         self._blocks.add(self)
 
@@ -163,9 +186,9 @@ class OpenThread(Generic[AgentT]):
         if self._is_in_child:
             what = f"{thread} is open in the process that this one was forked from"
             raise UsageError(f"{what}, which goes on with it; open it in this one when it is free")
-        if self._is_closed:
+        if self._phase is _Phase.CLOSED:
             raise UsageError(f"these threads were closed, so nothing more of {thread} is saved; make another Threads()")
-        if self._is_left:
+        if self._phase is _Phase.LEFT:
             raise UsageError(f"the block of {thread} was left, so nothing is saved; open it again")
 
     def _left(self) -> StoreCall[Exception | None] | None:
@@ -176,7 +199,7 @@ class OpenThread(Generic[AgentT]):
         try:
             return self._loop.call(leaving)
         except UsageError:
-            if self._is_closed:
+            if self._phase is _Phase.CLOSED:
                 return None
             raise
 
@@ -191,7 +214,7 @@ class OpenThread(Generic[AgentT]):
             self._warn(agent)
         else:
             self._new_members = members_of(agent.checkpoint())
-        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save)
+        agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save, past=self._past)
         self._agent = agent
         return agent
 
@@ -208,9 +231,13 @@ class OpenThread(Generic[AgentT]):
         """Save the conversation of the agent."""
         self._check_open()
         self._check_id(checkpoint.members["thread_id"])
-        call = self._loop.call(partial(self._write, members_of(checkpoint)))
+        members = members_of(checkpoint)
+        if self._given_last is not None and is_identical(self._given_last, members):
+            return
+        call = self._loop.call(partial(self._write, members))
         with anyio.CancelScope(shield=True):
             await call
+        self._given_last = members
 
     def _check_id(self, thread_id: str) -> None:
         if thread_id != self.thread_id:
@@ -218,7 +245,7 @@ class OpenThread(Generic[AgentT]):
             raise UsageError(f"{what}, which is not saved; open that one, or import_() its conversation")
 
     def _leaving(self) -> Callable[[], Coroutine[Any, Any, Exception | None]]:
-        self._is_left = True
+        self._leave_phase()
         if self._agent is None:
             return partial(self._leave, None)
         try:
@@ -230,8 +257,12 @@ class OpenThread(Generic[AgentT]):
         is_ours = checkpoint.members["thread_id"] == self.thread_id
         return partial(self._leave, members_of(checkpoint) if is_ours else None)
 
+    def _leave_phase(self) -> None:
+        if self._phase is not _Phase.CLOSED:
+            self._phase = _Phase.LEFT
+
     def _give_up(self) -> None:
-        self._is_left = True
+        self._leave_phase()
         with suppress(UsageError):
             _ = self._loop.call(partial(self._leave, None))
 
@@ -246,33 +277,33 @@ class OpenThread(Generic[AgentT]):
 
     async def _open(self) -> ConversationSnapshot | None:
         async with self._lock:
-            self._number = await take_lease(
+            taken = await take_thread(
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
+            self._number = taken.number
             self._renewal = asyncio.create_task(self._renew(self._number))
+            if taken.found is None:
+                return None
             with reading(self.thread_id):
-                found = await self._store.read(self.owner, self.thread_id)
-                if found is None:
-                    return None
-                self.info, entries = found
-                self._members, self._entries = add_up(entries), len(entries)
+                self.info, entries = taken.found
+                log = log_of(entries)
+                self._members, self._past, self._entries = log.members, log.past, len(entries)
                 if (run := self._members["run"]) is not None:
                     self.cut_off = CutOffRun(run["run_id"], run["resume"])
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
     async def _renew(self, number: int) -> None:
-        while not self._is_lost:
+        is_ours = True
+        while is_ours:
             await asyncio.sleep(self._seconds / _RENEWALS)
             try:
-                renewed = await self._store.lease(self.owner, self.thread_id, self._seconds, number)
+                is_ours = await self._store.lease(self.owner, self.thread_id, self._seconds, number) is not None
             except Exception as error:
                 _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
-            else:
-                self._is_lost = renewed is None
 
-    async def _write(self, members: Members) -> None:
-        """Append what has changed since the last save."""
+    async def _write(self, members: Members, *, is_last: bool = False) -> None:
+        """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
             make = partial(entry_of, self._members, members, self._entries + 1)
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
@@ -288,13 +319,15 @@ class OpenThread(Generic[AgentT]):
                 message_count=len(members["messages"]),
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
-            is_written = self._number is not None and await self._store.append(self.owner, info, entry, self._number)
-            if not is_written:
-                self._is_lost = True
+            append = self._store.append_and_release if is_last else self._store.append
+            if self._number is None or not await append(self.owner, info, entry, self._number):
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
             self.info, self._members, self._entries = info, members, self._entries + 1
+            self._past.note(members)
             del self._usage[: len(usage)]
+            if is_last:
+                self._number = None
 
     async def _leave(self, members: Members | None) -> Exception | None:
         """Save what the agent's conversation has become, and give the lease back."""
@@ -304,10 +337,10 @@ class OpenThread(Generic[AgentT]):
             begun = None if self.info is not None else self._new_members
             has_changed = begun is None or members is None or entry_of(begun, members, 1) is not None
             if members is not None and self._number is not None and has_changed:
-                await self._write(members)
+                await self._write(members, is_last=True)
         except Exception as error:
             failure = error
-            if self._is_closed:
+            if self._phase is _Phase.CLOSED:
                 _logger.error("thread %s was not saved when its threads were closed: %s", quoted(self.thread_id), error)
         async with self._lock:
             if self._renewal is not None:
@@ -339,7 +372,7 @@ class _UsageObserver(RunObserver):
             self._usage.extend(end.usage)
 
 
-async def take_lease(
+async def take_thread(
     store: ThreadStore,
     owner: str,
     thread_id: str,
@@ -347,8 +380,8 @@ async def take_lease(
     wait: float,
     *,
     check: Callable[[], None] = lambda: None,
-) -> int:
-    """Take the lease of a thread, as soon as it is free.
+) -> LeasedThread:
+    """Take the lease of a thread, as soon as it is free, and read the thread.
 
     Args:
         store: The store.
@@ -358,21 +391,72 @@ async def take_lease(
         wait: The most seconds to wait for it.
         check: Called between two attempts; raises an exception to end the wait.
 
+    Raises:
+        ThreadBusyError: The lease was not free in time.
+        ThreadStoreError: The thread cannot be read.
+    """
+
+    async def take() -> LeasedThread | None:
+        """Try once."""
+        with reading(thread_id):
+            return await store.lease_and_read(owner, thread_id, seconds)
+
+    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
+
+
+async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
+    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+
     Returns:
         The number of the lease.
 
     Raises:
-        ThreadBusyError: It was not free in time.
+        ThreadBusyError: The lease was not free in time.
     """
+    taken = partial(store.lease, owner, thread_id, seconds)
+    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
+
+
+async def _as_soon_as_free(
+    take: Callable[[], Coroutine[Any, Any, T | None]],
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    wait: float,
+    check: Callable[[], None],
+) -> T:
     give_up, pause = monotonic() + wait, _FIRST_WAIT
-    while (number := await store.lease(owner, thread_id, seconds)) is None:
+    while True:
+        locked: ThreadStoreUnavailableError | None = None
+        try:
+            if (taken := await take()) is not None:
+                return taken
+        except ThreadStoreUnavailableError as error:
+            if not error.is_locked:
+                raise
+            locked = error
         check()
         if (left := give_up - monotonic()) <= 0:
-            what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
-            raise ThreadBusyError(f"{what}; wait= sets how long to wait")
+            raise locked or await _busy(store, owner, thread_id, wait)
         await asyncio.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_WAIT)
-    return number
+
+
+async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:
+    """Return the exception that says how long a thread may stay busy."""
+    what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
+    how = "wait= sets how long to wait"
+    if (seconds := await store.lease_left(owner, thread_id)) is None:
+        return ThreadBusyError(f"{what}; {how}")
+    why = f"{seconds:.3g} seconds of its lease are left, which its program renews unless it is dead"
+    return ThreadBusyError(f"{what}: {why}; {how}", retry_after=seconds)
 
 
 def first_prompt(messages: Sequence[Message]) -> str:

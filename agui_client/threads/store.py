@@ -36,12 +36,22 @@ class ThreadInfo(Record):
     """The tokens of all runs, per provider and model, as far as they were reported."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeasedThread(Record):
+    """A thread whose lease was taken."""
+
+    number: int
+    """The number of the lease."""
+    found: tuple[ThreadInfo, Sequence[str]] | None
+    """The description and the entries, as `ThreadStore.read` returns them; None if there is no such thread yet."""
+
+
 class ThreadStore(ABC):
     """A place where threads are kept: subclass it for a database of your own.
 
     The methods are called in an asyncio event loop that `Threads` runs in a thread of its own, several at a time, also
     where the program uses trio or no event loop. `agui_client.testing.ThreadStoreContract` has the tests that a store
-    must pass. Every method sees the threads of one owner only.
+    must pass. Every method sees the threads of one owner only. Those that are not abstract need not be overridden.
     """
 
     @abstractmethod
@@ -79,6 +89,56 @@ class ThreadStore(ABC):
         Returns:
             Whether it was written; not if the lease has another number, or the thread to share with is gone.
         """
+
+    async def lease_left(self, owner: str, thread_id: str) -> float | None:
+        """Return the seconds until the lease of a thread runs out, unless it is renewed.
+
+        Optional: None, which is what this method returns, says that the store does not know.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+        """
+        return None
+
+    async def lease_and_read(self, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
+        """Take the lease of a thread, and read the thread.
+
+        Optional, for stores that can do both in one step. If the thread cannot be read, its lease is not taken.
+
+        Args:
+            owner: The owner.
+            thread_id: The thread.
+            seconds: The seconds from now after which others may take the lease.
+
+        Returns:
+            The thread; None if another block has the lease.
+        """
+        if (number := await self.lease(owner, thread_id, seconds)) is None:
+            return None
+        try:
+            return LeasedThread(number, await self.read(owner, thread_id))
+        except BaseException:
+            await self.lease(owner, thread_id, 0, number)
+            raise
+
+    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int) -> bool:
+        """Append an entry to a thread, and give its lease back.
+
+        Optional, for stores that can do both in one step.
+
+        Args:
+            owner: The owner.
+            info: The new description.
+            entry: The entry.
+            number: The number of the lease of the thread.
+
+        Returns:
+            Whether it was written; not if the lease has another number.
+        """
+        is_written = await self.append(owner, info, entry, number)
+        await self.lease(owner, info.thread_id, 0, number)
+        return is_written
 
     @abstractmethod
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:

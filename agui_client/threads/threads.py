@@ -17,16 +17,18 @@ from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
 from agui_client._protocol.schema import is_text
-from agui_client.errors import ThreadBusyError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
 from agui_client.threads.memory import MemoryStore
-from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease
+from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease, take_thread
 from agui_client.threads.store import ThreadInfo, ThreadStore
 from agui_client.threads.worker import StoreCall, StoreLoop
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, Unpack
+
+    from agui_client.threads.sql import AsyncEngine, PoolOptions
 
 T = TypeVar("T")
 
@@ -52,21 +54,32 @@ class Threads:
     is no `await`. An owner sees no thread of another owner. Works with asyncio, with trio, and without either.
 
     Args:
-        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name` (extra `threads`), or a store of
-            your own; None keeps threads in memory.
+        store: A URL, such as `sqlite:///chats.db` or `postgresql+asyncpg://host/name`, an `AsyncEngine` of SQLAlchemy
+            (extra `threads`), or a store of your own; None keeps threads in memory. Of an engine, the address, the
+            options and the events are used for connections of the store's own, as it has an event loop of its own.
         lease: The seconds after which others may take a thread whose program has stopped without leaving it. The lease
             is renewed as long as the block of the thread is open.
         title: A function of the messages that makes the title of a new thread; the first prompt if left out.
+        **options: Options of the connections to PostgreSQL, if a URL is given: `pool_size`, `max_overflow`,
+            `pool_timeout`, `pool_recycle`, `pool_pre_ping` (on if left out) and `connect_args`, as SQLAlchemy's
+            `create_async_engine` has them.
 
     Raises:
-        UsageError: The URL is of no database that can be used.
+        UsageError: The URL is of no database that can be used, or there are options that it does not take.
     """
 
     def __init__(
-        self, store: str | ThreadStore | None = None, *, lease: float = 30.0, title: Titler = first_prompt
+        self,
+        store: str | AsyncEngine | ThreadStore | None = None,
+        *,
+        lease: float = 30.0,
+        title: Titler = first_prompt,
+        **options: Unpack[PoolOptions],
     ) -> None:
-        if isinstance(store, str):
-            store = _sql_store(store)
+        if store is not None and not isinstance(store, ThreadStore):
+            store = _sql_store(store, options)
+        elif options:
+            raise UsageError(f"{', '.join(options)}: options of connections are for the URL of a database")
         self._store = MemoryStore() if store is None else store
         self._loop = StoreLoop(self._store)
         self._lease = lease
@@ -89,9 +102,7 @@ class Threads:
         Raises:
             UsageError: The id or the owner is no text, or the id is empty.
         """
-        new_id = str(uuid4()) if thread_id is None else _checked("thread_id", thread_id)
-        if not new_id:
-            raise UsageError("thread_id= is empty; None makes a new id")
+        new_id = str(uuid4()) if thread_id is None else _checked_new("thread_id", thread_id)
         return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
 
     def list(
@@ -113,7 +124,7 @@ class Threads:
 
     def get(self, thread_id: str, *, owner: str = "") -> StoreCall[SavedThread | None]:
         """Return a thread as it was saved last; None if there is none. It does not wait for the lease."""
-        return self._call(self._get, owner, thread_id)
+        return self._call(self._get, owner, _checked("thread_id", thread_id))
 
     def fork(
         self, thread_id: str, *, at: str | None = None, new_id: str | None = None, owner: str = ""
@@ -133,7 +144,8 @@ class Threads:
         Raises:
             UsageError: There is no such thread or message, or there is a thread with the new id.
         """
-        return self._call(self._fork, owner, thread_id, at, _checked("new_id", new_id or str(uuid4())))
+        to = str(uuid4()) if new_id is None else _checked_new("new_id", new_id)
+        return self._call(self._fork, owner, _checked("thread_id", thread_id), at, to)
 
     def rewind(self, thread_id: str, at: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[None]:
         """Take a thread back to one of its messages, with the state that was saved with that message.
@@ -150,7 +162,7 @@ class Threads:
             UsageError: There is no such thread or message.
             ThreadBusyError: A block has the thread open.
         """
-        return self._call(self._rewind, owner, thread_id, at, wait)
+        return self._call(self._rewind, owner, _checked("thread_id", thread_id), at, wait)
 
     def delete(self, thread_id: str, *, owner: str = "", wait: float = 5.0) -> StoreCall[bool]:
         """Delete a thread; forks of it keep what they share.
@@ -166,7 +178,7 @@ class Threads:
         Raises:
             ThreadBusyError: A block has the thread open.
         """
-        return self._call(self._delete, owner, thread_id, wait)
+        return self._call(self._delete, owner, _checked("thread_id", thread_id), wait)
 
     def export(self, thread_id: str, form: Format = "json", *, owner: str = "") -> StoreCall[str]:
         """Return a thread as text.
@@ -179,7 +191,7 @@ class Threads:
         Raises:
             UsageError: There is no such thread, or no such format.
         """
-        return self._call(self._export, owner, thread_id, form)
+        return self._call(self._export, owner, _checked("thread_id", thread_id), form)
 
     def import_(self, document: str, *, thread_id: str | None = None, owner: str = "") -> StoreCall[str]:
         """Make a thread of one that was exported.
@@ -195,7 +207,7 @@ class Threads:
         Raises:
             UsageError: The text is no exported thread, or there is a thread with that id.
         """
-        new_id = None if thread_id is None else _checked("thread_id", thread_id)
+        new_id = None if thread_id is None else _checked_new("thread_id", thread_id)
         return self._call(self._import, owner, document, new_id)
 
     def close(self) -> None:
@@ -244,7 +256,7 @@ class Threads:
         with reading(thread_id):
             found = await self._store.read(owner, thread_id)
         if found is None:
-            raise UsageError(f"there is no thread {thread_id!r}")
+            raise _no_thread(thread_id)
         return found
 
     async def _get(self, owner: str, thread_id: str) -> SavedThread | None:
@@ -262,35 +274,49 @@ class Threads:
         number = here.shared + 1
         entry = entry_of(here.before, here.members, number) or as_text({}, number)
         new = replace(info, thread_id=new_id, usage=(), message_count=len(here.members["messages"]))
-        await self._make(owner, new, entry, (thread_id, here.shared))
+        await self._make(owner, new, entry, (thread_id, entries[: here.shared]))
         return new_id
 
-    async def _make(self, owner: str, info: ThreadInfo, entry: str, shared: tuple[str, int] | None = None) -> None:
-        """Write the first entry of a new thread."""
+    async def _make(
+        self, owner: str, info: ThreadInfo, entry: str, shared: tuple[str, Sequence[str]] | None = None
+    ) -> None:
+        """Write the first entry of a new thread; of a fork also the thread and the entries that it begins with."""
         now, thread_id = datetime.now(UTC), info.thread_id
         number = await take_lease(self._store, owner, thread_id, self._lease, 0)
         try:
             if await self._store.read(owner, thread_id) is not None:
                 raise UsageError(f"there is a thread {thread_id!r} already")
             made = replace(info, created_at=now, updated_at=now)
-            if not await self._store.append(owner, made, entry, number, shared):
+            start = None if shared is None else (shared[0], len(shared[1]))
+            is_made = await self._store.append(owner, made, entry, number, start)
+            if is_made and shared is not None:
+                # The thread may have been deleted since it was read, and another one made under its id.
+                found = await self._store.read(owner, thread_id)
+                if found is None or list(found[1]) != [*shared[1], entry]:
+                    await self._store.delete(owner, thread_id, number)
+                    is_made = False
+            if not is_made:
                 raise UsageError(f"thread {thread_id!r} could not be made: the thread to fork was deleted meanwhile")
         finally:
             await self._store.lease(owner, thread_id, 0, number)
 
     async def _rewind(self, owner: str, thread_id: str, at: str, wait: float) -> None:
-        await self._read(owner, thread_id)
-        number = await take_lease(self._store, owner, thread_id, self._lease, wait)
+        taken = await take_thread(self._store, owner, thread_id, self._lease, wait)
+        number, is_released = taken.number, False
         try:
-            info, entries = await self._read(owner, thread_id)
+            if taken.found is None:
+                raise _no_thread(thread_id)
+            info, entries = taken.found
             with reading(thread_id):
                 members = cut(entries, at).members
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
-            if entry is not None and not await self._store.append(owner, changed, entry, number):
+            is_released = entry is not None
+            if entry is not None and not await self._store.append_and_release(owner, changed, entry, number):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
-            await self._store.lease(owner, thread_id, 0, number)
+            if not is_released:
+                await self._store.lease(owner, thread_id, 0, number)
 
     async def _delete(self, owner: str, thread_id: str, wait: float) -> bool:
         number = await take_lease(self._store, owner, thread_id, self._lease, wait)
@@ -304,12 +330,24 @@ class Threads:
 
     async def _import(self, owner: str, text: str, thread_id: str | None) -> str:
         document = imported(text)
-        new_id, now = thread_id or document.conversation.thread_id, datetime.now(UTC)
+        new_id, now = thread_id, datetime.now(UTC)
+        if new_id is None:
+            new_id = _checked("the id in the exported thread, or thread_id", document.conversation.thread_id)
+        if not new_id:
+            raise UsageError("the id in the exported thread is empty; give it another one with thread_id=")
         members = members_of_document(document.conversation) | {"unreceived_ids": None}
         entry = entry_of(empty_members(), members, 1) or as_text({}, 1)
-        count = len(document.conversation.messages)
-        await self._make(owner, ThreadInfo(new_id, document.title, now, now, count, document.usage), entry)
+        try:
+            add_up([entry])
+        except ThreadStoreError as error:
+            raise UsageError(f"the exported thread could not be read again, so it is not imported: {error}") from None
+        title, count = document.title.replace("\0", ""), len(document.conversation.messages)
+        await self._make(owner, ThreadInfo(new_id, title, now, now, count, document.usage), entry)
         return new_id
+
+
+def _no_thread(thread_id: str) -> UsageError:
+    return UsageError(f"there is no thread {thread_id!r}")
 
 
 def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
@@ -320,14 +358,21 @@ def _raise_first(closing: Sequence[StoreCall[Exception | None]]) -> None:
 
 def _checked(name: str, value: object) -> str:
     """Return an owner or an id if all databases can hold it and agree on its equals: numbers and None differ there."""
-    if not isinstance(value, str) or not is_text(value):
-        raise UsageError(f"{name}= takes a text of whole characters, not {shortened(value)}")
+    if not isinstance(value, str) or not is_text(value) or "\0" in value:
+        raise UsageError(f"{name}= takes a text of whole characters without NUL, not {shortened(value)}")
     return value
 
 
-def _sql_store(url: str) -> ThreadStore:
+def _checked_new(name: str, value: object) -> str:
+    """Return the id of a thread to make, which is not empty."""
+    if not (checked := _checked(name, value)):
+        raise UsageError(f"{name}= is empty; leave it out, or give the thread an id")
+    return checked
+
+
+def _sql_store(database: str | AsyncEngine, options: PoolOptions) -> ThreadStore:
     try:
         from agui_client.threads.sql import SQLStore
     except ImportError as error:
         raise UsageError(f"threads in a database need {error.name}: pip install 'agui-client[threads]'") from error
-    return SQLStore(url)
+    return SQLStore(database, **options)

@@ -211,3 +211,22 @@ async def test_a_large_input_is_the_same_as_in_one_piece_and_the_event_loop_goes
     assert input == RunAgentInput.model_validate_json(body)
     # Nothing but the thread of the parser is waited for: the fake server has the body at once.
     assert (turns_before_the_run > 0, gc.isenabled()) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (b"[" + b"{}," * 40_000 + b"1]", 413),
+        (b'{"text": "' + b'[{,\\"\\\\' * 100_000 + b'"}', 418),
+        (b"[" + b"9" * 4000 + b"]", 422),
+        (b"[" + b"1.5," * 20_000 + b"1e999]", 422),
+    ],
+    ids=["many values", "the same in a text", "a long number", "a number that is infinite"],
+)
+async def test_a_body_that_would_hold_up_other_runs_is_refused_before_it_is_parsed(state: bytes, status: int) -> None:
+    def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        raise RequestRefusedError(418, "taken")
+
+    exchange = _Exchange([json.dumps({**_INPUT, "state": 7}).encode().replace(b"7", state)])
+    await exchange.ask(agent_app(choose))
+    assert exchange.status == status

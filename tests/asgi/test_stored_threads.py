@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import anyio
 import httpx
@@ -19,15 +21,24 @@ from ag_ui.core import (
     ToolCallStartEvent,
 )
 
-from agui_client import FunctionAgent, HttpAgent, HTTPStatusError, Resolve, UsageError, tool
+from agui_client import (
+    ConversationSnapshot,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    Resolve,
+    ToolContext,
+    UsageError,
+    tool,
+)
 from agui_client.asgi import ASGITransport, agent_app, seal
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
-from agui_client.testing import ScriptedAgent, events_of, interrupt, state, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, agui_app, events_of, interrupt, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from ag_ui.core import Event, Message, RunAgentInput
 
@@ -61,8 +72,8 @@ class Served:
         self.threads = Threads(self.store)
         self.app: AgentApp = agent_app(lambda request, input: self.threads.open(input.thread_id, agent), **options)
 
-    async def post(self, *messages: Any, run_id: str = "r", **more: Any) -> httpx.Response:
-        body = {"threadId": "t", "runId": run_id, "messages": messages, **more}
+    async def post(self, *messages: Any, run_id: str | None = None, **more: Any) -> httpx.Response:
+        body = {"threadId": "t", "runId": run_id or str(uuid4()), "messages": messages, **more}
         with anyio.fail_after(_SECONDS):
             async with httpx.AsyncClient(transport=ASGITransport(self.app)) as client:
                 return await client.post("http://app/", json=body)
@@ -109,10 +120,63 @@ async def test_an_answer_that_is_sent_again_says_nothing_about_the_next_call_of_
     [second] = _ends(await served.post(resume=[answer]))["outcome"]["interrupts"]
     before = await served.stored()
     again = await served.post(resume=[answer])
-    assert (again.status_code, paid) == (422, [3] if verdict else [])
+    assert (again.status_code, paid) == (409, [3] if verdict else [])
+    assert "which was answered before" in again.text
     assert await served.stored() == before
     assert (await served.post(resume=[{**answer, "interruptId": second["id"]}])).status_code == 200
     assert paid == ([3, 3] if verdict else [])
+
+
+async def test_a_request_that_is_delivered_twice_runs_once() -> None:
+    calls = [turn(tool_call("look")), turn(text("Done."))]
+    looked: list[int] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        looked.append(1)
+        return "seen"
+
+    gate = Gate()
+    served = Served(ScriptedAgent(turn(gate, tool_call("look")), turn(text("Done.")), *calls, tools=[look]))
+    responses: list[httpx.Response] = []
+
+    async def deliver() -> None:
+        responses.append(await served.post(_asked(), run_id="one"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deliver)
+        tasks.start_soon(deliver)
+        gate.open()
+    # Another process knows the run from the log alone.
+    served.threads = Threads(served.store)
+    before = await served.stored()
+    responses.append(await served.post(_asked(), _asked(2), run_id="one"))
+    assert sorted(each.status_code for each in responses) == [200, 409, 409]
+    assert "run 'one' has begun in this thread before" in responses[-1].text
+    assert (looked, await served.stored()) == ([1], before)
+    assert (await served.post(_asked(2), run_id="two")).status_code == 200
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+async def test_a_second_answer_to_an_interrupt_is_refused_with_a_sentence(*, is_stored: bool) -> None:
+    turns = turn(tool_call("pay", {"amount": 3})), turn(outcome=interrupt("Sure?")), turn(text("Done."))
+    agent = ScriptedAgent(*turns, tools=[pay])
+    served = Served(agent)
+    if not is_stored:
+        served.app = agent_app(agent)
+    answers, messages = list[list[dict[str, Any]]](), [_asked()]
+    async with HttpAgent("http://app/", app=served.app, thread_id="t") as caller:
+        first = await caller.run_agent("question 1")
+        answers.append([_approved(first.interrupts[0].id)])
+        second = await caller.run_agent(resume={first.interrupts[0].id: Resolve({"approved": True})})
+        answers.append([_approved(second.interrupts[0].id)])
+        await caller.run_agent(resume={second.interrupts[0].id: Resolve({"approved": True})})
+        messages = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in caller.messages]
+    again = [await served.post(*messages, resume=each) for each in answers[: 2 if is_stored else 1]]
+    assert [each.status_code for each in again] == [409, 409][: len(again)]
+    assert all("which was answered before" in each.text for each in again)
+    assert paid == [3]
 
 
 @pytest.mark.parametrize("edits", [{}, {"editedArgs": {"amount": 5}}], ids=["as it is", "with other arguments"])
@@ -231,8 +295,79 @@ async def test_a_caller_without_a_state_does_not_wipe_the_stored_one(given: Any,
     await served.post(_asked())
     response = await served.post(_asked(2), state=given)
     assert (response.status_code, (await served.stored())[1]) == (200, {"trip": "Oslo"})
-    await served.post(_asked(3), state={"trip": "Bergen"})
-    assert (await served.stored())[1] == {"trip": "Bergen"}
+    # A page that was reloaded gets it.
+    [told] = [json.loads(each[6:]) for each in events_of(response.content) if b"STATE_SNAPSHOT" in each]
+    assert told["snapshot"] == {"trip": "Oslo"}
+
+
+async def test_two_pages_of_one_thread_do_not_undo_each_others_changes_of_the_state() -> None:
+    agent = ScriptedAgent(*[turn(text("Fine.")) for _ in range(6)])
+    served = Served(agent)
+    one, two = (HttpAgent("http://app/", app=served.app, thread_id="t") for _ in range(2))
+    one.set_state({"trip": "Oslo", "days": [1, 2], "budget": 5})
+    for page in (one, two):
+        await page.run_agent("Hi")
+    one.set_state({**one.state, "trip": "Bergen"})
+    await one.run_agent("Bergen, please")
+    two.set_state({**two.state, "budget": 7})
+    # A restart changes nothing: the base is in the document of the conversation.
+    again = HttpAgent("http://app/", app=served.app, thread_id="t")
+    again.restore(ConversationSnapshot.model_validate_json(two.snapshot().model_dump_json()))
+    await again.run_agent("Cheaper, please")
+    merged = {"trip": "Bergen", "days": [1, 2], "budget": 7}
+    assert ((await served.stored())[1], again.state, agent.inputs[-1].state) == (merged, merged, merged)
+    # What both have changed is as the latest caller wants it.
+    one.set_state({**one.state, "budget": 9})
+    await one.run_agent("Not that cheap")
+    assert (await served.stored())[1] == {**merged, "budget": 9}
+    # The hash is between client and server: the agent does not get it.
+    assert not any(each.forwarded_props for each in agent.inputs)
+
+
+async def test_without_a_known_base_the_stored_state_stands_where_the_callers_differs() -> None:
+    served = Served(ScriptedAgent(*[turn(text("Fine.")) for _ in range(3)]))
+    await served.post(_asked(), state={"trip": "Oslo"})
+    sent = {"trip": "Bergen", "budget": 5}
+    response = await served.post(_asked(2), state=sent, forwardedProps={"aguiStateBase": "sha256-unknown"})
+    assert (await served.stored())[1] == {"trip": "Oslo", "budget": 5}
+    # The caller learns what it is, and is asked for nothing but the base to change it.
+    [told] = [json.loads(each[6:]) for each in events_of(response.content) if b"STATE_SNAPSHOT" in each]
+    base = json.dumps(told["snapshot"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    props = {"aguiStateBase": f"sha256-{hashlib.sha256(base.encode()).hexdigest()}"}
+    await served.post(_asked(3), state=sent, forwardedProps=props)
+    assert (await served.stored())[1] == sent
+
+
+async def test_no_other_server_gets_the_hash_of_a_base() -> None:
+    agent = ScriptedAgent(turn(state({"trip": "Oslo"})), turn(text("Fine.")))
+    caller = HttpAgent("http://app/", app=agui_app(agent))
+    for _ in range(2):
+        await caller.run_agent("Hi")
+    assert not any(each.forwarded_props for each in agent.inputs)
+
+
+async def test_a_state_that_a_tool_of_the_server_edits_is_known_to_the_caller() -> None:
+    @tool
+    def book(ctx: ToolContext) -> str:
+        """Book."""
+        with opened[-1].edit_state() as trip:
+            trip["booked"] = True
+        return "booked"
+
+    opened: list[AbstractAgent] = []
+    agent = ScriptedAgent(turn(state({"trip": "Oslo"}), tool_call("book")), turn(text("Done.")), tools=[book])
+
+    @asynccontextmanager
+    async def choose(input: RunAgentInput) -> AsyncGenerator[AbstractAgent]:
+        async with served.threads.open(input.thread_id, agent) as each:
+            opened.append(each)
+            yield each
+
+    served = Served(agent)
+    served.app = agent_app(lambda request, input: choose(input))
+    caller = HttpAgent("http://app/", app=served.app, thread_id="t")
+    await caller.run_agent("Book it")
+    assert caller.state == (await served.stored())[1] == {"trip": "Oslo", "booked": True}
 
 
 async def test_a_refused_request_makes_no_thread_and_changes_no_state() -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from ag_ui.core import (
@@ -23,7 +23,7 @@ from ag_ui.core import (
     TokenUsage,
     UserMessage,
 )
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from agui_client import FunctionAgent, HttpAgent, UsageError, attach
 from agui_client.batch import Budget, Progress, RowError, RowResult, RowRetry, run_many, table, write_table
@@ -160,8 +160,6 @@ def test_a_journal_is_refused_that_is_none_or_belongs_to_others(tmp_path: Path) 
     assert len(list(run_many(agent, QUESTIONS, prompt="question", key="id", journal=journal))) == 6
     assert "row q0 with another prompt" in refusal([{"id": "q0", "question": "Something else?"}])
     assert "was not parsed as this type" in refusal(parse=Animal)
-    journal.write_text(journal.read_text() * 2)
-    assert "has row q0 twice" in refusal([QUESTIONS[0]]) or "twice" in refusal()
     asked = len(agent.inputs)
     journal.unlink()
     batch = iter(run_many(agent, QUESTIONS, prompt="question", key="id", at_once=1, journal=journal))
@@ -169,6 +167,90 @@ def test_a_journal_is_refused_that_is_none_or_belongs_to_others(tmp_path: Path) 
     assert "another program is writing" in refusal()
     batch.close()
     assert asked == 6
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings of the batch so far, without the folder of the file."""
+    return [record.getMessage().rpartition("/")[2] for record in caplog.records if record.name == "agui_client.batch"]
+
+
+ODD_LINES = {
+    "deep": ('"parsed":null', '"parsed":' + "[" * 5000 + "]" * 5000),
+    "a list as the key": ('"key":"1"', '"key":[1]'),
+    "no counts": ('"usage":{}', '"usage":null'),
+    "an error of another kind": ('"error":null', '"error":{"a":1}'),
+    "cut in the middle": ('"usage":{}', "\n"),
+    "zeros": ('{"key":"1"', "\0" * 20),
+}
+
+
+@pytest.mark.parametrize(("good", "odd"), ODD_LINES.values(), ids=ODD_LINES)
+def test_a_damaged_line_harms_no_row_but_its_own_and_stays(
+    good: str, odd: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = tmp_path / "out.jsonl"
+
+    def finished(answer: str, *rows: str, **options: Any) -> set[tuple[str, str, bool]]:
+        batch = run_many(ScriptedAgent(turn(text(answer))), rows, journal=journal, **options)
+        return {(done.key, done.text, done.from_journal) for done in batch}
+
+    finished("once", "a")
+    whole = journal.read_text()
+    damaged = whole.replace(good, odd)
+    assert damaged != whole
+    journal.write_text(damaged + whole.replace('"1"', '"2"').replace('"a"', '"b"'))
+    assert finished("twice", "a", "b") == {("1", "twice", False), ("2", "once", True)}
+    assert "out.jsonl, line 1 is damaged and stays as it is; its row is run again" in logged(caplog)
+    assert finished("", "a", "b", rerun_failed=True) == {("1", "twice", True), ("2", "once", True)}
+    assert damaged in journal.read_text()
+
+
+def test_an_answer_that_is_not_of_the_type_harms_no_row_but_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = tmp_path / "out.jsonl"
+
+    def names(name: str) -> list[tuple[str, str | None, bool]]:
+        agent = ScriptedAgent(turn(text(json.dumps({"name": name, "legs": 4}))))
+        batch = run_many(agent, ["a", "b"], parse=Animal, journal=journal, at_once=1)
+        return [(done.key, done.parsed.name if done.parsed else None, done.from_journal) for done in batch]
+
+    names("dog")
+    first, second = journal.read_text().splitlines()
+    journal.write_text("\n".join((first, second.replace('"legs":4', '"legs":"four"'), "")))
+    assert names("cat") == [("1", "dog", True), ("2", "cat", False)]
+    assert names("cow") == [("1", "dog", True), ("2", "cat", True)]
+    assert "row 2 with an answer that was not parsed as this type; it is run again" in caplog.text
+
+
+def nested(value: object) -> object:
+    for _ in range(1000):
+        value = [value]
+    return value
+
+
+def to_bytes(value: object) -> object:
+    return b"\xff"
+
+
+def to_digits(value: object) -> object:
+    return 10**5000
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [(nested, "Maximum serialization depth"), (to_bytes, "invalid utf-8"), (to_digits, "cannot be read")],
+)
+def test_an_answer_without_a_json_form_reaches_the_caller_and_is_a_failed_row_of_the_journal(
+    made: Callable[[object], object], why: str, tmp_path: Path
+) -> None:
+    journal, kind = tmp_path / "out.jsonl", Annotated[Any, AfterValidator(made)]
+    agent = ScriptedAgent(turn(text("1")))
+    first: Any = run_many(agent, ["a", "b"], parse=kind, journal=journal)
+    assert [done.error for done in first] == [None, None]
+    again: Any = list(run_many(agent, ["a", "b"], parse=kind, journal=journal))
+    assert [(done.text, done.from_journal, done.parsed) for done in again] == [("1", True, None)] * 2
+    assert all(why in done.error.message for done in again)
 
 
 class Animal(BaseModel):

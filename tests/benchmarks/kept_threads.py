@@ -4,27 +4,74 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from ag_ui.core import AssistantMessage, Message, UserMessage
 from pydantic import TypeAdapter
-from sqlalchemy import Table, insert, select
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import Table, create_engine, insert, select
 
 from agui_client._conversation.log import empty_members, entry_of
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import SQLStore, Threads
-from agui_client.threads.sql import _ENTRIES, _LINES, _THREADS
+from agui_client.threads.sql.thread_tables import ENTRIES, LINES, THREADS
 from agui_client.types import Checkpoint
 from benchmarks.measure import Row, best_times
+from support.postgres import postgres_server
 
 _THREAD_COUNT = 10_000
 _TURNS = 10_000
 _SAVES = 20
+_STORED_TURNS = 40
 _LISTS = 10
 _MESSAGES = TypeAdapter(list[Message])
+
+
+def stored_turns(repeat: int) -> list[Row]:
+    """Turns of an agent in this process, each in a block of its own, against turns of clones that nothing saves."""
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        places = {"SQLite": (f"sqlite:///{folder}/threads.db", 8.0)}
+        with suppress(pytest.skip.Exception):
+            server = stack.enter_context(postgres_server())
+            places["PostgreSQL, asyncpg"] = (f"postgresql+asyncpg://{server.address}", 10.0)
+            places["PostgreSQL, psycopg"] = (f"postgresql+psycopg://{server.address}", 10.0)
+        for name, (url, limit) in places.items():
+            threads = stack.enter_context(Threads(url))
+            asyncio.run(_stored_turns(threads))
+            numbers = count()
+            stored, unstored = best_times(
+                repeat,
+                partial(_run_stored_turns, threads, numbers),
+                lambda: asyncio.run(_unstored_turns()),
+            )
+            costs = f"{stored * 1000 / _STORED_TURNS:.2f} / {unstored * 1000 / _STORED_TURNS:.2f} ms"
+            rows.append(Row(f"a stored turn, {name}", stored / unstored, limit, "one that nothing saves", costs))
+    return rows
+
+
+def _run_stored_turns(threads: Threads, numbers: Iterator[int]) -> None:
+    asyncio.run(_stored_turns(threads, str(next(numbers))))
+
+
+async def _stored_turns(threads: Threads, name: str = "first") -> None:
+    agent = ScriptedAgent(turn(text("Yes.")))
+    for number in range(_STORED_TURNS):
+        async with threads.open(f"{name} {number % 10}", agent) as opened:
+            await opened.run_agent("Hi")
+
+
+async def _unstored_turns() -> None:
+    agent = ScriptedAgent(turn(text("Yes.")))
+    for number in range(_STORED_TURNS):
+        await agent.clone(thread_id=str(number)).run_agent("Hi")
 
 
 def threads_kept(repeat: int) -> list[Row]:
@@ -40,7 +87,7 @@ def threads_kept(repeat: int) -> list[Row]:
                 with threads.open("long", agent) as opened:
                     assert len(opened.messages) == 2 * _TURNS
 
-            opening, reading = best_times(repeat, open_it, lambda: asyncio.run(_read(url)))
+            opening, reading = best_times(repeat, open_it, lambda: _read(url))
             with threads.open("long", agent) as long, threads.open("new", agent) as new:
                 saving_long, saving_new = best_times(
                     repeat, lambda: asyncio.run(_save_turns(long)), lambda: asyncio.run(_save_turns(new))
@@ -68,14 +115,13 @@ def threads_kept(repeat: int) -> list[Row]:
 async def _fill(url: str) -> None:
     store = SQLStore(url)
     await store.list("", 1)
-    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
     row: dict[str, Any] = {"owner": "", "lease": 1, "leased_until": 0, "title": "A title", "created_at": 1}
     row |= {"messages": 2, "usage": "[]"}
     rows = [
-        {**row, "thread_id": f"t{each}", "line": f"l{each}", "entries": 1, "updated_at": each}
+        {**row, "thread_id": f"t{each}", "line": f"l{each}", "entries": 1, "updated_at": each + 1}
         for each in range(_THREAD_COUNT - 1)
     ]
-    rows.append({**row, "thread_id": "long", "line": "long", "entries": _TURNS, "updated_at": 0})
+    rows.append({**row, "thread_id": "long", "line": "long", "entries": _TURNS, "updated_at": 1})
     lines = [{"owner": "", "line": each["line"], "parent": None, "shared": 0} for each in rows]
     entries, members = list[dict[str, Any]](), empty_members()
     for each in range(_TURNS):
@@ -85,23 +131,22 @@ async def _fill(url: str) -> None:
         assert body is not None
         body = body.replace('"messages":[0,0,', f'"messages":[{2 * each},0,')
         entries.append({"owner": "", "line": "long", "number": each + 1, "body": body})
-    async with engine.begin() as db:
-        filled: list[tuple[Table, list[dict[str, Any]]]] = [(_THREADS, rows), (_LINES, lines), (_ENTRIES, entries)]
+    with create_engine(url).begin() as db:
+        filled: list[tuple[Table, list[dict[str, Any]]]] = [(THREADS, rows), (LINES, lines), (ENTRIES, entries)]
         for table, values in filled:
-            await db.execute(insert(table), values)
-    await engine.dispose()
+            db.execute(insert(table), values)
     await store.aclose()
 
 
-async def _read(url: str) -> None:
+def _read(url: str) -> None:
     """Read the rows of the long thread, and make messages of what is in them."""
-    engine = create_async_engine(url.replace("sqlite:", "sqlite+aiosqlite:"))
-    async with engine.begin() as db:
-        where = (_ENTRIES.c.owner == "", _ENTRIES.c.line == "long")
-        bodies = (await db.execute(select(_ENTRIES.c.body).where(*where).order_by(_ENTRIES.c.number))).scalars().all()
-    texts = (body[body.index('"messages":') + 12 : body.rindex("]")] for body in bodies)
+    engine = create_engine(url)
+    with engine.begin() as db:
+        where = (ENTRIES.c.owner == "", ENTRIES.c.line == "long")
+        bodies = (db.execute(select(ENTRIES.c.body).where(*where).order_by(ENTRIES.c.number))).scalars().all()
+    texts = (body[body.index("[{") + 1 : body.rindex("]]")] for body in bodies)
     assert len(_MESSAGES.validate_json(f"[{','.join(texts)}]")) == 2 * _TURNS
-    await engine.dispose()
+    engine.dispose()
 
 
 async def _save_turns(agent: ScriptedAgent) -> None:

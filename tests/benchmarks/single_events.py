@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 from agui_client import HttpAgent
 from benchmarks.loopback import HEAD, Converse, chunked, listen, loopback_server, read_request
-from benchmarks.measure import Row, Work, best_times, per_event
+from benchmarks.measure import Row, Work, best_times, best_times_and_waits, per_event
+from benchmarks.surfaces import iterate_plainly, plain_rows
 from benchmarks.wire import THREAD_ID, finished, iterate, started, text
 
 _EVENTS = 1000
@@ -42,6 +43,18 @@ def fast_reads(repeat: int) -> list[Row]:
         Row(work, fast / reference, 0.45, "httpx and httpx-sse", per_event(fast, reference, _EVENTS)),
         Row(work, fast / least, 1.35, "aiohttp and validate_json", per_event(fast, least, _EVENTS)),
     ]
+
+
+def plain_reads(repeat: int) -> list[Row]:
+    """The same without `await`, with `fast_client`: each event wakes the thread of the caller, too."""
+    from agui_client.fast import fast_client
+
+    with loopback_server("benchmarks.single_events") as url:
+        agent = HttpAgent(url, thread_id=THREAD_ID, http_client=fast_client)
+        plain: Work = lambda: _expect(iterate_plainly(agent.clone()))  # noqa: E731
+        awaited: Work = lambda: _expect(asyncio.run(iterate(agent.clone())))  # noqa: E731
+        times = best_times_and_waits(repeat, plain, awaited)
+    return plain_rows("one event per read, socket, plain iteration", _EVENTS, times)
 
 
 async def _read(url: str, context: ssl.SSLContext) -> int:

@@ -7,9 +7,12 @@ import signal
 import subprocess
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,6 +20,7 @@ import pytest
 from agui_client import HttpAgent, HTTPStatusError, IncompleteRunError
 from agui_client._cli.inspection_server import InspectorApp
 from agui_client.recording import Recording, record
+from agui_client.recording.live_rows import LiveRows
 from agui_client.testing import Gate, Reply, ScriptedAgent, serve, serve_bytes, state, text, turn
 from support.browser import Chromium, chromium
 from support.programs import Program
@@ -107,6 +111,65 @@ def test_the_page_is_for_this_machine_only(tmp_path: Path) -> None:
         page = httpx.get(front)
     assert page.headers["cache-control"] == "no-store"
     assert "connect-src 'self'" in page.text
+
+
+INPUT: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}}
+
+
+def post(address: str, path: str) -> int:
+    """Post a run to a path exactly as it is written, and return the status of the answer."""
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=LIMIT)
+    with closing(connection):
+        connection.request("POST", path, json.dumps(INPUT), {"content-type": "application/json"})
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize(
+    ("asked", "posted"),
+    [
+        ("/", "/base/agent"),
+        ("/x", "/base/agent/x"),
+        ("/connect", "/base/agent/connect"),
+        ("/a%2Fb%20c", "/base/agent/a%2Fb%20c"),
+        ("/%3Fadmin=1", "/base/agent/%3Fadmin=1"),
+        ("/%23x", "/base/agent/%23x"),
+        ("/x%0d%0aHost:evil", "/base/agent/x%0d%0aHost:evil"),
+        ("//evil.test/x", "/base/agent//evil.test/x"),
+        ("/../../admin", None),
+        ("/x/%2e%2E/%2e./admin", None),
+        ("/..%2f..%2fadmin", None),
+        ("/%252e%252e/admin", None),
+        ("/..;a/admin", None),
+        ("/..%5cadmin", None),
+    ],
+)
+def test_a_path_stays_below_the_address_of_the_agent(asked: str, posted: str | None, tmp_path: Path) -> None:
+    with (
+        serve_bytes(Reply(status=404)) as remote,
+        inspected(f"{remote.url}base/agent", tmp_path / "run.jsonl") as front,
+    ):
+        assert post(front, asked) == (400 if posted is None else 404)
+        assert [request.path for request in remote.requests] == ([] if posted is None else [posted])
+
+
+@pytest.mark.parametrize("path", ["", "rows"])
+def test_a_run_does_not_wait_for_the_page_of_a_long_recording(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reading, is_over = Event(), Event()
+
+    def catch_up(rows: LiveRows) -> None:
+        is_reading.set()
+        assert is_over.wait(LIMIT)
+
+    monkeypatch.setattr(LiveRows, "catch_up", catch_up)
+    with ThreadPoolExecutor() as pool, serve(ScriptedAgent(STORY)) as remote:  # noqa: SIM117
+        with inspected(remote.url, tmp_path / "run.jsonl") as front, httpx.Client(timeout=LIMIT) as client:
+            view = pool.submit(lambda: client.stream("GET", f"{front}{path}").__enter__().close())
+            assert is_reading.wait(LIMIT)
+            assert HttpAgent(front, timeout=LIMIT).run_agent_sync("Weather?").text == "18 degrees."
+            is_over.set()
+            view.result(LIMIT)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ag_ui.core import RunAgentInput
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client.testing import ScriptedAgent, Server, Step, serve, text, tool_call, turn
 from agui_client.threads import Threads
@@ -43,7 +43,7 @@ def test_a_chat_goes_on_in_another_process(agui: Agui, server: Server, tmp_path:
     assert (json.loads(line)["title"], json.loads(line)["messages"]) == ("Mine", 2)
     none = agui("threads", "list", kept, "--owner", "bob")
     assert (none.returncode, none.stdout) == (0, "")
-    assert none.stderr == "agui: there are no threads of bob; --owner NAME lists those of somebody else\n"
+    assert none.stderr == "agui: there are no threads of bob; --owner NAME lists those of another owner\n"
 
 
 def test_threads_are_shown_forked_exported_and_deleted(agui: Agui, server: Server, tmp_path: Path) -> None:

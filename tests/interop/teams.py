@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ag_ui.core import Message, SubagentStartedEvent, UserMessage
 
-from agui_client import Approve, ConversationSnapshot, HttpAgent
+from agui_client import AGUIError, Approve, ConversationSnapshot, HttpAgent
 from agui_client.teams import HandoffAgent, Member, ParallelAgent, SequentialAgent, Team, TeamAgent
 
 from .environments import made, running, say
@@ -44,8 +44,20 @@ def _greeting(_: object) -> list[Message]:
     return [UserMessage(id="greeting", content="hello")]
 
 
-_NEWEST_ONLY = {"adk"}
-"""Frameworks that keep a thread themselves and, after its first run, take no more than the newest message of a user."""
+def _in_one(messages: Sequence[Message]) -> list[Message]:
+    """Show a member all that the others said in one message."""
+    said = "\n".join(str(each.content) for each in messages)
+    return [UserMessage(id=f"said-{len(messages)}", content=said)]
+
+
+_NEWEST_ONLY = {"agno"}
+"""Frameworks that take no more than the newest message of a user from any request; ADK takes all of the first one."""
+
+
+def _shown_all(agent: HttpAgent, servers: Servers) -> HttpAgent | Member:
+    return Member(agent, sees=_in_one) if servers.other.framework.name in _NEWEST_ONLY else agent
+
+
 _HOUSE = FRAMEWORKS["pydantic-ai"]
 Story: TypeAlias = Callable[[Servers], Awaitable[None]]
 
@@ -53,7 +65,8 @@ Story: TypeAlias = Callable[[Servers], Awaitable[None]]
 async def sequence(servers: Servers) -> None:
     """Each is shown what the ones before it have said, in both orders, and again in the next run."""
     one, two, other = servers.agents()
-    team = SequentialAgent(one, other, two, strict=True)
+    third = _shown_all(other, servers)
+    team = SequentialAgent(one, third, two, strict=True)
     result = await team.run_agent("hello")
     # Each word of a user is a prompt to the models: "hello", then "[one]: Answer 1." and so on.
     assert [(each.name, each.text.strip()) for each in result.subagents] == [
@@ -63,8 +76,10 @@ async def sequence(servers: Servers) -> None:
     ]
     result = await team.run_agent("hello")
     numbers = [int(each.text.strip(". ").rpartition(" ")[2]) for each in result.subagents]
-    assert numbers == [8, 7 if servers.other.framework.name in _NEWEST_ONLY else 11, 14], numbers
-    turned = SequentialAgent(one, two, other, strict=True)
+    # A server that is shown again, in one message, what it has kept counts it twice.
+    kept = {"adk": 7, "agno": 15}.get(servers.other.framework.name, 11)
+    assert numbers == [8, kept, 14], numbers
+    turned = SequentialAgent(one, two, third, strict=True)
     expect((await turned.run_agent("lookup")).text, "Answer ")
     expect((await turned.run_agent("hello")).text, "Answer ")
 
@@ -76,7 +91,7 @@ async def parallel(servers: Servers) -> None:
     result = await team.run_agent("lookup")
     for each in result.subagents:
         expect(each.text, "Answer " if each.name == "two" else "Oslo has 700000 people")
-    result = await ParallelAgent(one, two, then=other, strict=True).run_agent("hello")
+    result = await ParallelAgent(one, two, then=_shown_all(other, servers), strict=True).run_agent("hello")
     expect(result.text, "Answer 7.")
 
 
@@ -126,10 +141,68 @@ async def delegated_approval(servers: Servers) -> None:
     expect(await _in_two_processes("delegated", servers), "sent 5 to Ada")
 
 
+async def at_once(servers: Servers) -> None:
+    """One member is asked many things at once, and answers all of them."""
+    _, _, other = servers.agents()
+
+    async def lead(team: Team) -> list[str]:
+        return [each.text for each in await team.map("other", ["hello", "lookup"] * 4, at_once=4)]
+
+    result = await TeamAgent(lead, other=other, options={"strict": True}).run_agent("Go")
+    texts: Any = result.result
+    for text, said in zip(texts, ["Answer 1.", "Oslo has 700000 people"] * 4, strict=True):
+        expect(text, said)
+
+
+async def again_and_again(servers: Servers) -> None:
+    """One member is asked one thing after the other in a run, and goes on with its own words."""
+    _, _, other = servers.agents()
+
+    async def lead(team: Team) -> list[str]:
+        return [(await team.run("other", prompt)).text for prompt in ("lookup", "lookup", "think", "think")]
+
+    result = await TeamAgent(lead, other=other, options={"strict": True}).run_agent("Go")
+    texts: Any = result.result
+    for text, said in zip(texts, ["700000", "700000", "thought", "thought"], strict=True):
+        expect(text, said)
+
+
+async def recovery(servers: Servers) -> None:
+    """A resumed team whose last server is away goes on when it is back, and does nothing twice."""
+    one, two, other = servers.agents()
+    away = HttpAgent("http://127.0.0.1:9/", agent_id="two")
+
+    def team(last: HttpAgent) -> TeamAgent[object]:
+        async def lead(team: Team) -> str:
+            first = await team.run("one", "hello")
+            await team.run("other", "transfer")
+            return first.text + (await team.run("two", "hello")).text
+
+        return TeamAgent(lead, one=one, other=other, two=last, options={"strict": True})
+
+    asking = team(away)
+    answers = {each.id: Approve() for each in (await asking.run_agent("Go")).interrupts}
+    try:
+        await asking.run_agent(resume=answers)
+    except AGUIError as error:
+        expect(str(error), "nothing listens there")
+    back = team(two)
+    back.restore(ConversationSnapshot.model_validate_json(asking.snapshot().model_dump_json()))
+    result = await back.run_agent(resume=answers)
+    assert str(result.result).replace(" ", "") == "Answer1.Answer1.", result
+    assert [each.name for each in result.subagents] == ["two"], result.subagents
+    sent = [each for each in back.messages if each.role == "tool" and "sent 5 to Ada" in str(each.content)]
+    assert len(sent) == 1, back.messages
+
+
 STORIES: dict[str, Story] = {
-    each.__name__: each for each in (sequence, parallel, function, tool, handover, approval, delegated_approval)
+    each.__name__: each
+    for each in (
+        *(sequence, parallel, function, tool, handover, at_once, again_and_again),
+        *(approval, delegated_approval, recovery),
+    )
 }
-_ASKING = ("approval", "delegated_approval")
+_ASKING = ("approval", "delegated_approval", "recovery")
 
 
 # --- two processes

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import pytest
 from ag_ui.core import ImagePart, Interrupt
 
 pytest.importorskip("mcp", reason="needs the MCP SDK: pip install 'agui-client[mcp]'")
+
+from mcp.server.mcpserver import Context, MCPServer
 
 from agui_client import (
     ApprovalRequest,
@@ -348,6 +350,87 @@ async def test_a_server_that_cannot_be_reached_ends_the_call_before_anything_is_
             with anyio.fail_after(SECONDS), pytest.raises(ToolsetError, match="could not list its tools"):
                 await agent.run_agent("Hi")
         assert agent.inputs == []
+
+
+class CountingServer(MCPServer):
+    """A server that counts how often it lists its tools."""
+
+    lists = 0
+
+    async def list_tools(self) -> Any:
+        self.lists += 1
+        return await super().list_tools()
+
+
+def make_growing_server() -> CountingServer:
+    """A server with a tool that adds another one, and says so."""
+    server = CountingServer("garden", log_level="ERROR")
+
+    def tree() -> str:
+        """Be a tree."""
+        return "oak"
+
+    async def plant(ctx: Context) -> str:
+        server.add_tool(tree)
+        await ctx.notify_tools_changed()
+        return "planted"
+
+    server.add_tool(plant)
+    return server
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "anyio_backend"), [("http", "asyncio"), ("object", "asyncio"), ("object", "trio")])
+async def test_a_list_is_asked_for_again_when_the_connection_is_new_or_the_server_says_that_it_changed(
+    kind: str,
+) -> None:
+    server = make_growing_server()
+    with ExitStack() as stack:
+        address = f"{stack.enter_context(serve(server.streamable_http_app())).url}mcp" if kind == "http" else server
+        tools = mcp_server(address)
+
+        async def names(*calls: str) -> list[list[str]]:
+            agent = calling(*((each, dict[str, Any]()) for each in calls), tools=tools)
+            await agent.run_agent("Hi")
+            return [tools_sent(each) for each in agent.inputs]
+
+        with anyio.fail_after(SECONDS):
+            await names()
+            async with tools:
+                # The first call of a connection lists, and so does the second, which listens for changes from then on.
+                assert [await names() for _ in range(4)] == [[["plant"]]] * 4
+                assert server.lists == 3
+                await names("plant")
+                while await names() != [["plant", "tree"]]:
+                    await anyio.lowlevel.checkpoint()
+                assert server.lists == 4
+                assert await names("tree") == [["plant", "tree"]] * 2
+            await names("tree")
+    assert server.lists == 5
+
+
+@pytest.mark.anyio
+async def test_a_call_goes_on_without_an_optional_server_that_cannot_be_used(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    dead = mcp_server(f"http://127.0.0.1:{port}/mcp", name="weather", optional=True)
+    agent = calling(("add", {"a": 1}), tools=[mcp_server(make_server(), include=["add"]), dead])
+    with anyio.fail_after(SECONDS):
+        async with nothing_left_behind(apart_from=OF_OTHERS):
+            assert results(await agent.run_agent("Hi")) == [("2", None)]
+    assert [tools_sent(each) for each in agent.inputs] == [["add"]] * 2
+    [warning] = [record for record in caplog.records if record.name == "agui_client.mcp"]
+    assert (warning.levelname, warning.getMessage()[:39]) == ("WARNING", "the tool server weather is left out: Co")
+
+
+@pytest.mark.anyio
+@on_asyncio
+async def test_a_server_that_is_silent_for_too_long_fails_its_call(urls: dict[str, str]) -> None:
+    agent = calling(("wait", {}), ("add", {"a": 1}), tools=mcp_server(urls["http"], idle=0.2))
+    with anyio.fail_after(SECONDS):
+        silent, added = results(await agent.run_agent("Hi"))
+    assert silent[1] == "The tool server house went away; the effect of the call is unknown."
+    assert added == ("2", None)
 
 
 @pytest.mark.anyio

@@ -118,7 +118,7 @@ def learn(tree: Path, data: Path, tests: Sequence[str]) -> None:
         durations = Path(f"{target}.json")
         durations.unlink(missing_ok=True)
         environment = {**os.environ, **_environment(tree), "MUTATION_DATA_FILE": str(target)}
-        arguments = [*_ARGUMENTS, "-p", "tests.mutation.recording", "-m", "not slow", path]
+        arguments = [*_ARGUMENTS, "-p", "tests.mutation.recording", path]
         subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=tree, env=environment, check=False)
         if not durations.exists() or not json.loads(durations.read_text(encoding="utf-8")):
             raise SystemExit(f"No test of {path} passed, so nothing of it is recorded.")

@@ -29,6 +29,10 @@ FINISHED = framed(
 def thread_of(woven: Weave) -> list[Json]:
     """A thread that can be told again: its first run says which state it was asked with."""
     assume(ONE_WAY.isdisjoint(event["type"] for event in woven.events))
+    # Of a local message and the replayed one the larger stays, so a result that shrinks does not come to the same.
+    results = [event for event in woven.events if event["type"] == "TOOL_CALL_RESULT"]
+    contents = {event["messageId"]: event["content"] for event in results}
+    assume(all(event["content"] == contents[event["messageId"]] for event in results))
     first, *rest = woven.events
     asked: Json = {"threadId": "thread-1", "runId": "run-1", "messages": [], **first.get("input", {}), "state": {}}
     return [{**first, "input": asked}, *rest] if first["type"] == "RUN_STARTED" else woven.events

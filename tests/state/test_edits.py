@@ -238,6 +238,7 @@ def test_with_raise_a_conflict_ends_the_run_and_carries_the_edit(verb: Verb) -> 
     error = verb(agent, "Go").error
     assert isinstance(error, StateConflictError)
     assert error.conflicts == (Conflict("/budget", 1, 900, 2),)
+    assert str(error) == "the agent changed what was edited here, at '/budget'; the agent's value stands"
     assert agent.state == {**START, "budget": 2}
     assert verb(agent, "Go on").error is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -25,73 +26,84 @@ def _programs() -> Path | None:
     return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 
+class PostgresServer:
+    """A server that runs, and can be stopped and started again.
+
+    Args:
+        programs: The directory of PostgreSQL's programs.
+        folder: An empty directory.
+        port: A free port.
+    """
+
+    def __init__(self, programs: Path, folder: str, port: int) -> None:
+        # The server refuses to be run by root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        self._programs, self._folder, self._port = programs, folder, port
+        self._databases = 0
+        self._data = str(Path(folder) / "data")
+        self.address = f"agui@127.0.0.1:{port}/postgres"
+        """The user, the host, the port and the database, as they stand in URLs."""
+        make = [str(programs / "initdb"), "-D", self._data, "-U", "agui", "-A", "trust", "-E", "UTF8"]
+        make += ["--no-sync", "--locale=C"]
+        made = subprocess.run(make, user=self._user, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+        assert made.returncode == 0, made.stderr
+        self.start()
+
+    def start(self) -> None:
+        """Start the server, and wait until it serves."""
+        begin = [str(self._programs / "postgres"), "-D", self._data, "-p", str(self._port), "-k", self._folder, "-F"]
+        begin += ["-c", "listen_addresses=127.0.0.1"]
+        self._process = subprocess.Popen(
+            begin, user=self._user, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        _wait_for(self._port, self._process)
+
+    def new_database(self) -> str:
+        """Make an empty database; return its address."""
+        self._databases += 1
+        name = f"made{self._databases}"
+        make = [str(self._programs / "psql"), "-h", "127.0.0.1", "-p", str(self._port), "-U", "agui", "postgres"]
+        make += ["-q", "-c", f"create database {name}"]
+        subprocess.run(make, timeout=_SECONDS, check=True)
+        return self.address.replace("/postgres", f"/{name}")
+
+    def stop(self) -> None:
+        """Stop the server at once, connections that are open included."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(_SECONDS)
+
+
 @contextmanager
-def postgres_server() -> Generator[str]:
-    """Run a server while the block lasts; gives `host:port/database`, with the user in front.
+def postgres_server() -> Generator[PostgresServer]:
+    """Run a server while the block lasts.
 
     Skips the test where PostgreSQL is not installed.
     """
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    # The server refuses to be run by root.
-    user = "postgres" if os.geteuid() == 0 else None
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="agui-postgres-") as folder:
-        if user is not None:
-            shutil.chown(folder, user)
-        data = Path(folder) / "data"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port: int = free.getsockname()[1]
-        make: list[str | Path] = [
-            programs / "initdb",
-            "-D",
-            data,
-            "-U",
-            "agui",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-            "--locale=C",
-        ]
-        made = subprocess.run(make, user=user, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
-        assert made.returncode == 0, made.stderr
-        options: list[str | Path] = [
-            "-D",
-            data,
-            "-p",
-            str(port),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-k",
-            folder,
-            "-F",
-        ]
-        with subprocess.Popen(
-            [programs / "postgres", *options],
-            user=user,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as server:
-            try:
-                _wait_for(port, server)
-                yield f"agui@127.0.0.1:{port}/postgres"
-            finally:
-                server.send_signal(3)  # SIGQUIT: at once, nothing in there is needed any more
-                server.wait(_SECONDS)
+        server = PostgresServer(programs, folder, port)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
     give_up = time.monotonic() + _SECONDS
-    ask_for_startup = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # whether it would encrypt; answered as soon as it serves
+    names = b"user\0agui\0database\0postgres\0\0"
+    startup = (len(names) + 8).to_bytes(4) + (3 << 16).to_bytes(4) + names
     while True:
         assert server.poll() is None, "PostgreSQL did not start"
         try:
             with socket.create_connection(("127.0.0.1", port), 1) as line:
-                line.sendall(ask_for_startup)
-                if line.recv(1):
+                line.sendall(startup)
+                if line.recv(1) == b"R":  # not the error that it is starting up
                     return
         except OSError:
             pass

@@ -62,7 +62,8 @@ _MODULES = (
     "prompt_toolkit.patch_stdout",
     "pytest",
     "rich.markdown",
-    "sqlalchemy.dialects.sqlite.aiosqlite",
+    "sqlalchemy.dialects.postgresql",
+    "sqlalchemy.dialects.sqlite",
     "sqlalchemy.ext.asyncio",
     "uvicorn.lifespan.off",
     "uvicorn.lifespan.on",
@@ -159,10 +160,17 @@ class Program:
                 raise
         return out, complaints
 
+    def until_asleep(self) -> None:
+        """Wait until all threads of the program wait for something; Linux alone tells, elsewhere nothing waits."""
+        from support.waiting import until_sync  # the process that forks runs this file, and does not find it
+
+        until_sync(lambda: all(map(_is_asleep, Path(f"/proc/{self.pid}/task").glob("*/stat"))))
+
     def send_signal(self, number: int) -> None:
         """Send a signal, unless the program has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it ended in between, and its exit code is on its way
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Stop the program at once."""
@@ -178,6 +186,13 @@ def run_program(*arguments: str, flags: tuple[str, ...] = (), given: str = "") -
     with Program(*arguments, flags=flags, stdin=subprocess.PIPE) as program:
         out, complaints = program.communicate(given, 60)
         return out, complaints, program.wait()
+
+
+def _is_asleep(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "S"
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # the thread has ended
 
 
 def _our_end(wanted: int, theirs: list[int], mode: str, errors: str | None) -> IO[str] | None:

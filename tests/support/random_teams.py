@@ -142,11 +142,14 @@ class TeamWatch(RunObserver):
     was_cut: dict[str, bool] = field(default_factory=dict[str, bool])
     """Whether a member was stopped from this side when it was called last, by its path; absent if it has no end."""
     usage: dict[str, int] = field(default_factory=dict[str, int])
+    done: set[str] = field(default_factory=set[str])
+    """The members that came to their end when they were called last, by their paths."""
     _waiting: set[str] = field(default_factory=set[str])
 
     def on_event(self, run: RunScope, event: Event, change: Change) -> None:
         if isinstance(event, SubagentStartedEvent):
             self.was_cut[_path(event.subagent_run_id)] = True
+            self.done.discard(_path(event.subagent_run_id))
         if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent):
             path = _path(event.subagent_run_id)
             self.was_cut[path] = isinstance(event, SubagentErrorEvent) and event.code in ("cancelled", "timeout")
@@ -157,6 +160,8 @@ class TeamWatch(RunObserver):
             outcome = event.outcome if isinstance(event, SubagentFinishedEvent) else None
             if outcome is not None and outcome.type == "suspended":
                 self._waiting.add(path)
+            elif isinstance(event, SubagentFinishedEvent):
+                self.done.add(path)
             reported = (event.metadata or {}).get("agui-client", {}).get("usage", ())
             self.usage[path] = self.usage.get(path, 0) + sum(each["totalTokens"] for each in reported)
 
@@ -367,6 +372,16 @@ async def run_to_the_end(made: RandomTeam, agent: AbstractAgent | None = None) -
     raise AssertionError("the team asks for ever")
 
 
+async def called_again(made: RandomTeam) -> list[str]:
+    """Go on with a run that failed, which will fail again; return the members that were done, and were called again."""
+    done = {path: len(leaf.opened) for path, leaf in made.leaves.items() if path in made.team_watch.done}
+    with suppress(RunFailedError, TimeoutError):
+        await made.agent.run_agent(tools=[LOOK])
+    return [
+        f"{path} was done, and called again" for path, count in done.items() if len(made.leaves[path].opened) > count
+    ]
+
+
 def _answer(reason: str) -> Any:
     return Approve() if reason == "tool_call" else Resolve(True)
 
@@ -374,7 +389,8 @@ def _answer(reason: str) -> Any:
 def findings(made: RandomTeam, result: RunResult | None) -> list[str]:
     """What is wrong with a run that ended."""
     found: list[str] = []
-    if result is not None and any(warning.rule not in ("SNAP-5", "REASON-7") for warning in result.warnings):
+    expected = ("SNAP-5", "REASON-7", "SUB-9")
+    if result is not None and any(warning.rule not in expected for warning in result.warnings):
         found.append(f"warnings {result.warnings}")
     if result is not None and "_team" in str(result.state):
         found.append(f"state {result.state}")
@@ -447,7 +463,11 @@ async def judged(seed: int, town: Town | None = None) -> list[str]:
         except (AGUIError, AssertionError) as error:
             return [f"{type(error).__name__}: {error}"]
         await closed(made)
-    return findings(made, result)
+        found = findings(made, result)
+        if result is None:
+            found += await called_again(made)
+            await closed(made)
+    return found
 
 
 async def left(seed: int, town: Town | None = None) -> tuple[float, list[str]]:

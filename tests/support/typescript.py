@@ -21,14 +21,14 @@ _INSTALLING = 240.0
 def run_typescript(program: Path, *arguments: str) -> Any:
     """Run a program of the client; return the JSON that it prints. Skips the test where it cannot be installed."""
     # Node looks for packages from the folder of a program on.
-    with tempfile.TemporaryDirectory(dir=_installed(), prefix="run-") as folder:
+    with tempfile.TemporaryDirectory(dir=installed(), prefix="run-") as folder:
         command = ["node", shutil.copy(program, folder), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def _installed() -> Path:
+def installed() -> Path:
     """Return a folder with the client."""
     kept = Path(tempfile.gettempdir()) / f"agui-client-typescript-{_CLIENT}"
     if not (kept / "node_modules").exists():

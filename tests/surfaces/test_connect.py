@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from ag_ui.core import (
 from agui_client import (
     AbstractAgent,
     ConnectError,
+    DecodeError,
     EventOrderError,
     HttpAgent,
     HTTPStatusError,
@@ -128,7 +130,7 @@ async def test_an_address_that_is_none_is_refused_at_once(connect_url: str) -> N
     ],
 )
 async def test_the_address_where_runs_are_started_is_no_address_to_connect_to(connect_url: str) -> None:
-    with pytest.raises(UsageError, match="connecting would start a run; give the address that tells a thread again"):
+    with pytest.raises(UsageError, match="connecting would start a run; give the address that sends a thread again"):
         HttpAgent("http://host/agent", connect_url=connect_url)
 
 
@@ -461,9 +463,18 @@ async def test_an_agent_that_remembers_nothing_says_so() -> None:
     assert (agent.messages, agent.is_running) == ([], False)
 
 
-async def test_headers_and_time_outs_mean_nothing_to_it() -> None:
-    with pytest.raises(UsageError, match="timeout= is for an HttpAgent"):
-        await Remembering(turn(), past=FIRST_RUN).connect_agent(timeout=5)
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_refused_connection_asks_about_its_own_address(status: int) -> None:
+    with serve_bytes(Reply(status=status)) as server:
+        with pytest.raises(HTTPStatusError, match="is this the address that sends threads again"):
+            await HttpAgent(server.url, connect_url="connect").connect_agent()
+        with pytest.raises(HTTPStatusError, match="is this the address that takes runs"):
+            await HttpAgent(server.url).run_agent("Hi")
+
+
+async def test_headers_mean_nothing_to_it() -> None:
+    with pytest.raises(UsageError, match="headers= is for an HttpAgent"):
+        await Remembering(turn(), past=FIRST_RUN).connect_agent(headers={})
 
 
 async def test_an_agent_of_ones_own_is_an_agent() -> None:
@@ -482,3 +493,26 @@ async def test_an_agent_of_ones_own_is_an_agent() -> None:
 
     async with Teller().stream_connect() as run:
         assert [each async for each in run.text_stream] == ["Hello"]
+
+
+@pytest.mark.anyio
+async def test_a_thread_that_comes_as_one_json_document_is_gone_on_with() -> None:
+    messages = [
+        {"id": "u", "role": "user", "content": "Hi", "name": None},
+        {"id": "a", "role": "assistant", "content": "Hello.", "toolCalls": None},
+    ]
+    known = {"threadId": "t", "threadExists": True, "state": {"city": "Oslo"}, "messages": messages}
+    unknown: dict[str, Any] = {"threadId": "t", "threadExists": False, "state": {}, "messages": []}
+
+    def answer(document: object) -> Reply:
+        return Reply([json.dumps(document).encode()], content_type="application/json")
+
+    with serve_bytes(answer(known), answer(unknown), answer({"detail": "?"})) as server:
+        agent = HttpAgent(server.url, thread_id="t", connect_url="/agents/state")
+        result = await agent.connect_agent()
+        assert [(each.role, each.content) for each in agent.messages] == [("user", "Hi"), ("assistant", "Hello.")]
+        assert (agent.state, result.warnings) == ({"city": "Oslo"}, [])
+        assert (await agent.connect_agent()).outcome is None
+        with pytest.raises(DecodeError, match="no list of `messages`"):
+            await agent.connect_agent()
+    assert len(agent.messages) == 2

@@ -83,6 +83,8 @@ def test_ctrl_c_closes_the_connection_and_ends_the_program(source: str) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         assert process.stdout.readline() == "ready\n"
+        # Inside of httpx's own generators Ctrl-C would leave those unfinished below them, of which trio warns.
+        process.until_asleep()
         pressed_at = time.monotonic()
         process.send_signal(signal.SIGINT)
         until_sync(server.disconnected.is_set, LIMIT)
@@ -91,6 +93,6 @@ def test_ctrl_c_closes_the_connection_and_ends_the_program(source: str) -> None:
         _, complaints = process.communicate(timeout=LIMIT)
     assert process.returncode == -signal.SIGINT
     assert complaints.rstrip().endswith("KeyboardInterrupt")
-    assert complaints.count("Traceback") <= 2
+    assert complaints.count("Traceback") - complaints.count("another exception occurred") == 1
     for word in ("Warning", "never awaited", "was destroyed", "Exception ignored", "never retrieved"):
         assert word not in complaints

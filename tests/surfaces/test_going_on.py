@@ -61,16 +61,17 @@ ENTRIES = [{"interruptId": "interrupt-1", "status": "resolved", "payload": {"app
 
 @every_failing
 @pytest.mark.requirement("INT-1", "INT-3", "INT-4")
-def test_an_answer_that_no_run_took_can_be_given_again_and_no_other_can(case: FaultCase, verb: Verb) -> None:
+def test_an_answer_that_no_run_took_is_given_again_and_that_of_a_failed_run_may_be(case: FaultCase, verb: Verb) -> None:
     with asked(case, ASKING) as (server, agent):
         assert verb(agent, "Hi", run_id="run-1").error is None
         assert type(verb(agent, resume=YES, run_id="run-2").error) is case.error
         if case.is_accepted:
             assert agent.pending_interrupts == []
-            assert isinstance(verb(agent, resume=YES, run_id="run-3").error, InterruptsNotCoveredError)
+            no = {"interrupt-2": Resolve(True)}
+            assert isinstance(verb(agent, resume=no, run_id="run-3").error, InterruptsNotCoveredError)
             assert len(server.requests) == 2
-            assert verb(agent, run_id="run-3").error is None
-            assert "resume" not in server.requests[2].json()
+            assert verb(agent, resume=YES, run_id="run-3").error is None
+            assert server.requests[2].json()["resume"] == ENTRIES
         else:
             assert [each.id for each in agent.pending_interrupts] == ["interrupt-1"]
             assert isinstance(verb(agent, "Hm?").error, InterruptsNotCoveredError)

@@ -20,17 +20,38 @@ MOMENTS = int(os.environ.get("AGUI_CLIENT_MOMENTS", "6"))
 """Moments at which Ctrl-C is pressed; 200 and more for a soak, on a machine that does nothing else."""
 
 BEGINNING = """
-import logging, signal, sys, threading, time
+import asyncio, logging, os, signal, sys, threading, time
 logging.disable()
-from agui_client import FunctionAgent, HttpAgent, tool
+from agui_client import FunctionAgent, HttpAgent, Timeouts, Toolset, tool
 from agui_client.testing import ScriptedAgent, tool_call, turn
 agent = HttpAgent(sys.argv[1])
+
+class Nothing(Toolset):
+    async def tools(self, ctx):
+        return []
+
+    async def call(self, call, ctx):
+        pass
 
 def events():
     with agent.stream_sync("Hi") as run:
         yield from run
 """
 OPEN_AT_THE_END = {
+    "a generator that asyncio closes": """
+async def pieces(**options):
+    async with HttpAgent(sys.argv[1], **options).stream("Hi") as run:
+        async for piece in run.text_stream:
+            yield piece
+
+async def main(**options):
+    async for piece in pieces(**options):
+        break
+
+logging.disable(logging.WARNING)
+asyncio.run(main())
+asyncio.run(main(timeout=Timeouts(total=60), tools=Nothing()))
+""",
     "a suspended generator": """
 kept = events()
 next(kept)
@@ -118,6 +139,51 @@ raise KeyboardInterrupt
 def test_a_program_ends_at_its_last_line_without_a_word(program: str) -> None:
     with serve_bytes(Reply([BEGUN], end="stall")) as server:
         assert run_program("-c", BEGINNING + program, server.url) == ("", "", 0)
+
+
+FORKED = """
+import warnings
+
+warnings.simplefilter("ignore")  # of forks while there are threads
+
+def in_child(result):
+    if os.fork():
+        return os.wait()[1]
+    signal.alarm(20)
+    try:
+        print(result(), flush=True)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    os._exit(0)
+
+with agent.stream_sync("Hi") as run:
+    next(run)
+    assert in_child(run.result) == 0
+    agent.abort_run()
+
+async def main():
+    async with agent.clone().stream("Hi") as run:
+        await anext(run)
+        if pid := os.fork():
+            return
+        signal.alarm(20)
+        await run.result()
+
+try:
+    asyncio.run(main())
+except Exception as error:
+    print(type(error).__name__, error, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+def test_a_child_forked_in_the_middle_of_a_run_is_told_whose_run_it_is() -> None:
+    what = "UsageError this process was forked in the middle of the run, which goes on in the process that it came from"
+    said = f"{what}; run a clone() of the agent here\n"
+    with serve_bytes(Reply([BEGUN], end="stall")) as server:
+        assert run_program("-c", BEGINNING + FORKED, server.url) == (said * 2, "", 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals to another process are POSIX's")

@@ -16,7 +16,7 @@ def test_the_result_of_a_run_that_was_stopped_says_so() -> None:
         next(run)
         assert "going on" in repr(run)
         agent.abort_run()
-        assert "RunResult(outcome='aborted', text=" in repr(run.result())
+        assert "RunResult(aborted=True, text=" in repr(run.result())
         assert "over" in repr(run)
 
 

@@ -17,6 +17,7 @@ from ag_ui.core import (
     SubagentFinishedEvent,
     SubagentFinishedSuspendedOutcome,
     Tool,
+    ToolCallEndEvent,
 )
 
 from agui_client import (
@@ -32,7 +33,7 @@ from agui_client import (
 )
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
-from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, text, tool_call, turn
 from agui_client.threads import Threads
 from support.team_members import agent, events_of, pay_tool, payer, resumed, says, shown
 
@@ -262,18 +263,26 @@ async def test_members_that_wait_are_not_asked_for_when_another_one_of_the_same_
     assert (result.result, result.interrupts, result.state) == ("without", [], {})
 
 
-@pytest.mark.parametrize("way", ["callers tool", "approval"])
-async def test_calls_of_members_that_wait_are_answered_when_another_one_of_the_same_gather_has_failed(way: str) -> None:
+@pytest.mark.parametrize("way", ["callers tool", "approval", "not at its end"])
+async def test_calls_of_members_are_answered_when_another_one_of_the_same_gather_has_failed(way: str) -> None:
     paid: list[int] = []
     looks = Tool(name="pay", description="Pays.", parameters={"type": "object"})
-    caller = agent("caller", turn(tool_call("pay", {"amount": 5})), tools=[pay_tool(paid)] if way == "approval" else ())
-    failing = agent("failing", turn(pause(0.01), RunErrorEvent(message="overloaded")))
+    more = [Gate()] if way == "not at its end" else []
+    tools = [pay_tool(paid)] if way == "approval" else ()
+    caller = agent("caller", turn(tool_call("pay", {"amount": 5}), *more), tools=tools)
+    waits = Gate()
+    failing = agent("failing", turn(waits, RunErrorEvent(message="overloaded")))
 
     async def lead(team: Team) -> None:
         with suppress(RunFailedError):
             await team.gather(caller, failing)
 
     team = TeamAgent(lead, caller=caller, failing=failing, options={"strict": True})
+
+    @team.on(ToolCallEndEvent if more else SubagentFinishedEvent)
+    def fail(event: ToolCallEndEvent | SubagentFinishedEvent) -> None:
+        waits.open()
+
     result = await team.run_agent("Hi", tools=[looks])
     assert (result.interrupts, result.pending_tool_calls, paid) == ([], [], [])
     assert "caller was cancelled before this call was answered." in [message.content for message in team.messages]

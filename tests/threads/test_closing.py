@@ -11,7 +11,7 @@ import anyio
 import pytest
 from ag_ui.core import RunAgentInput, TextMessageContentEvent
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import ThreadStoreError, UsageError, tool
 from agui_client._protocol.events import WireEvent

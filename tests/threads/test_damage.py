@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -11,11 +12,11 @@ from typing import Any
 import anyio
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client import ThreadStoreError
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import ThreadInfo, Threads
+from agui_client.threads import SQLStore, ThreadInfo, Threads
 from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
@@ -203,3 +204,21 @@ async def test_a_lease_until_no_date_is_over(file: Path) -> None:
             _change(file, f"update agui_threads set leased_until = {until} where thread_id = 'bad'")
             async with threads.open("bad", HELLO, wait=0) as agent:
                 assert len(agent.messages) == 2
+
+
+async def test_a_write_that_fails_undoes_itself_and_none_of_those_in_its_transaction(file: Path) -> None:
+    names = ("good", "bad", "fine")
+    async with Threads(f"sqlite:///{file}") as threads:
+        await _make(threads, *names)
+    # The next entry of this thread is there already.
+    stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 'bad'"
+    _change(file, f"insert into agui_entries (owner, line, number, body) {stray}")
+    store = SQLStore(f"sqlite:///{file}")
+    taken = [await store.lease_and_read("", name, 30) for name in names]
+    found = [(each.number, each.found[0]) for each in taken if each is not None and each.found is not None]
+    writes = [store.append("", info, "more", number) for number, info in found]
+    good, bad, fine = await asyncio.gather(*writes, return_exceptions=True)
+    assert (good, isinstance(bad, ThreadStoreError), fine) == (True, True, True)
+    after = [await store.read("", name) for name in names]
+    assert [len(each[1]) for each in after if each is not None] == [3, 2, 3]
+    await store.aclose()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 from ag_ui.core import Message, Tool
 
 from agui_client import AbstractAgent, Approve, ConversationSnapshot, FunctionTool, Resolve, ToolContext, tool

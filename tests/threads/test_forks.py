@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 if not hasattr(os, "fork"):
     pytest.skip("this system does not fork", allow_module_level=True)
 
 from support.programs import STRICT, run_program
 
 BEGIN = """
-import asyncio, gc, os, sys, threading, warnings
+import asyncio, gc, os, sys, threading, time, warnings
 from agui_client import UsageError
 from agui_client.testing import ScriptedAgent, text, turn
 from agui_client.threads import MemoryStore, SQLStore, Threads
@@ -157,13 +157,12 @@ threads = Threads(store)
 turns("before")
 begun = threading.Event()
 
-async def write():
-    async with store._begin() as database:
-        await database.execute(sql("update agui_threads set title = 'written'"))
-        begun.set()
-        await asyncio.sleep(0.1)  # in which the process begins to fork
+def write(database):
+    database.execute(sql("update agui_threads set title = 'written'"))
+    begun.set()
+    time.sleep(0.1)  # in which the process begins to fork
 
-written = threads._loop.call(write)
+written = threads._loop.call(lambda: store._run(write))
 begun.wait()
 if (child := fork()) == 0:
     turns("child")

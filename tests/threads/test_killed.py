@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 pytest.importorskip("pydantic_ai.ui.ag_ui", reason="needs pydantic-ai: pip install 'pydantic-ai-slim[ag-ui]'")
 from pydantic_ai import Agent
 from pydantic_ai.ui.ag_ui import AGUIAdapter
@@ -143,8 +143,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         return
     if "AGUI_THREADS_KILLS" not in os.environ:
         pytest.skip("AGUI_THREADS_KILLS=200 kills on PostgreSQL, too")
-    with postgres_server() as address:
-        yield f"postgresql+asyncpg://{address}"
+    with postgres_server() as server:
+        yield f"postgresql+asyncpg://{server.address}"
 
 
 def test_a_killed_program_has_lost_nothing_and_does_nothing_twice(database: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from agui_client.testing import ThreadStoreContract
 from agui_client.threads import MemoryStore, SQLStore, ThreadStore
@@ -46,8 +46,8 @@ def _server(request: pytest.FixtureRequest) -> Iterator[None]:
     if not any(each is not None and issubclass(each, _OnPostgreSQL) for each in classes):
         yield
         return
-    with postgres_server() as address:
-        _OnPostgreSQL.address = address
+    with postgres_server() as server:
+        _OnPostgreSQL.address = server.address
         yield
 
 

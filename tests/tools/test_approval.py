@@ -407,7 +407,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(verb: Ver
     verb(agent, "Hi")
     error = verb(agent, "And?", tool_results={"c1": Approve({"amount": "much"}), "c2": Deny("no")}).error
     assert isinstance(error, UsageError)
-    assert "tool_results approves 'c1', with arguments that do not do: the arguments do not fit: 'amount'" in str(error)
+    assert "tool_results approves 'c1', but the arguments do not fit: 'amount'" in str(error)
     assert (till.paid, len(agent.inputs), len(agent.messages)) == ([], 1, 3)
     assert verb(agent, "And?", tool_results={"c1": Approve({"amount": 3}), "c2": Deny("no")}).error is None
     assert (till.paid, results_sent(agent)[1]) == ([3], [("c1", "paid 3", None), ("c2", "no", "no")])

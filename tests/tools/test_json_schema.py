@@ -133,6 +133,7 @@ ELSEWHERE: dict[str, Schema] = {
     "an address": {"$ref": "https://example.com/schema"},
     "a part that is not there": {"$ref": "#/$defs/nowhere"},
     "an anchor": {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "string"}}},
+    "a dynamic anchor": {"$dynamicRef": "#here", "$defs": {"a": {"$dynamicAnchor": "here", "type": "string"}}},
     "a part with an address of its own": {"properties": {"x": {"$id": "urn:x", "type": "string"}}},
 }
 

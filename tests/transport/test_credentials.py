@@ -91,6 +91,7 @@ def test_a_second_401_is_an_error(verb: Verb) -> None:
         error = verb(HttpAgent(server.url, headers=token.headers, on_unauthorized=token.renew), "Hi").error
     assert isinstance(error, HTTPStatusError)
     assert (error.status_code, token.renewals, len(server.requests)) == (401, 1, 2)
+    assert "on_unauthorized= has renewed the credentials, and the server refuses the new ones, too" in str(error)
 
 
 async def test_a_plain_function_renews_in_a_thread_of_its_own() -> None:
@@ -153,6 +154,15 @@ async def test_an_authorization_that_a_run_brings_stands_over_every_auth() -> No
             for agent in (HttpAgent(url, auth=("ada", "auth")), HttpAgent(url), HttpAgent(url, http_client=client)):
                 await agent.run_agent("Hi", headers={"Authorization": "mine"})
     assert [request.headers["authorization"] for request in server.requests] == ["mine"] * 3
+
+
+async def test_a_401_to_credentials_that_a_run_brings_says_that_they_are_not_renewed() -> None:
+    token = Token()
+    with serve_bytes(faults.status(401)) as server:
+        agent = HttpAgent(server.url, headers=token.headers, on_unauthorized=token.renew)
+        with pytest.raises(HTTPStatusError, match="of the run's own headers="):
+            await agent.run_agent("Hi", headers={"Authorization": "mine"})
+    assert token.renewals == 0
 
 
 # --- two users

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
+import httpx
 import httpx2
 import pytest
 
@@ -17,7 +19,7 @@ from agui_client import (
     Timeouts,
     UsageError,
 )
-from agui_client.testing import faults, serve_bytes, sse, text, turn
+from agui_client.testing import ScriptedAgent, faults, serve, serve_bytes, sse, text, turn
 from support import scenario
 
 ANSWER = sse(turn(text("Hello")))
@@ -55,12 +57,27 @@ async def test_failures_of_httpx2_are_our_errors() -> None:
     async with httpx2.AsyncClient() as client:
         with serve_bytes(faults.status(503, retry_after=1)) as server, pytest.raises(HTTPStatusError):
             await HttpAgent(server.url, http_client=client).run_agent("Hi")
-        with pytest.raises(ConnectError, match="no connection to"):
-            await HttpAgent(server.url, http_client=client, retry=RetryPolicy(connect=9, first_wait=60)).run_agent("Hi")
+        with pytest.raises(ConnectError, match="nothing listens there") as caught:
+            await HttpAgent(server.url, http_client=client, retry=RetryPolicy(first_wait=0)).run_agent("Hi")
+        assert caught.value.partial is not None
+        assert len(caught.value.partial.attempts) == 3
         with serve_bytes(faults.reset(ANSWER, events=2)) as server, pytest.raises(IncompleteRunError, match="broke"):
             await HttpAgent(server.url, http_client=client).run_agent("Hi")
         with serve_bytes(faults.stall(ANSWER, events=2)) as server, pytest.raises(IdleTimeoutError):
             await HttpAgent(server.url, http_client=client, timeout=Timeouts(idle=0.1)).run_agent("Hi")
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+def test_a_client_with_connections_of_another_event_loop_is_refused_with_the_way_out(library: Any) -> None:
+    with serve(ScriptedAgent(turn(text("Hello")))) as server:
+        agent = HttpAgent(server.url, http_client=library.AsyncClient())
+        assert agent.run_agent_sync("Hi").text == "Hello"
+        with pytest.raises(UsageError, match="give a function that makes a client, such as http_client="):
+            agent.run_agent_sync("Hi")
+    # Nobody can close its connections any more.
+    del agent
+    gc.collect()
 
 
 def test_a_function_that_makes_no_client_is_refused() -> None:

@@ -120,7 +120,9 @@ async def test_an_impossible_port_is_not_shown_as_it_may_be_a_password() -> None
 )
 async def test_headers_that_are_none_are_an_error_without_secrets(headers: Any) -> None:
     with serve_bytes(ANSWER) as server:
-        assert SECRET not in everything_said(await failure_of(HttpAgent(server.url, headers=headers)))
+        with pytest.raises(UsageError) as refused:
+            await HttpAgent(server.url, headers=headers).run_agent("Hi")
+        assert SECRET not in everything_said(refused.value)
         assert SECRET not in everything_said(await failure_of(HttpAgent(server.url, headers=lambda: headers)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -12,20 +12,24 @@ import anyio
 import httpx
 import pytest
 import trio.testing
+from ag_ui.core import CustomEvent, Event, RunAgentInput, RunStartedEvent
 
 from agui_client import (
     AGUIError,
     ConnectTimeoutError,
     FirstEventTimeoutError,
+    FunctionAgent,
     HttpAgent,
     HTTPStatusError,
     IdleTimeoutError,
     RetryPolicy,
     RunTimeoutError,
+    StreamTimeoutError,
     Timeouts,
     TransportError,
 )
 from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
+from agui_client.types import Middleware, Next
 from support.bodies import URL, Body, memory_agent, response
 from support.verbs import Verb, every_kind_of_verb, every_verb
 from support.waiting import LIMIT
@@ -55,6 +59,11 @@ async def failure_of(agent: HttpAgent, **options: Any) -> tuple[AGUIError, float
     with pytest.raises(AGUIError) as caught:
         await agent.run_agent("Hi", **options)
     return caught.value, anyio.current_time() - started
+
+
+async def passing_on(input: RunAgentInput, next: Next) -> AsyncGenerator[Event]:
+    async for event in next(input):
+        yield event
 
 
 # --- the first event
@@ -303,3 +312,46 @@ def test_a_client_without_a_free_connection_is_given_up(backend: str) -> None:
 
     with serve_bytes(Reply(FRAMES[:3], end="stall")) as server:
         anyio.run(main, server.url, backend=backend)
+
+
+# --- agents in this process
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("middleware", [(), (passing_on,)], ids=["bare", "middleware"])
+@pytest.mark.parametrize(
+    ("before", "between", "timeout", "expected", "at"),
+    [
+        (math.inf, 0, 7, FirstEventTimeoutError, 7),
+        (5, math.inf, Timeouts(first_event=7, idle=60), IdleTimeoutError, 65),
+        (5, 5, Timeouts(first_event=7, idle=7, total=12), RunTimeoutError, 12),
+    ],
+)
+async def test_an_agent_in_this_process_keeps_the_time_outs_of_a_run(
+    before: float,
+    between: float,
+    timeout: float | Timeouts,
+    expected: type[AGUIError],
+    at: float,
+    middleware: Sequence[Middleware],
+) -> None:
+    closed = anyio.Event()
+
+    async def agent(input: RunAgentInput) -> AsyncGenerator[Event]:
+        try:
+            await anyio.sleep(before)
+            yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+            while True:
+                await anyio.sleep(between)
+                yield CustomEvent(name="alive", value=None)
+        finally:
+            closed.set()
+
+    started = anyio.current_time()
+    with pytest.raises(expected) as caught:
+        await FunctionAgent(agent, middleware=middleware).run_agent("Hi", timeout=timeout)
+    assert anyio.current_time() - started == pytest.approx(at, abs=0.1)
+    assert closed.is_set()
+    assert isinstance(caught.value, StreamTimeoutError)
+    last = {7: None, 65: "RUN_STARTED", 12: "CUSTOM"}[int(at)]
+    assert caught.value.last_event == last

@@ -1,40 +1,25 @@
-"""Tools of MCP servers (extra `mcp`, the official SDK): `tools=[get_weather, mcp_server("http://host/mcp")]`.
-
-A connection belongs to one event loop, and is kept while calls of agents in that loop use it. It lives in a task of its
-own, so that a server that goes away fails the calls that are under way and nothing else; the next call connects again.
-"""
+"""`mcp_server` and `MCPToolset`: the tools of a server, their names, calls and questions."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-from base64 import b64decode
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from contextvars import Context, ContextVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.lowlevel
-from ag_ui.core import TextPart, Tool
+import mcp_types
+from ag_ui.core import Tool
+from mcp import Client, MCPError, StdioServerParameters
 
-try:
-    import httpx2
-    import mcp_types
-    from mcp import Client, MCPError, StdioServerParameters
-    from mcp.client.streamable_http import streamable_http_client
-except ModuleNotFoundError as missing:
-    raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from missing
-
-from agui_client._concurrency import spawn
-from agui_client._tools.json_schema import plainly, schema_problems
 from agui_client._tools.questions import DeclinedError, UnansweredError
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import ToolError, UsageError
-from agui_client.messages import Part, attach
+from agui_client.mcp.call_results import check, content
+from agui_client.mcp.connection import CALLING, LOST, Connection, over_http
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -44,22 +29,11 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import ApprovalRule
     from agui_client._tools.context import BoundCall, ToolContext
 
-__all__ = ["Elicit", "MCPToolset", "StdioServerParameters", "mcp_server"]
-
 Elicit: TypeAlias = Callable[["ToolContext", mcp_types.ElicitRequestParams], Awaitable[mcp_types.ElicitResult]]
 """A coroutine function that answers a question of an MCP server in the middle of a call."""
 
 _LONGEST_NAME = 64
 """The longest name of a tool that model providers accept."""
-_CLOSING = 5.0
-"""The time that a server has to take note of the end of a connection, in seconds."""
-_UNKNOWN_TYPE = "application/octet-stream"
-_TIMEOUT = httpx2.Timeout(30, read=300)
-"""The SDK's own: a server may be silent while a tool is at work."""
-_LOST = frozenset({mcp_types.CONNECTION_CLOSED, mcp_types.INVALID_REQUEST, mcp_types.PARSE_ERROR})
-"""Codes of errors after which a connection is made anew; a server that has lost its sessions says INVALID_REQUEST."""
-_calling: ContextVar[ToolContext | None] = ContextVar("agui_client.mcp.calling", default=None)
-"""The call of a tool that the present task carries out; the SDK passes it on where it can."""
 _logger = logging.getLogger("agui_client.mcp")
 
 
@@ -73,6 +47,8 @@ def mcp_server(
     headers: Mapping[str, str] | None = None,
     elicit: Elicit | None = None,
     timeout: float | None = 120.0,
+    idle: float | None = 300.0,
+    optional: bool = False,
 ) -> MCPToolset:
     """Offer the tools of an MCP server.
 
@@ -85,15 +61,17 @@ def mcp_server(
         exclude: The tools not to offer.
         headers: Headers of every request to a URL, such as Authorization.
         elicit: Answers questions of the server; by default they go to the agent's `answer=`.
-        timeout: The time that the server has before each run to start and to list its tools, in seconds; None waits
-            for ever. The two minutes are for programs that are downloaded when they start. Calls of tools have
-            `ToolLimits.timeout`.
+        timeout: The time that the server has to start and to list its tools, in seconds; None waits for ever. The two
+            minutes are for programs that are downloaded when they start. Calls of tools have `ToolLimits.timeout`.
+        idle: The time for which a server at a URL may be silent while a tool is at work, in seconds; None waits for
+            ever. Progress and comments count.
+        optional: Whether calls go on without the tools of a server that cannot be used, with a warning in the log.
 
     Returns:
         A toolset; the same one may serve several agents.
 
     Raises:
-        UsageError: The time is no number above zero.
+        UsageError: A time is no number above zero.
     """
     return MCPToolset(
         server,
@@ -104,6 +82,8 @@ def mcp_server(
         headers=headers,
         elicit=elicit,
         timeout=timeout,
+        idle=idle,
+        optional=optional,
     )
 
 
@@ -121,16 +101,20 @@ class MCPToolset(Toolset):
         headers: Mapping[str, str] | None,
         elicit: Elicit | None,
         timeout: float | None,
+        idle: float | None,
+        optional: bool,
     ) -> None:
-        if timeout is not None and not is_duration(timeout):
-            raise UsageError(f"timeout= of a tool server is a number of seconds above zero, or None, not {timeout!r}")
-        self._timeout = timeout
+        for option, seconds in {"timeout": timeout, "idle": idle}.items():
+            if seconds is not None and not is_duration(seconds):
+                what = "a number of seconds above zero, or None"
+                raise UsageError(f"{option}= of a tool server is {what}, not {seconds!r}")
+        self._timeout, self._idle, self._is_optional = timeout, idle, optional
         self._server, self._headers, self._elicit = server, headers, elicit
         self._name = name or _name_of(server)
         self._is_named = name is not None
         self._approval: ApprovalRule = approval
         self._include, self._exclude = include, frozenset(exclude)
-        self._connections: dict[object, _Connection] = {}
+        self._connections: dict[object, Connection] = {}
         self._server_names: dict[str, str] = {}
         self._unanswered: dict[ToolContext, UnansweredError] = {}
 
@@ -139,7 +123,7 @@ class MCPToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         loop = anyio.lowlevel.current_token().native_token
-        self._connections.setdefault(loop, _Connection(self._client)).users += 1
+        self._connections.setdefault(loop, Connection(self._client)).begin_call()
         return self
 
     async def __aexit__(self, exc_type: Any, exc_value: BaseException | None, traceback: Any) -> None:
@@ -151,19 +135,41 @@ class MCPToolset(Toolset):
             await connection.close()
 
     async def tools(self, ctx: RunAgentInput) -> Sequence[Tool]:
-        """List the server's tools.
+        """List the server's tools, which are remembered until the server says that they changed.
+
+        A server that does not say so is asked once in each call of an agent.
 
         Raises:
             OSError: The server cannot be reached, or takes too long, and has not listed its tools in this call before.
             MCPError: The server refuses to list its tools.
         """
         connection = self._connection()
+        if not connection.is_current:
+            try:
+                await self._list(connection)
+            except Exception as error:
+                if not self._is_optional:
+                    connection.forget()
+                    raise
+                # Asked again by the next call, and not before each run of this one: that may take the whole time.
+                connection.tools, connection.is_current = None, True
+                _logger.warning("the tool server %s is left out: %s: %s", self._name, type(error).__name__, error)
+            except BaseException:
+                connection.forget()
+                raise
+        listed = (connection.tools or {}).values()
+        return [self._definition(tool) for tool in listed if self._is_offered(tool.name)]
+
+    async def _list(self, connection: Connection) -> None:
         try:
             with anyio.move_on_after(self._timeout) as scope:
+                if connection.tools is not None:
+                    # Kept for more than one list, so it is worth hearing of changes.
+                    await connection.listen()
                 try:
                     connection.tools = await self._listed(connection)
                 except MCPError as error:
-                    if error.code not in _LOST:
+                    if error.code not in LOST:
                         raise
                     # The server went away since the last run: a list may be asked for again.
                     connection.tools = await self._listed(connection)
@@ -173,8 +179,6 @@ class MCPToolset(Toolset):
             # A server that is gone in the middle of a call fails its tools, and not the whole call.
             if connection.tools is None:
                 raise
-        listed = (connection.tools or {}).values()
-        return [self._definition(tool) for tool in listed if self._is_offered(tool.name)]
 
     def qualified(self, tool: Tool) -> Tool:
         """Return a tool under a name that has the server's in it, as another tool of the run has its own."""
@@ -207,7 +211,7 @@ class MCPToolset(Toolset):
         else:
             if (unanswered := self._unanswered.get(ctx)) is not None:
                 raise unanswered
-            return _content(result)
+            return content(result)
         finally:
             self._unanswered.pop(ctx, None)
 
@@ -223,7 +227,7 @@ class MCPToolset(Toolset):
             async with connection.client(ctx) as client:
                 name = self._server_names[call.name]
                 result = await client.call_tool(name, dict(call.arguments), progress_callback=report)
-                _check(result, (connection.tools or {}).get(name))
+                check(result, (connection.tools or {}).get(name))
                 return result
         except MCPError as error:
             if error.code == mcp_types.CONNECTION_CLOSED:
@@ -237,7 +241,7 @@ class MCPToolset(Toolset):
                 f"{server} sent a result that cannot be used; the effect of the call is unknown."
             ) from error
 
-    async def _listed(self, connection: _Connection) -> dict[str, mcp_types.Tool]:
+    async def _listed(self, connection: Connection) -> dict[str, mcp_types.Tool]:
         """Return the tools of all pages by name; those of a server that repeats a cursor up to the repetition."""
         found: dict[str, mcp_types.Tool] = {}
         cursors: set[str] = set()
@@ -245,6 +249,8 @@ class MCPToolset(Toolset):
             info = client.server_info
             if info is not None and not self._is_named:
                 self._name = info.name
+            # Before it is asked: it may announce a change while it answers.
+            connection.is_current = True
             page = await client.list_tools()
             while True:
                 for tool in page.tools:
@@ -272,17 +278,17 @@ class MCPToolset(Toolset):
         self._server_names[name] = tool.name
         return Tool(name=name, description=tool.description or tool.title or "", parameters=tool.input_schema)
 
-    def _connection(self) -> _Connection:
+    def _connection(self) -> Connection:
         return self._connections[anyio.lowlevel.current_token().native_token]
 
-    def _client(self, connection: _Connection) -> Client:
+    def _client(self, connection: Connection) -> Client:
         """Make a client of the SDK, not connected yet."""
 
         async def elicit(
             context: object, params: mcp_types.ElicitRequestParams
         ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
             """Ask the person behind the call that the question is about."""
-            ctx = _calling.get() or connection.only_call()
+            ctx = CALLING.get() or connection.only_call()
             if ctx is None:
                 return _unanswered("It is not clear which of the calls under way the question is about.")
             try:
@@ -296,9 +302,15 @@ class MCPToolset(Toolset):
                 _logger.exception("a question of the tool server %s was not answered", self._name)
                 return _unanswered("The application failed to answer the question.")
 
+        async def take_note(message: object) -> None:
+            """Have the list of a server of an older version asked for again when it says that it changed."""
+            if isinstance(message, mcp_types.ToolListChangedNotification):
+                connection.forget()
+            await anyio.lowlevel.checkpoint()
+
         is_url = isinstance(self._server, str)
-        server = _over_http(self._server, self._headers or {}) if is_url else self._server
-        return Client(server, elicitation_callback=elicit)
+        server = over_http(self._server, self._headers or {}, self._idle) if is_url else self._server
+        return Client(server, elicitation_callback=elicit, message_handler=take_note)
 
 
 async def _ask(ctx: ToolContext, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
@@ -330,131 +342,6 @@ def _unanswered(why: str) -> mcp_types.ErrorData:
     return mcp_types.ErrorData(code=mcp_types.INVALID_PARAMS, message=why)
 
 
-class _Connection:
-    """A connection to a server in one event loop, made when it is needed and made anew when it broke."""
-
-    def __init__(self, make: Callable[[_Connection], Client]) -> None:
-        self.users = 0
-        """The number of agents' calls that use the connection."""
-        self.tools: dict[str, mcp_types.Tool] | None = None
-        """The server's latest list of tools, by name."""
-        self._make = make
-        self._opening = anyio.Lock()
-        self._live: _Live | None = None
-        self._calls: list[ToolContext] = []
-
-    def only_call(self) -> ToolContext | None:
-        """Return a call that is under way, if all that are belong to the same call of an agent."""
-        answerers = {id(call.on_ask) for call in self._calls}
-        return self._calls[-1] if len(answerers) == 1 else None
-
-    @asynccontextmanager
-    async def client(self, ctx: ToolContext | None = None) -> AsyncGenerator[Client]:
-        """Connect if need be; an error that shows that the connection broke gives it up.
-
-        Args:
-            ctx: The call that the client is used for; None for a list.
-
-        Raises:
-            OSError: The server cannot be reached.
-        """
-        async with self._opening:
-            if self._live is None or self._live.is_broken:
-                live = _Live(self._make(self))
-                await live.start()
-                self._live = live
-            live = self._live
-        live.users += 1
-        calling = _calling.set(ctx)
-        if ctx is not None:
-            self._calls.append(ctx)
-        try:
-            yield live.client
-        except MCPError as error:
-            live.is_broken = live.is_broken or error.code in _LOST
-            raise
-        finally:
-            _calling.reset(calling)
-            if ctx is not None:
-                self._calls.remove(ctx)
-            live.users -= 1
-            if live.is_broken and not live.users:
-                await live.stop()
-
-    async def close(self) -> None:
-        """Close the connection, and wait until nothing of it is left."""
-        if self._live is not None:
-            await self._live.stop()
-
-
-class _Live:
-    """A client in a task of its own."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        """The client."""
-        self.users = 0
-        """The number of lists and calls that are under way."""
-        self.is_broken = False
-        """Whether nothing should use the client any more."""
-        self._scope = anyio.CancelScope()
-        self._started, self._stopping, self._ended = anyio.Event(), anyio.Event(), anyio.Event()
-        self._error: Exception | None = None
-
-    async def start(self) -> None:
-        """Connect.
-
-        Raises:
-            OSError: The server cannot be reached.
-        """
-        spawn(self._run, Context())
-        try:
-            await self._started.wait()
-        except BaseException:
-            self._scope.cancel()
-            await self.stop()
-            raise
-        if self._error is not None:
-            raise ConnectionError(f"{type(self._error).__name__}: {self._error}") from self._error
-
-    async def stop(self) -> None:
-        """Disconnect, in a bounded time."""
-        self._stopping.set()
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_CLOSING):
-                await self._ended.wait()
-            self._scope.cancel()
-            await self._ended.wait()
-
-    async def _run(self) -> None:
-        try:
-            with self._scope:
-                async with self.client:
-                    self.client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
-                    self._started.set()
-                    await self._stopping.wait()
-        except Exception as error:
-            self._error = _first(error)
-            self.is_broken = True
-            if self._started.is_set():
-                _logger.warning("the connection to an MCP server broke: %s", type(self._error).__name__)
-        finally:
-            self._ended.set()
-            self._started.set()
-
-
-@asynccontextmanager
-async def _over_http(url: str, headers: Mapping[str, str]) -> AsyncGenerator[Any]:
-    """Open the streams of a connection over HTTP, which end with its client."""
-    parts = urlsplit(url)
-    # httpx2 logs addresses: the password of one goes into the header.
-    auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    http = httpx2.AsyncClient(headers=headers, auth=auth, timeout=_TIMEOUT)
-    async with http, streamable_http_client(bare, http_client=http) as streams:
-        yield streams
-
-
 def _name_of(server: object) -> str:
     """Return a name for a server that has not given its own, without anything of its address that may be secret."""
     if isinstance(server, str):
@@ -464,12 +351,6 @@ def _name_of(server: object) -> str:
     return str(getattr(server, "name", "server"))
 
 
-def _first(error: Exception) -> Exception:
-    """Return the exception that task groups wrap."""
-    wrapped: Sequence[Exception] = getattr(error, "exceptions", ())
-    return _first(wrapped[0]) if wrapped else error
-
-
 def _fitting(name: str) -> str:
     """Return a name that model providers accept: a long or odd one is cut, and ends with a digest of the whole."""
     allowed = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in name)
@@ -477,56 +358,3 @@ def _fitting(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{allowed[: _LONGEST_NAME - 9]}_{digest}"
-
-
-async def _unchecked(name: str, result: mcp_types.CallToolResult) -> None:
-    """Take the place of the SDK's check; `_check` does its work."""
-
-
-def _check(result: mcp_types.CallToolResult, tool: mcp_types.Tool | None) -> None:
-    """Check a result by the schema of its tool.
-
-    The SDK tries the patterns of the schema, for which a server needs one line to freeze the program.
-
-    Raises:
-        ValueError: The result does not fit.
-    """
-    schema = None if tool is None or result.is_error else tool.output_schema
-    if schema is None:
-        return
-    if result.structured_content is None and "structured_content" not in result.model_fields_set:
-        raise ValueError("the tool has an output schema, and its result no structured content")
-    if problems := schema_problems(schema, result.structured_content):
-        raise ValueError(plainly(problems))
-
-
-def _content(result: mcp_types.CallToolResult) -> object:
-    """Return a result as a tool's result: text, content parts, or JSON.
-
-    Raises:
-        ToolError: The tool reported an error.
-    """
-    parts = [_part(block) for block in result.content]
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
-    if result.is_error:
-        raise ToolError("\n".join(texts) or "The tool failed and gave no reason.")
-    # Servers repeat structured content as text, for clients that know only text.
-    if len(texts) == len(parts):
-        return "\n".join(texts) if result.structured_content is None else result.structured_content
-    if not texts and result.structured_content is not None:
-        return [TextPart(text=json.dumps(result.structured_content, ensure_ascii=False)), *parts]
-    return parts
-
-
-def _part(block: mcp_types.ContentBlock) -> Part:
-    match block:
-        case mcp_types.TextContent():
-            return TextPart(text=block.text)
-        case mcp_types.ImageContent() | mcp_types.AudioContent():
-            return attach(b64decode(block.data), block.mime_type or _UNKNOWN_TYPE)
-        case mcp_types.ResourceLink():
-            return TextPart(text=f"{block.title or block.name}: {block.uri}")
-        case mcp_types.EmbeddedResource(resource=resource):
-            if isinstance(resource, mcp_types.TextResourceContents):
-                return TextPart(text=resource.text)
-            return attach(b64decode(resource.blob), resource.mime_type or _UNKNOWN_TYPE)

@@ -1,0 +1,50 @@
+"""The state that a stored thread makes of its own and of the one that a caller sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from agui_client._conversation.state_base import state_hash
+from agui_client.state.merging import ABSENT, merge, our_side
+
+if TYPE_CHECKING:
+    from agui_client.conversation import Conversation
+
+_MOST_CHARACTERS = 1_000_000
+"""The characters of earlier states that are hashed for one request, which takes some milliseconds."""
+
+
+def merged_state(conversation: Conversation, sent: Any, base: str | None) -> Any:
+    """Return the state of a stored thread with what a caller changed in it.
+
+    Where the base is known, all that the caller changed since is in it, also where the stored state changed as well.
+    Without it, nobody knows which of two values is the newer one, and the stored one stands; what only the caller has
+    is added.
+
+    Args:
+        conversation: The stored conversation.
+        sent: The caller's state.
+        base: The hash of the state that the caller's began with; None if the caller does not say.
+    """
+    stored = conversation.state
+    if not conversation.messages or stored in (None, {}):
+        return sent
+    found = (
+        ABSENT if base is None else next((each for each in _states(conversation) if state_hash(each) == base), ABSENT)
+    )
+    if found is ABSENT:
+        return merge({}, sent, stored).merged
+    return merge(found, sent, stored, our_side).merged
+
+
+def _states(conversation: Conversation) -> Iterator[Any]:
+    """Yield the present state and those that earlier runs left, the latest first, as far as they may be hashed."""
+    yield conversation.state
+    left = _MOST_CHARACTERS
+    for state in () if conversation.past is None else reversed(tuple(conversation.past.states)):
+        left -= len(json.dumps(state))
+        if left < 0:
+            return
+        yield state

@@ -1,0 +1,15 @@
+"""Tools of MCP servers (extra `mcp`, the official SDK): `tools=[get_weather, mcp_server("http://host/mcp")]`.
+
+A connection belongs to one event loop, and is kept while calls of agents in that loop use it. It lives in a task of its
+own, so that a server that goes away fails the calls that are under way and nothing else; the next call connects again.
+The modules, from low to high: `connection`, `call_results` (what a server's tool returned), `server_tools`.
+"""
+
+try:
+    from mcp import StdioServerParameters
+except ModuleNotFoundError as missing:
+    raise ImportError("agui_client.mcp needs the MCP SDK: pip install 'agui-client[mcp]'") from missing
+
+from agui_client.mcp.server_tools import Elicit, MCPToolset, mcp_server
+
+__all__ = ["Elicit", "MCPToolset", "StdioServerParameters", "mcp_server"]

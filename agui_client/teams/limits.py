@@ -1,0 +1,111 @@
+"""The limits of a run of a team."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from agui_client._field_docs import Record
+from agui_client._run.meter import METER, Meter
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._transport.timeouts import is_duration
+from agui_client.errors import AGUIError, UsageError
+
+
+class TeamLimitError(AGUIError):
+    """A team came to one of its `TeamLimits`; a run with larger ones goes on where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamLimits(Record):
+    """Limits of a run of a team, and of the runs that go on with it.
+
+    Calls, tokens and seconds are those of all agents below the team: of inner teams, and of agents that are tools.
+    """
+
+    calls: int = 100
+    """The largest number of calls of agents; each attempt of a member counts."""
+    handovers: int = 10
+    """The largest number of times that a member hands over to another."""
+    depth: int = 8
+    """The largest number of teams inside each other."""
+    at_once: int | None = None
+    """The number of members that are at work at the same time; None for all."""
+    seconds: float | None = None
+    """The longest time, in seconds, those aside in which a person is asked; None for any."""
+    tokens: int | None = None
+    """The number of tokens after which no further agent is called; None for any."""
+
+
+class Budget:
+    """The calls and tokens of a run of a team, and of the runs before that it takes up.
+
+    Args:
+        limits: The limits of the team.
+        calls: The number of calls in the runs before.
+        tokens: The number of tokens that these used.
+    """
+
+    def __init__(self, limits: TeamLimits, calls: int, tokens: int) -> None:
+        self._limits, self._around = limits, METER.get()
+        self._calls, self._tokens = calls, tokens
+
+    def meter(self) -> Meter:
+        """Return a meter for a call of a member."""
+        return Meter(self._charge, self._check)
+
+    def _check(self, calls: int) -> None:
+        limits = self._limits
+        if self._calls + calls > limits.calls:
+            raise TeamLimitError(f"the team made more than {limits.calls} calls; see TeamLimits(calls=...)")
+        if limits.tokens is not None and self._tokens >= limits.tokens:
+            raise TeamLimitError(f"the team used {self._tokens} tokens; see TeamLimits(tokens={limits.tokens})")
+        if self._around is not None:
+            self._around.check(calls)
+
+    def _charge(self, calls: int, tokens: int) -> None:
+        self._calls += calls
+        self._tokens += tokens
+        if self._around is not None:
+            self._around.charge(calls, tokens)
+
+
+def check_limits(limits: TeamLimits) -> None:
+    """Check the limits of a team.
+
+    Raises:
+        UsageError: They are none.
+    """
+    if not isinstance(cast("object", limits), TeamLimits):
+        raise UsageError(f"limits= takes TeamLimits(...), such as TeamLimits(calls=5), not {limits!r}")
+    for name, least in (("calls", 1), ("handovers", 0), ("depth", 1), ("at_once", 1), ("tokens", 1)):
+        value: object = getattr(limits, name)
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not is_number and (value is not None or name not in ("at_once", "tokens")):
+            raise UsageError(f"TeamLimits({name}=...) is a whole number from {least}, not {value!r}")
+    if limits.seconds is not None and not is_duration(limits.seconds):
+        raise UsageError(f"TeamLimits(seconds=...) is a number of seconds above zero, not {limits.seconds!r}")
+
+
+def check_at_once(most: object) -> None:
+    """Check the number of calls that `team.map` makes at the same time.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise UsageError(f"team.map(at_once=...) is a whole number from 1, or None for all, not {most!r}")
+
+
+def check_depth(most: int) -> None:
+    """Check how many agents are at work inside each other.
+
+    Raises:
+        TeamLimitError: They are more than the limit.
+    """
+    scope, depth = CURRENT_SCOPE.get(), 0
+    while scope is not None:
+        depth += 1
+        scope = scope.parent
+    if depth > most:
+        raise TeamLimitError(f"more than {most} agents run inside each other; see TeamLimits(depth=...)")

@@ -1,0 +1,396 @@
+"""The calls of members in one run of a team, and what becomes of them: its conversation, its state and its journal."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from ag_ui.core import (
+    Event,
+    FunctionCall,
+    Message,
+    MessagesSnapshotEvent,
+    ResumeEntry,
+    RunAgentInput,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TokenUsage,
+    Tool,
+    ToolMessage,
+    aggregate_token_usage,
+)
+
+from agui_client._protocol.open_items import quoted
+from agui_client._protocol.reduce import Reducer
+from agui_client._run.scope import CURRENT_SCOPE
+from agui_client._run.subagents import JOURNAL
+from agui_client._tools.working_time import WorkingTime
+from agui_client.errors import AGUIError, UsageError
+from agui_client.teams.call_journal import (
+    CallRecord,
+    Journal,
+    JournalDocument,
+    document_as_json,
+    ended_record,
+    has_new_prompt,
+    journal_in,
+    last_id,
+    waiting_record,
+)
+from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
+from agui_client.teams.members import Member, OnError, member_state
+from agui_client.teams.names import Names, as_pointer, flow_of, keys_of, split_interrupt_id, split_invocation
+from agui_client.teams.passing import Owners
+from agui_client.teams.restating import whole_steps, with_restated
+from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
+from agui_client.teams.team_state import StateView, TeamState
+
+if TYPE_CHECKING:
+    from agui_client._run.meter import Meter
+    from agui_client.messages import Part
+    from agui_client.teams.team_source import TeamSource
+
+_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
+_BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
+_logger = logging.getLogger("agui_client.teams")
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a member."""
+
+    member: Member
+    """The member."""
+    invocation: str
+    """The id of the invocation."""
+    record: CallRecord
+    """The record of the call; as good as none if it has not been made yet."""
+    prompt: str | list[Part] | None = None
+    """The question to the member; None for the conversation."""
+    speaks: bool = False
+    """Whether the member's messages are the team's own."""
+    on_error: OnError = "raise"
+    """The treatment of a failure: raised, or a part of the result."""
+    tools: Sequence[tuple[Tool, str]] = ()
+    """Tools of the team that the member is offered, each with the result of a call."""
+    chosen: list[FunctionCall] = field(default_factory=list["FunctionCall"])
+    """The calls of these that the member made."""
+
+
+class MemberCalls:
+    """Runs members, and keeps what came of them.
+
+    Args:
+        source: Takes the events.
+        input: The input of the team's run.
+        members: The members of the team.
+        limits: The limits of the team.
+
+    Raises:
+        UsageError: The input answers what this team has not asked.
+    """
+
+    def __init__(self, source: TeamSource, input: RunAgentInput, members: Iterable[Member], limits: TeamLimits) -> None:
+        self._source, self._input = source, input
+        self.usage: list[TokenUsage] = []
+        """The tokens that members used so far."""
+        self._names = keys_of(member.name for member in members)
+        self.thread = Reducer(input.messages, {} if input.state is None else input.state)
+        """The team's conversation."""
+        self.state = TeamState(self.thread)
+        """The team's state, and the journal in it."""
+        self.given_results = {message.tool_call_id for message in input.messages if isinstance(message, ToolMessage)}
+        """The ids of the tool calls that had a result when the run began."""
+        left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
+        self._is_taken_up = left is not None and self._goes_on(left, answers)
+        document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
+        if self._is_taken_up and left is not None:
+            document = left
+        elif answers:
+            raise UsageError("the state has nothing of the run that asked: send it back as it was received")
+        self.journal = Journal(document, self._write)
+        """The journal of the run."""
+        self.first_events: list[Event] = []
+        """The events that the run begins with."""
+        if not self._is_taken_up:
+            begin = self.state.begin(document_as_json(document), has_state=input.state is not None)
+            self.first_events.append(begin)
+        self._answers = answers
+        self._owners = Owners()
+        self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
+        self._budget = Budget(limits, *document.used)
+        self._partial = {each for record in document.calls.values() for each in record.partial}
+
+    async def carry_out(self, call: Call) -> SubagentRun:
+        """Run a member, and keep what came of it.
+
+        Args:
+            call: The call; it gets the record of what it used, and of a member that waits.
+
+        Raises:
+            TeamLimitError: The call may not begin.
+        """
+        async with self._turns:
+            before, meter = call.record, self._budget.meter()
+            meter.begin(is_new=not before.has_asked)
+            try:
+                run, end = await self._attempts(call, meter)
+            except BaseException:
+                self.journal.keep(call.invocation, call.record)
+                raise
+            # Without a wait in between: whoever is told of the end of a call finds it in the journal.
+            self._answer_own_calls(run, call)
+            if run.is_waiting:
+                call.record = waiting_record(call.record, run, call.chosen)
+                self.journal.keep(call.invocation, call.record)
+            else:
+                is_raised = run.error is not None and call.on_error == "raise"
+                self.journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
+                self._partial.update(run.partial_ids)
+            if run.error is None and not run.is_waiting:
+                self.journal.forget_team(call.invocation)
+            for event in end:
+                self._source.put_nowait(event)
+        await self._source.saved()
+        return run
+
+    async def _attempts(self, call: Call, meter: Meter) -> tuple[SubagentRun, list[Any]]:
+        """Run a member until it does not fail, or has no attempt left; return its last run, and its last event."""
+        call.chosen = [*call.record.chosen]
+        if call.chosen and not call.record.interrupts:
+            run = self._run_of(call)
+            return run, run.handed_over()
+        await self._drop_earlier_words(call)
+        before, left, usage_before = call.record, call.member.retries, list[TokenUsage]()
+        while True:
+            run = self._run_of(call)
+            run.usage_before = [*usage_before]
+            try:
+                with meter.at_work():
+                    end = await self._pass(run, call, is_first=left == call.member.retries)
+            finally:
+                self.usage += run.usage
+                meter.report(run.usage)
+                used: dict[str, Any] = {"calls": before.calls + meter.calls, "tokens": before.tokens + meter.tokens}
+                used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
+                call.record = call.record.model_copy(update=used)
+                self._take_over(run)
+            if run.error is None or left == 0 or isinstance(run.error, UsageError | TeamLimitError):
+                break
+            try:
+                meter.begin(is_new=True)
+            except TeamLimitError:
+                break
+            left -= 1
+            usage_before += run.usage
+            self._warn(run, "is asked again, as it failed")
+            await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
+        if run.error is not None and call.on_error == "continue":
+            self._warn(run, "failed, and the team went on without it")
+        return run, end
+
+    def _run_of(self, call: Call) -> SubagentRun:
+        """Return a run of a member."""
+        return SubagentRun(
+            call.member,
+            self._input.model_copy(update={"messages": self.thread.messages, "state": self.state.own}),
+            prompt=call.prompt,
+            speaks=call.speaks,
+            invocation=call.invocation,
+            resume=self._open_answers(call.record),
+            tools=[tool for tool, _ in call.tools],
+            members=self._names,
+            journal=self._with_inner_journal(call),
+            owners=self._owners,
+            partial=self._partial,
+        )
+
+    def _warn(self, run: SubagentRun, what: str) -> None:
+        """Log a failure that does not end the run, and add it to the warnings."""
+        name, error = run.member.name, run.error
+        # Texts of exceptions of the application stay in the log.
+        is_plain = isinstance(error, AGUIError | TimeoutError)
+        cause = f"{type(error).__name__}: {run.result.error}" if is_plain else type(error).__name__
+        _logger.warning("member %s failed", quoted(name), exc_info=error)
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type="SUBAGENT_ERROR")
+
+    async def _pass(self, run: SubagentRun, call: Call, *, is_first: bool) -> list[Any]:
+        """Pass a member's events on; return the one of its end. Further attempts are the same invocation."""
+        end: list[Any] = []
+        source, member, is_late, time = self._source, call.member, False, WorkingTime(call.member.timeout)
+        place = "" if member.state == "shared" else member.name
+        view = self.state.view(place, member_state(self.state.own, member))
+        try:
+            with time.limited():
+                async with aclosing(run.items()) as items:
+                    async for item in items:
+                        if isinstance(item, JournalChange):
+                            self.journal.patch_team(call.invocation, call.record, item.operations)
+                            await source.saved()
+                        elif type(item) in _STATE:
+                            self._take_state(item, view)
+                        elif isinstance(item, _BOUNDS) and item.subagent_run_id == call.invocation:
+                            if not isinstance(item, SubagentStartedEvent):
+                                end.append(item)
+                            elif is_first:
+                                source.put_nowait(item)
+                        else:
+                            source.put_nowait(item)
+                        if source.is_full:
+                            await source.space()
+            is_late = time.is_up
+        finally:
+            if is_late:
+                late = f"{run.member.name} took longer than {member.timeout:g} seconds"
+                *closing, last = run.fail(TimeoutError(late), "timeout")
+                end.append(last)
+            else:
+                closing = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
+            for event in closing:
+                self._source.put_nowait(event)
+        return end
+
+    def _take_over(self, run: SubagentRun) -> None:
+        """Add what a member wrote to the team's conversation."""
+        present = ((message, self.thread.message(message.id)) for message in run.messages)
+        new = {message.id: message for message, known in present if message is not known}
+        dropped = run.dropped_ids
+        if not dropped and all(self.thread.message(each) is None for each in new):
+            self.thread.add_messages(new.values())
+            return
+        kept = [new.pop(message.id, message) for message in self.thread.messages if message.id not in dropped]
+        self.thread.set_messages([*kept, *new.values()])
+
+    def _answer_own_calls(self, run: SubagentRun, call: Call) -> None:
+        """Answer a member's calls of the team's tools."""
+        results = {tool.name: result for tool, result in call.tools}
+        for own in run.own_calls:
+            call.chosen.append(own.function)
+            event = run.answer_own_call(own, results[own.function.name])
+            self.thread.feed(event)
+            self._source.put_nowait(event)
+
+    def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
+        """Return whether this run takes up the one that a journal is of, and note its answers.
+
+        A run with answers does, and so does one without a new prompt.
+
+        Raises:
+            UsageError: The input answers what no member of this team has asked.
+        """
+        known = {each.id for record in left.calls.values() for each in record.interrupts}
+        known.update(each for record in left.calls.values() for each in record.answered)
+        for entry in self._input.resume or ():
+            if entry.interrupt_id not in known:
+                raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
+        waiting = [call for record in left.calls.values() for call in record.waiting]
+        if answers or any(call in self.given_results for call in waiting):
+            return True
+        return not has_new_prompt(left, self._input.messages, self._names)
+
+    def take_answers(self) -> None:
+        """Keep the answers to what members have asked: another attempt needs them again if this one fails."""
+        for invocation, given in self._answers.items():
+            record = self.journal.records[invocation]
+            open_ids = {each.id for each in record.interrupts}
+            new = {each.interrupt_id: each for each in given if f"{invocation}/{each.interrupt_id}" in open_ids}
+            if new:
+                answers = {each.interrupt_id: each for each in record.answers} | new
+                answered = [*record.answered, *(f"{invocation}/{each}" for each in new)]
+                update = {"answers": [*answers.values()], "answered": list(dict.fromkeys(answered))}
+                self.journal.keep(invocation, record.model_copy(update=update))
+
+    def _open_answers(self, record: CallRecord) -> list[ResumeEntry]:
+        """Return the answers that a member still needs: a call that was approved, and then made, has its result."""
+        done = {
+            each.id.partition("/")[2]
+            for each in record.interrupts
+            if each.tool_call_id is not None and each.tool_call_id in self.thread.answered_call_ids
+        }
+        return [each for each in record.answers if each.interrupt_id not in done]
+
+    def _with_inner_journal(self, call: Call) -> CallRecord:
+        """Return the record of a call with the journal of a member that is a team, as it is now."""
+        if not self._is_taken_up:
+            return call.record
+        written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
+        return call.record.model_copy(update={"team": written.get("team")})
+
+    async def _drop_earlier_words(self, call: Call) -> None:
+        """Take the partial words of an attempt in an earlier run, which failed or was killed, out of the messages."""
+        record = self._with_inner_journal(call)
+        if not self._is_taken_up or record.team is not None:
+            # A team takes up its own members.
+            return
+        member, messages = call.member, self.thread.messages
+        own_thread = member.key if member.memory == "thread" and not record.is_apart else call.invocation
+        names, marks = Names(call.invocation, f"{own_thread}/"), {self.journal.after}
+        for invocation, other in self.journal.records.items():
+            if (parts := split_invocation(invocation)) is not None and parts[0] == member.key:
+                marks.add(other.last)
+        begin = max((at for at, each in enumerate(messages) if each.id in marks), default=None)
+        if begin is None and self.journal.after:
+            # The conversation is not the one that it was: nobody knows where the attempt began.
+            return
+        await self._drop_words([each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each)])
+
+    async def _drop_words(self, messages: Iterable[Message]) -> None:
+        """Take the partial words among a member's messages out of the conversation."""
+        attempt = [each for each in messages if each.role != "user"]
+        kept = whole_steps(attempt)
+        if kept == attempt:
+            return
+
+        def whole(present: Sequence[Message]) -> MessagesSnapshotEvent:
+            """Make the snapshot."""
+            return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
+
+        self.thread.set_messages(with_restated(self.thread.messages, attempt, kept))
+        await self._source.put(whole)
+
+    def _take_state(self, event: Any, view: StateView) -> None:
+        """Take over a change of the state by a member."""
+        if (passed := self.state.take(event, view)) is not None:
+            self._source.put_nowait(passed)
+
+    def _write(self, operations: Sequence[dict[str, Any]]) -> None:
+        """Tell the caller what changes in the journal."""
+        self._source.put_nowait(self.state.write(operations))
+
+    def answer(self, record: CallRecord, content: str) -> None:
+        """Answer the calls that a member waits for, as nobody else will.
+
+        Args:
+            record: The record of the member.
+            content: The result of each call.
+        """
+        answered = {message.tool_call_id for message in self.thread.messages if isinstance(message, ToolMessage)}
+        for call in (*record.waiting, *(each.tool_call_id for each in record.interrupts)):
+            if call is not None and call not in answered:
+                answered.add(call)
+                event = result_event(self.thread.messages, call, content)
+                self.thread.feed(event)
+                self._source.put_nowait(event)
+
+
+def _answers_to_members(resume: Iterable[ResumeEntry]) -> dict[str, list[ResumeEntry]]:
+    """Return answers as the members have them, by the invocations that asked.
+
+    Raises:
+        UsageError: One of them is for no member of a team.
+    """
+    answers: dict[str, list[ResumeEntry]] = {}
+    for entry in resume:
+        if (parts := split_interrupt_id(entry.interrupt_id)) is None:
+            raise UsageError(f"resume answers {quoted(entry.interrupt_id)}, which no member of this team asks")
+        answers.setdefault(parts[1], []).append(entry.model_copy(update={"interrupt_id": parts[2]}))
+    return answers

@@ -1,0 +1,288 @@
+"""The operations of a SQL store, each on a connection of SQLAlchemy.
+
+A write begins with the statement that checks the number of the lease. Statements are made once, as making one takes
+longer than executing it. PostgreSQL appends in one statement; SQLite cannot pass rows from one part of it to another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Integer,
+    Row,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from agui_client.errors import ThreadStoreError
+from agui_client.threads.sql.thread_tables import (
+    ENTRIES,
+    LATEST,
+    LINES,
+    START,
+    THREADS,
+    columns,
+    described,
+    microseconds,
+    shown,
+)
+from agui_client.threads.store import LeasedThread, ThreadInfo
+
+_OWNER = bindparam("of", type_=Text)
+_IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
+_IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("held"))
+_UNTIL = bindparam("until", type_=BigInteger)
+_IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
+_TAKE = (
+    update(THREADS)
+    .where(_IS_THREAD, _IS_OVER)
+    .values(lease=THREADS.c.lease + 1, leased_until=_UNTIL)
+    .returning(*THREADS.c)
+)
+_MAKE = {
+    each.__name__.rpartition(".")[2]: each.insert(THREADS).on_conflict_do_nothing().returning(THREADS.c.lease)
+    for each in (postgresql, sqlite)
+}
+_RENEW = update(THREADS).where(_IS_OURS).values(leased_until=_UNTIL).returning(THREADS.c.entries)
+_FORGET = delete(THREADS).where(_IS_OURS, THREADS.c.entries == 0)
+_LEASED_UNTIL = select(THREADS.c.leased_until).where(_IS_THREAD)
+_THREAD = select(THREADS).where(_IS_THREAD, THREADS.c.entries > 0)
+_IS_LINE = and_(LINES.c.owner == _OWNER, LINES.c.line == bindparam("on"))
+_LINE = select(LINES.c.parent, LINES.c.shared).where(_IS_LINE)
+_OWN = and_(ENTRIES.c.owner == LINES.c.owner, ENTRIES.c.line == LINES.c.line, ENTRIES.c.number > LINES.c.shared)
+_PART = (
+    select(LINES.c.parent, LINES.c.shared, ENTRIES.c.body)
+    .select_from(LINES.outerjoin(ENTRIES, and_(_OWN, ENTRIES.c.number <= bindparam("last"))))
+    .where(_IS_LINE)
+    .order_by(ENTRIES.c.number)
+)
+_DESCRIBE: dict[str, Any] = {
+    name: bindparam(f"new_{name}") for name in ("title", "created_at", "updated_at", "messages", "usage")
+}
+_WRITE = (
+    update(THREADS)
+    .where(_IS_OURS)
+    .values(**_DESCRIBE, entries=THREADS.c.entries + 1, leased_until=func.coalesce(_UNTIL, THREADS.c.leased_until))
+    .returning(THREADS.c.line, THREADS.c.entries)
+)
+_SOURCE = (
+    update(THREADS)
+    .where(_IS_THREAD, THREADS.c.entries >= bindparam("least"))
+    .values(lease=THREADS.c.lease)
+    .returning(THREADS.c.line)
+)
+_WRITE_FORK = (
+    update(THREADS)
+    .where(_IS_OURS, THREADS.c.entries == 0)
+    .values(**_DESCRIBE, entries=bindparam("count", type_=Integer))
+    .returning(THREADS.c.line)
+)
+_NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
+_written = _WRITE.cte("written")
+_first_line = (
+    insert(LINES)
+    .from_select(LINES.c.keys(), select(_OWNER, _written.c.line, null(), literal(0)).where(_written.c.entries == 1))
+    .cte("first_line")
+)
+_WRITE_AT_ONCE = (
+    insert(ENTRIES)
+    .from_select(
+        ENTRIES.c.keys(), select(_OWNER, _written.c.line, _written.c.entries, bindparam("new_body", type_=Text))
+    )
+    .add_cte(_first_line)
+    .returning(ENTRIES.c.number)
+)
+
+
+def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
+    """Take the lease of a thread, and read the thread: see `ThreadStore.lease_and_read`."""
+    if (taken := _take(db, owner, thread_id, seconds)) is None or isinstance(taken, int):
+        return taken if taken is None else LeasedThread(taken, None)
+    try:
+        return LeasedThread(taken.lease, _found(db, owner, taken) if taken.entries != 0 else None)
+    except Exception:
+        renew(db, owner, thread_id, 0, taken.lease)
+        raise
+
+
+def lease(db: Connection, owner: str, thread_id: str, seconds: float) -> int | None:
+    """Take the lease of a thread; return its number, or None."""
+    taken = _take(db, owner, thread_id, seconds)
+    return taken if taken is None or isinstance(taken, int) else taken.lease
+
+
+def _take(db: Connection, owner: str, thread_id: str, seconds: float) -> Row[Any] | int | None:
+    """Take the lease of a thread; return the row of the thread, or the number of the lease if there was no row."""
+    now = time.time_ns() // 1000
+    until = now + int(seconds * 1_000_000)
+    if (row := db.execute(_TAKE, {"of": owner, "id": thread_id, "now": now, "until": until}).one_or_none()) is not None:
+        return row
+    # A thread that is made again after it was deleted gets higher numbers than before.
+    first = {"owner": owner, "thread_id": thread_id, "line": uuid4().hex, "entries": 0, "lease": now}
+    return db.execute(_MAKE[db.dialect.name], {**first, "leased_until": until}).scalar_one_or_none()
+
+
+def renew(db: Connection, owner: str, thread_id: str, seconds: float, number: int) -> int | None:
+    """Renew a lease, or give it back."""
+    ours = {"of": owner, "id": thread_id, "held": number}
+    until = time.time_ns() // 1000 + int(seconds * 1_000_000) if seconds else 0
+    if (row := db.execute(_RENEW, {**ours, "until": until}).one_or_none()) is None:
+        return None
+    if not seconds and row.entries == 0:
+        db.execute(_FORGET, ours)
+    return number
+
+
+def lease_left(db: Connection, owner: str, thread_id: str) -> float:
+    """Return the seconds until a lease runs out."""
+    until = db.execute(_LEASED_UNTIL, {"of": owner, "id": thread_id}).scalar()
+    return max(0.0, until / 1_000_000 - time.time()) if isinstance(until, int) else 0.0
+
+
+def read(db: Connection, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
+    """Return the description of a thread and its entries."""
+    this = {"of": owner, "id": thread_id}
+    if (row := db.execute(_THREAD, this).one_or_none()) is None:
+        return None
+    try:
+        return _found(db, owner, row)
+    except ThreadStoreError:
+        # It was deleted just now, if each statement is by itself.
+        again = db.execute(_THREAD, this).one_or_none()
+        if again is None or again.line != row.line:
+            return None
+        raise
+
+
+def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Sequence[str]]:
+    """Return the description and the entries of a thread, given its row."""
+    parts = list[Sequence[str]]()
+    above, last, seen = row.line, row.entries, set[str]()
+    while above is not None:
+        if above in seen:
+            raise ThreadStoreError("its lines are damaged: their parents lead in a circle")
+        seen.add(above)
+        if not (part := db.execute(_PART, {"of": owner, "on": above, "last": last}).all()):
+            break  # a line that is lost, with entries that are missed below
+        parts.append([each.body for each in part if each.body is not None])
+        above, last = part[0].parent, min(part[0].shared, last)
+    bodies = [body for part in reversed(parts) for body in part]
+    if len(bodies) != row.entries:
+        raise ThreadStoreError(f"{row.entries - len(bodies)} of its {row.entries} entries are missing")
+    info, damaged = described(row)
+    if damaged:
+        raise ThreadStoreError(f"it is damaged in {', '.join(damaged)}")
+    return info, bodies
+
+
+def append(db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, *, is_last: bool) -> bool:
+    """Append an entry, and give the lease back if it is the last one."""
+    values = {**_described_as(info), "of": owner, "id": info.thread_id, "held": number, "until": 0 if is_last else None}
+    if db.dialect.name == "postgresql":
+        return db.execute(_WRITE_AT_ONCE, {**values, "new_body": entry}).one_or_none() is not None
+    if (row := db.execute(_WRITE, values).one_or_none()) is None:
+        return False
+    if row.entries == 1:
+        db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": entry})
+    return True
+
+
+def append_to_fork(
+    db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int]
+) -> bool:
+    """Append the first entry of a thread that shares the first ones of another."""
+    thread_id, count = shared
+    if not count or (parent := _shared_line(db, owner, thread_id, count)) is None:
+        return False
+    values = {**_described_as(info), "of": owner, "id": info.thread_id, "held": number, "count": count + 1}
+    if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
+        return False
+    db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": line, "number": count + 1, "body": entry})
+    return True
+
+
+def _described_as(info: ThreadInfo) -> dict[str, Any]:
+    return {f"new_{name}": value for name, value in columns(info).items()}
+
+
+def _shared_line(db: Connection, owner: str, thread_id: str, count: int) -> str | None:
+    """Return the line that a fork begins with; None if its thread has not so many entries.
+
+    The thread is written to, so that it cannot be deleted before the fork is there.
+    """
+    found = db.execute(_SOURCE, {"of": owner, "id": thread_id, "least": count})
+    line: str | None = found.scalar_one_or_none()
+    seen = set[str]()
+    while line is not None and line not in seen:
+        seen.add(line)
+        if (row := db.execute(_LINE, {"of": owner, "on": line}).one_or_none()) is None:
+            return None
+        if row.shared < count:
+            return line
+        line = row.parent
+    return None
+
+
+def page(db: Connection, owner: str, limit: int, after: ThreadInfo | None) -> list[ThreadInfo]:
+    """Return a page of descriptions."""
+    date, thread_id = THREADS.c.updated_at, THREADS.c.thread_id
+    of_owner = select(THREADS).where(THREADS.c.owner == owner, THREADS.c.entries > 0)
+    dated = of_owner.where(date.between(1, LATEST)).order_by(date.desc(), thread_id.desc())
+    # Threads whose date is damaged come last; their descriptions have the date `START`.
+    undated = of_owner.where(or_(date < 1, date > LATEST)).order_by(thread_id.desc())
+    if after is not None:
+        last = tuple_(literal(microseconds(after.updated_at)), literal(after.thread_id))
+        dated = dated.where(tuple_(date, thread_id) < last)
+        if after.updated_at <= START:
+            undated = undated.where(thread_id < after.thread_id)
+    rows = db.execute(dated.limit(limit)).all()
+    rest = db.execute(undated.limit(limit - len(rows))).all() if len(rows) < limit else ()
+    return [shown(row) for row in (*rows, *rest)]
+
+
+def delete_thread(db: Connection, owner: str, thread_id: str, number: int) -> bool:
+    """Delete a thread, and the entries that no other thread shares."""
+    deleted = delete(THREADS).where(_IS_OURS).returning(THREADS.c.line, THREADS.c.entries)
+    row = db.execute(deleted, {"of": owner, "id": thread_id, "held": number}).one_or_none()
+    line = None if row is None else _without_thread(db, owner, row.line)
+    while line is not None:
+        line = _delete_line(db, owner, line)
+    return row is not None and row.entries != 0
+
+
+def _delete_line(db: Connection, owner: str, line: str) -> str | None:
+    """Delete what no thread needs of a line that has no thread; return its parent if that has none either."""
+    is_child = and_(LINES.c.owner == owner, LINES.c.parent == line, LINES.c.line != line)
+    needed = db.execute(select(func.max(LINES.c.shared)).where(is_child)).scalar_one()
+    entries = and_(ENTRIES.c.owner == owner, ENTRIES.c.line == line)
+    db.execute(delete(ENTRIES).where(entries, ENTRIES.c.number > (needed or 0)))
+    if needed is not None:
+        return None
+    this = delete(LINES).where(_IS_LINE).returning(LINES.c.parent)
+    parent = db.execute(this, {"of": owner, "on": line}).scalar_one_or_none()
+    return None if parent is None else _without_thread(db, owner, parent)
+
+
+def _without_thread(db: Connection, owner: str, line: str) -> str | None:
+    """Return a line if it has no thread, and else None."""
+    of_thread = select(THREADS.c.line).where(THREADS.c.owner == owner, THREADS.c.line == line)
+    return None if db.execute(of_thread).first() else line

@@ -1,0 +1,164 @@
+"""Servers that are told to stop: runs end with a terminal event, and others can have their threads at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+from ag_ui.core import RunFinishedEvent, RunStartedEvent
+
+from agui_client import FunctionAgent, HttpAgent, RunFailedError
+from agui_client.asgi import ASGITransport, agent_app
+from agui_client.testing import Gate, ScriptedAgent, events_of, text, turn
+from agui_client.threads import Threads
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from ag_ui.core import Event, RunAgentInput
+
+pytestmark = pytest.mark.anyio
+_SECONDS = 20.0
+_SERVER = '''
+import asyncio, socket, sys
+from contextlib import asynccontextmanager
+import uvicorn
+from fastapi import FastAPI
+from agui_client import tool
+from agui_client.asgi import agent_app
+from agui_client.testing import Gate, ScriptedAgent, text, tool_call, turn
+from agui_client.threads import Threads
+
+@tool
+async def wait() -> str:
+    """Wait."""
+    print("called", flush=True)
+    await asyncio.sleep(60)
+    return "late"
+
+agents = {
+    "stream": ScriptedAgent(turn(text("One."), Gate(), text("Two."))),
+    "tool": ScriptedAgent(turn(tool_call("wait", tool_call_id="c")), tools=[wait]),
+}
+threads = Threads(sys.argv[1])
+planner = agent_app(lambda request, input: threads.open(input.thread_id, agents[input.thread_id]))
+
+@asynccontextmanager
+async def lifespan(app):
+    async with threads, planner.lifespan():
+        yield
+
+app = FastAPI(lifespan=lifespan)
+app.mount("/planner", planner)
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listener])
+'''
+
+
+def _body(thread_id: str) -> dict[str, Any]:
+    return {
+        "threadId": thread_id,
+        "runId": f"{thread_id}-1",
+        "messages": [{"id": "u", "role": "user", "content": "Hi"}],
+    }
+
+
+async def _read(url: str, thread_id: str, until: bytes, is_there: anyio.Event) -> dict[str, Any]:
+    """Read a run to its end; return its last event."""
+    body = b""
+    client = httpx.AsyncClient(timeout=_SECONDS)
+    async with client, client.stream("POST", url, json=_body(thread_id)) as response:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if until in body:
+                is_there.set()
+    last: dict[str, Any] = json.loads(events_of(body)[-1].removeprefix(b"data: "))
+    return last
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM for other processes")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_signal_ends_streams_and_tools_with_an_event_and_frees_their_threads(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'threads.db'}"
+    command = [sys.executable, "-c", _SERVER, database]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: ASYNC220 - it stands alone
+        try:
+            assert server.stdout is not None
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}/planner/"
+            lasts = dict[str, dict[str, Any]]()
+
+            async def read(thread_id: str, until: bytes, is_there: anyio.Event) -> None:
+                lasts[thread_id] = await _read(url, thread_id, until, is_there)
+
+            with anyio.fail_after(_SECONDS):
+                async with anyio.create_task_group() as tasks:
+                    for thread_id, until in (("stream", b"One."), ("tool", b"TOOL_CALL_END")):
+                        tasks.start_soon(read, thread_id, until, is_there := anyio.Event())
+                        await is_there.wait()
+                    assert await anyio.to_thread.run_sync(server.stdout.readline) == "called\n"
+                    server.send_signal(signal.SIGTERM)
+            server.wait(_SECONDS)
+        finally:
+            server.kill()
+    assert {key: (last["type"], last["code"]) for key, last in lasts.items()} == {
+        "stream": ("RUN_ERROR", "shutting_down"),
+        "tool": ("RUN_ERROR", "shutting_down"),
+    }
+    async with Threads(database) as threads:
+        async with threads.open("stream", ScriptedAgent(turn()), wait=0) as agent:
+            assert [each.content for each in agent.messages] == ["Hi", "One."]
+        async with threads.open("tool", ScriptedAgent(turn()), wait=0) as agent:
+            assert [call.id for call in agent.unknown_tool_calls] == ["c"]
+
+
+async def test_an_app_that_was_shut_down_has_ended_its_runs_and_refuses_others() -> None:
+    app = agent_app(ScriptedAgent(turn(text("One."), Gate())))
+    caller = HttpAgent("http://app/", app=app)
+    with anyio.fail_after(_SECONDS):
+        async with caller.stream("Hi") as run:
+            assert await anext(run.text_stream) == "One."
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(app.shutdown)
+                with pytest.raises(RunFailedError, match="shutting_down"):
+                    await run.result()
+        async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
+            refused = await client.post("http://app/", json=_body("t"))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+
+async def test_a_request_that_the_server_cancels_ends_with_an_event() -> None:
+    sent, has_begun = list[bytes](), anyio.Event()
+    app = agent_app(FunctionAgent(_waiting))
+
+    async def receive() -> dict[str, Any]:
+        if has_begun.is_set():
+            await anyio.sleep_forever()
+        has_begun.set()
+        return {"type": "http.request", "body": json.dumps(_body("t")).encode()}
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+        if b"RUN_STARTED" in sent[-1]:
+            tasks.cancel_scope.cancel()
+
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(app, scope, receive, send)
+    assert (b"shutting_down" in sent[-2], sent[-1]) == (True, b"")
+
+
+async def _waiting(input: RunAgentInput) -> AsyncIterator[Event]:
+    yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+    await anyio.sleep_forever()
+    yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)

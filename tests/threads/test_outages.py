@@ -1,0 +1,154 @@
+"""Databases that are away, locked or shared with the application: clear errors, and the program goes on afterwards."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+import anyio.lowlevel
+from sqlalchemy import event
+from sqlalchemy import text as sql
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from agui_client import ThreadStoreUnavailableError, UsageError
+from agui_client.asgi import agent_app
+from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.threads import Threads
+from support.postgres import PostgresServer, postgres_server
+from support.waiting import LIMIT
+
+pytestmark = pytest.mark.anyio
+
+DRIVERS = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+def hello() -> ScriptedAgent:
+    return ScriptedAgent(turn(text("Hello.")))
+
+
+async def _say_hello(threads: Threads, thread_id: str) -> None:
+    async with threads.open(thread_id, hello()) as agent:
+        await agent.run_agent("Hi")
+
+
+async def _status(threads: Threads, thread_id: str) -> tuple[int, str | None]:
+    """The status and the Retry-After of a served request for a thread."""
+    app = agent_app(lambda request, input: threads.open(input.thread_id, hello()))
+    body: dict[str, Any] = {"threadId": thread_id, "runId": "r", "messages": [], "tools": [], "context": []}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
+        answer = await client.post("/", json={**body, "state": {}, "forwardedProps": {}})
+    return answer.status_code, answer.headers.get("retry-after")
+
+
+@DRIVERS
+async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the_database_is_back(
+    server: PostgresServer, driver: str
+) -> None:
+    async with Threads(f"postgresql+{driver}://{server.address}") as threads:
+        block = threads.open(f"{driver} open", hello())
+        async with block as agent:
+            await agent.run_agent("Before")
+            server.stop()
+            try:
+                for use in (threads.list(), threads.get("t"), threads.fork("t"), threads.delete("t")):
+                    with pytest.raises(ThreadStoreUnavailableError, match="cannot be reached now"):
+                        await use
+                with pytest.raises(ThreadStoreUnavailableError):
+                    await _say_hello(threads, driver)
+                with pytest.raises(ThreadStoreUnavailableError):
+                    await agent.run_agent("Meanwhile")
+                assert await _status(threads, driver) == (503, "5")
+            finally:
+                server.start()
+            await agent.run_agent("After")
+            await _say_hello(threads, driver)
+            assert await _status(threads, driver) == (200, None)
+        found = await threads.get(f"{driver} open")
+        assert found is not None
+        assert [each.content for each in found.conversation.messages] == ["Before", "Hello.", "After", "Hello."]
+
+
+@DRIVERS
+async def test_connections_that_the_database_closed_are_replaced_unnoticed(server: PostgresServer, driver: str) -> None:
+    async with Threads(f"postgresql+{driver}://{server.address}", pool_size=1, max_overflow=0) as threads:
+        await _say_hello(threads, f"killed {driver}")
+        other = create_async_engine(f"postgresql+{driver}://{server.address}")
+        async with other.connect() as database:
+            every = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
+            await database.execute(sql(f"{every} and backend_type = 'client backend'"))
+        await other.dispose()
+        await _say_hello(threads, f"killed {driver}")
+
+
+async def test_an_engine_of_the_application_is_used_in_both_event_loops_at_once(server: PostgresServer) -> None:
+    engine = create_async_engine(
+        f"postgresql+asyncpg://nobody@{server.address.partition('@')[2]}", pool_size=1, max_overflow=0
+    )
+    made = list[str]()
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def as_agui(dialect: object, record: object, args: object, options: dict[str, str]) -> None:
+        options["user"] = "agui"
+        made.append(options["user"])
+
+    async with Threads(engine) as threads, engine.connect() as database:
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(_say_hello, threads, f"shared {number}")
+                await database.execute(sql("select pg_sleep(0.01)"))
+        # No connection was in two event loops, and no more of them were made than the engine may have.
+        assert made == ["agui", "agui"]
+    await engine.dispose()
+
+
+async def test_a_locked_database_is_waited_for_as_long_as_the_caller_says(tmp_path: Path) -> None:
+    async with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+        await _say_hello(threads, "t")
+        with closing(sqlite3.connect(tmp_path / "threads.db", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            for use in (
+                lambda: threads.open("t", hello(), wait=0.1).__aenter__(),
+                lambda: threads.rewind("t", "m", wait=0.1),
+                lambda: threads.delete("t", wait=0.1),
+            ):
+                begun = time.monotonic()
+                with pytest.raises(ThreadStoreUnavailableError, match="locked by another program") as raised:
+                    await use()
+                assert (raised.value.is_locked, time.monotonic() - begun < LIMIT) == (True, True)
+            assert await threads.get("t") is not None  # a reader need not wait
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_say_hello, threads, "t")
+                await anyio.lowlevel.checkpoint()
+                other.execute("commit")
+        found = await threads.get("t")
+        assert found is not None
+        assert found.info.message_count == 4
+
+
+async def test_options_of_connections_are_for_urls_of_postgresql(tmp_path: Path) -> None:
+    for store in (None, f"sqlite:///{tmp_path}/threads.db", create_async_engine("sqlite+aiosqlite://")):
+        with pytest.raises(UsageError, match="pool_size"):
+            Threads(store, pool_size=2)
+    async with Threads(create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/threads.db")) as threads:
+        await _say_hello(threads, "t")
+    assert (tmp_path / "threads.db").exists()

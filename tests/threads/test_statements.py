@@ -1,0 +1,76 @@
+"""The statements and transactions that a stored turn costs, however long its thread is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+from sqlalchemy import Engine, event
+
+from agui_client import tool
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from agui_client.threads import SQLStore, Threads
+from agui_client.threads.sql.database import SQLiteDatabase
+from support.postgres import postgres_server
+
+_ABOUT_TRANSACTIONS = ("BEGIN", "COMMIT")
+
+
+@contextmanager
+def counted() -> Generator[Counter[str]]:
+    """Count what is sent to databases: statements, and transactions that are begun and committed with words."""
+    found = Counter[str]()
+
+    def count(connection: object, cursor: object, statement: str, *others: object) -> None:
+        if not statement.startswith(_ABOUT_TRANSACTIONS):
+            found["statements"] += 1
+        elif statement == "COMMIT":
+            found["transactions"] += 1
+
+    event.listen(Engine, "before_cursor_execute", count)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", count)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def threads(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Threads]:
+    if request.param == "sqlite":
+        with Threads(f"sqlite:///{tmp_path}/threads.db") as threads:
+            yield threads
+        return
+    with postgres_server() as server, Threads(f"postgresql+asyncpg://{server.address}") as threads:
+        yield threads
+
+
+def costs_of(threads: Threads, agent: ScriptedAgent) -> dict[str, int]:
+    with counted() as found, threads.open("t", agent) as opened:
+        opened.run_agent_sync("Hi")
+    return dict(found)
+
+
+@tool
+def look() -> str:
+    """Look around."""
+    return "seen"
+
+
+def test_a_turn_and_a_round_with_a_tool_take_few_statements_and_transactions(threads: Threads) -> None:
+    plain = ScriptedAgent(turn(text("Hello.")))
+    calling = ScriptedAgent(turn(tool_call("look", {})), turn(text("Done.")), tools=[look])
+    costs_of(threads, plain)
+    store = threads._store
+    assert isinstance(store, SQLStore)
+    if isinstance(store._database, SQLiteDatabase):
+        assert costs_of(threads, plain) == {"statements": 7, "transactions": 4}
+        assert costs_of(threads, calling) == {"statements": 15, "transactions": 8}
+    else:
+        # To open a thread takes a statement, and to read it another one; each save is one, and a transaction by itself.
+        assert costs_of(threads, plain) == {"statements": 5}
+        assert costs_of(threads, calling) == {"statements": 9}
