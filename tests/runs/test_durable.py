@@ -85,7 +85,7 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Servers
     with ExitStack() as stack:
         url = f"sqlite:///{tmp_path / 'runs.db'}"
         if request.param == "postgresql":
-            url = "postgresql://" + stack.enter_context(postgres_server())
+            url = f"postgresql://{stack.enter_context(postgres_server()).address}"
         yield Servers(tmp_path, url, stack)
 
 
