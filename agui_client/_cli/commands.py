@@ -189,9 +189,10 @@ def chat(
 @click.option("--expose-errors", is_flag=True, help="Send the text of exceptions to callers; otherwise only log it.")
 @click.option(
     "--runs",
-    "keeps_runs",
-    is_flag=True,
-    help="Let a run go on when its caller leaves, so that callers come back to it; see agui runs.",
+    "runs_in",
+    metavar="memory|URL",
+    help="Let a run go on when its caller leaves, so that callers come back to it (agui runs): in memory, or in the "
+    "database at a URL, such as sqlite:///runs.db, when this process ends, too.",
 )
 @click.option("--reload", "is_reloading", is_flag=True, help="Load the agent again when a Python file changes.")
 def serve(

@@ -25,7 +25,7 @@ from agui_client._transport.delivery import fetch
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import HTTPStatusError
 from agui_client.http_agent import HttpAgent
-from agui_client.runs.records import cursor_of
+from agui_client.runs.records import Place, cursor_of
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answer
@@ -65,7 +65,7 @@ class ServedRuns:
             answer = await fetch(transport, transport.url, Timeouts.of(self.timeout), content)
         except HTTPStatusError as error:
             if error.status_code in _NOT_FOUND and path == "runs":
-                raise click.UsageError("this agent keeps no runs; serve it with agui serve --runs") from error
+                raise click.UsageError("this agent keeps no runs; serve it with agui serve --runs memory") from error
             raise
         return json.loads(answer)
 
@@ -83,7 +83,7 @@ class ServedRuns:
     async def follow(self, info: Mapping[str, Any]) -> int:
         """Show a run from its beginning to its end, and return the exit code."""
         # At a cursor, as the same request without one would begin the run anew if it is not kept any more.
-        headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], 0)}
+        headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], Place(0))}
         agent = HttpAgent(self.url, headers=headers, timeout=self.timeout, thread_id=info["threadId"])
         transcript = Transcript(answers=sys.stdout, notes=sys.stderr, verbose=False)
         WarningLines(transcript.note).install()
@@ -102,7 +102,7 @@ class ServedRuns:
 def runs() -> None:
     """List, follow, stop and answer the runs of a served agent.
 
-    The agent at URL keeps its runs with `agui serve --runs`, or with agent_app(..., runs=Runs()).
+    The agent at URL keeps its runs with `agui serve --runs memory`, or with agent_app(..., runs=Runs()).
     """
 
 

@@ -55,8 +55,8 @@ class ServeSettings:
     """Seconds of silence after which a comment is sent."""
     expose_errors: bool
     """Whether callers get the text of exceptions."""
-    keeps_runs: bool = False
-    """Whether a run goes on when its caller leaves."""
+    runs_in: str | None = None
+    """The place of runs that go on when their callers leave: "memory" or the URL of a database; None if none do."""
 
     def load(self) -> object:
         """Load the object that the place names, or make an agent of the model.
@@ -82,11 +82,11 @@ class ServeSettings:
         given: Any = await _made(loaded, self.place or "")
         secret = _secret()
         if not isinstance(given, AgentApp):
-            runs = Runs() if self.keeps_runs else None
+            runs = None if self.runs_in is None else Runs(None if self.runs_in == "memory" else self.runs_in)
             return agent_app(
                 given, keep_alive=self.keep_alive, expose_errors=self.expose_errors, secret=secret, runs=runs
             )
-        if self.keeps_runs:
+        if self.runs_in is not None:
             raise click.UsageError("--runs is not for apps; make this one with agent_app(..., runs=Runs())")
         if secret is not None and not given.is_signing:
             raise click.UsageError(f"{_SECRET_VARIABLE} is not for apps; make this one with agent_app(..., secret=)")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
-    """Execute the tool calls that were approved with the call.
+    """Execute the tool calls that were approved with the call, or that a call before this one left unexecuted.
 
     Args:
         call: The call.
@@ -130,7 +130,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
 
 
 async def _execute(
-    call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve]
+    call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]
 ) -> list[ToolMessage]:
     scope, conversation = call.round.scope, call.conversation
     # A dictionary for each time, not one for all: servers use call ids again, and executions are found by them.

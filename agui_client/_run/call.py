@@ -23,6 +23,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput, TokenUsage, ToolMessage
 
+    from agui_client._run.ending import Save
     from agui_client._run.result import RunResult
     from agui_client._run.round import Round
     from agui_client._run.run_request import RunRequest
@@ -50,8 +51,11 @@ class Call:
     """The messages, answers and results that came with the call; None for a replay."""
     known_ids: frozenset[str] = frozenset()
     """The ids of the messages that existed before the first run."""
-    approved: Mapping[str, Approve] = MappingProxyType({})
-    """The approvals that came with the call, by call id."""
+    approved: Mapping[str, Approve | None] = MappingProxyType({})
+    """The tool calls to execute before the first run, with the approvals that came with the call; None for those that
+    are yet to be decided about."""
+    also_save: Save | None = None
+    """Awaited after the agent's own function that saves; None if nothing else is saved."""
     error: Exception | None = None
     """The exception that the call ended with; None while it goes on, or if it did not fail."""
     _result: RunResult | None = None

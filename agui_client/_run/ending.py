@@ -250,11 +250,13 @@ class Saving:
             Exception: The first failure to save in this call.
         """
         setup = self._call.setup
-        if setup.save is None or (setup.is_replay and self._call.state.is_run_open):
+        saves = [each for each in (setup.save, self._call.also_save) if each is not None]
+        if not saves or (setup.is_replay and self._call.state.is_run_open):
             return
         self._next_at = perf_counter() + SAVE_SECONDS
         try:
-            await self._loop.call(setup.save, checkpoint_of(self._call))
+            for save in saves:
+                await self._loop.call(save, checkpoint_of(self._call))
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error

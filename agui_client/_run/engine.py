@@ -145,12 +145,12 @@ class Engine:
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
         call, state, setup = self.call, self._state, self.call.setup
         subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
-        is_saved = setup.save is not None
+        is_saved = setup.save is not None or call.also_save is not None
         with self._ending_call():
             for result in await self._begin():
                 yield result
-            # An approved call that asked a question waits for the answer, and no run is sent before it.
-            while not (call.approved and call.conversation.questions):
+            # A call that asked a question, or is yet to be approved, waits for the answer; no run is sent before it.
+            while call.request is None or not call.request.is_held_up:
                 run, turn_at = call.round, 0.0
                 pipeline, failure = run.pipeline, None
                 try:

@@ -59,6 +59,7 @@ class RunRequest:
 
     is_passed = False
     """Whether the caller made the input of the first run."""
+    _has_approved = False
 
     def __init__(self, conversation: Conversation, prompts: list[Message], options: RunOptions) -> None:
         results = options.get("tool_results", {})
@@ -91,7 +92,7 @@ class RunRequest:
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
         executed = {key for key, each in records.items() if each.is_begun}
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
-        self.results = _result_messages({**answers, **given_up})
+        self.results = result_messages({**answers, **given_up})
         """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
         """The input of the first run, its tools left out."""
@@ -111,14 +112,25 @@ class RunRequest:
         """The state as the caller of a stored thread knows it; `ABSENT` if nobody has to be told of another one."""
         return ABSENT
 
-    def check_tools(self, tools: CallTools) -> dict[str, Approve]:
+    @property
+    def undecided(self) -> Sequence[ToolCall]:
+        """The tool calls that were to be executed before the first run, and wait for approval."""
+        return ()
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the calls that were executed before the first run have left something that a person must answer."""
+        return self._has_approved and bool(self._conversation.questions)
+
+    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Check answers to tool calls against the tools that are offered.
 
         Args:
             tools: The tools of the first run.
 
         Returns:
-            The approvals of the calls to execute before the first run, by call id.
+            The approvals of the calls to execute before the first run, by call id; None for a call that is yet to be
+            decided about.
 
         Raises:
             UsageError: A call cannot be executed here, or was executed, or the answer needs to be an approval.
@@ -139,6 +151,7 @@ class RunRequest:
                 approved[tool_call_id] = answer
             elif answer is None or isinstance(answer, bool):
                 _refuse_verdict(call, answer, tool)
+        self._has_approved = bool(approved)
         return approved
 
     def add_to_conversation(self) -> None:
@@ -261,7 +274,7 @@ def _repeated(
     return {key: each for key, each in asked.items() if each.interrupt.id in given}
 
 
-def _result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
+def result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
     """Make the tool messages that carry results of tool calls (TOOL-10).
 
     Raises:

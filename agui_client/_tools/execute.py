@@ -115,7 +115,7 @@ class ToolExecutor:
         self.turns = anyio.CapacityLimiter(self.limits.at_once)
         """The limit of tools that run at the same time."""
 
-    async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve]) -> list[ToolMessage]:
+    async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]) -> list[ToolMessage]:
         """Execute calls side by side.
 
         Args:

@@ -47,6 +47,9 @@ class ToolOptions(TypedDict, total=False):
     """The calls that wait for approval: "never", "always", or a function of the `ApprovalRequest`."""
     timeout: float | None
     """The time that a call may take, in seconds; None sets no limit for this tool."""
+    idempotent: bool
+    """Whether a call may be made again if the process ended in the middle of it, because it then has no second effect;
+    False by default."""
 
 
 class NamedToolOptions(ToolOptions, total=False):
@@ -67,6 +70,7 @@ class FunctionTool(Generic[P, R]):
         description: The tool's description for the agent.
         approval: The calls that wait for approval.
         timeout: The time that a call may take, in seconds.
+        idempotent: Whether a call that a process began and did not end may be made again.
         parameters: The JSON Schema of the arguments, instead of the one made from type hints; see `from_schema`.
 
     Raises:
@@ -81,6 +85,7 @@ class FunctionTool(Generic[P, R]):
         description: str | None = None,
         approval: ApprovalRule = "never",
         timeout: float | None = None,
+        idempotent: bool = False,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         own_name = _checked_name(function)
@@ -101,6 +106,8 @@ class FunctionTool(Generic[P, R]):
         """The calls that wait for approval."""
         self.timeout = timeout
         """The time that a call may take, in seconds; None if this tool sets no limit."""
+        self.idempotent = idempotent
+        """Whether a call that a process began and did not end may be made again."""
         self.is_method = self._parameters is not None and self._parameters.has_receiver
         """Whether the tool has yet to be taken from an instance; before that, it cannot be executed."""
 
@@ -115,7 +122,7 @@ class FunctionTool(Generic[P, R]):
             call: A function, sync or async, that takes the arguments as keyword arguments, as the JSON that they are;
                 and the `ToolContext` before them if its first parameter is annotated so.
             parameters: The JSON Schema of the arguments.
-            options: Its description, approval and timeout; see `ToolOptions`.
+            options: Its description, approval, timeout and idempotence; see `ToolOptions`.
 
         Returns:
             The tool.
@@ -208,7 +215,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[NamedT
 
     Args:
         function: A function, a coroutine function or a bound method.
-        options: The tool's name, description, approval and timeout; see `NamedToolOptions`.
+        options: The tool's name, description, approval, timeout and idempotence; see `NamedToolOptions`.
 
     Returns:
         The tool, which can be called like the function.

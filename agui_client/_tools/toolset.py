@@ -85,6 +85,13 @@ class Toolset(ABC):
         """
         return False
 
+    def is_idempotent(self, call: BoundCall) -> bool:
+        """Whether a call that a process began and did not end may be made again, without another effect: no by default.
+
+        A call that is not idempotent gets a result that says that its effect is unknown.
+        """
+        return False
+
     def qualified(self, tool: Tool) -> Tool:
         """Return a tool whose name another tool of the run has, too, under a longer name: unchanged by default."""
         return tool
@@ -129,6 +136,10 @@ class FunctionToolset(Toolset):
     def timeout(self, call: BoundCall) -> float | None:
         """Return the function's time limit."""
         return self._functions[call.name].timeout
+
+    def is_idempotent(self, call: BoundCall) -> bool:
+        """Return what the function's tool says."""
+        return self._functions[call.name].idempotent
 
     def bind(self, tool: Tool, tool_call_id: str, arguments: str | Mapping[str, Any]) -> BoundCall:
         """Check the arguments by the types of the function's parameters."""

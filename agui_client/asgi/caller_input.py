@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.warnings import WarningLog
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
     from agui_client._run.sync_run import SyncAgentRun
     from agui_client._tools.approval import Approve
     from agui_client._tools.toolset import CallTools, ToolSource
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
 _PROCESS_KEY = token_bytes(32)
 """The key that signs interrupts where the application gives none; processes that are forked from this one have it."""
+
+
+TRUSTING = Signing(None, _PROCESS_KEY, is_caller_trusted=True)
+"""Signs nothing: for inputs of this program's own."""
 
 
 def served_run(
@@ -112,10 +117,29 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, tools: ToolSource | 
         input: The input.
         tools: The tools to offer; None for the agent's own.
     """
-    agent, prompt, options, _ = _answering(agent, input, Signing(None, _PROCESS_KEY, is_caller_trusted=True))
+    agent, prompt, options, _ = _answering(agent, input, TRUSTING)
     if tools is not None:
         options["tools"] = tools
     return agent.stream(cast("Any", prompt), **options)
+
+
+def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:
+    """Return the run that goes on where the one of a caller's input was cut, as its process ended.
+
+    Args:
+        agent: The agent, as for `served_run`.
+        input: The input that the caller sent.
+        cut: The place where it goes on.
+        signing: Signs the interrupts.
+    """
+    is_owner = agent.thread_id == input.thread_id
+    if not is_owner:
+        agent = agent.clone(thread_id=input.thread_id)
+        agent.set_messages([])
+    agent.restore(cut.document)
+    run = agent.stream(cast("Any", cut), **_options(agent, input, taken_base(input.forwarded_props)[1]))
+    run.seal = signing.seal(input.thread_id, is_stored=is_owner)
+    return run
 
 
 def _answering(
@@ -129,6 +153,18 @@ def _answering(
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
         seal.refuse_ids_of(input.state, agent.state if is_owner else None)
     base, forwarded_props = taken_base(input.forwarded_props)
+    options = _options(agent, input, forwarded_props)
+    if is_owner:
+        caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
+        return agent, caller, options, seal
+    refuse_approvals_of_answered_calls(input.messages, resume)
+    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
+    answers = CallerAnswers(resume, calls)
+    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+
+
+def _options(agent: AbstractAgent, input: RunAgentInput, forwarded_props: Any) -> RunOptions:
+    """Return the keywords of the run that an input asks for."""
     options: RunOptions = {
         "run_id": input.run_id,
         "tools": _with_tools(agent.tools, input),
@@ -137,13 +173,7 @@ def _answering(
     }
     if input.parent_run_id is not None:
         options["parent_run_id"] = input.parent_run_id
-    if is_owner:
-        caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
-        return agent, caller, options, seal
-    refuse_approvals_of_answered_calls(input.messages, resume)
-    calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
-    answers = CallerAnswers(resume, calls)
-    return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
+    return options
 
 
 class CallerInput(RequestSource):
@@ -254,7 +284,7 @@ class StoredThreadRequest(RunRequest):
         """The state as the caller knows it."""
         return {} if (state := self._caller.input.state) is None else state
 
-    def check_tools(self, tools: CallTools) -> dict[str, Approve]:
+    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
         """Check answers to tool calls against the tools that are offered; refuse those for tools of this side.
 
         Args:

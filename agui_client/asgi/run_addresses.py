@@ -7,6 +7,7 @@ that waits, and `/runs` lists the caller's runs. The last three take and return 
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -16,6 +17,7 @@ from contextlib import (
     contextmanager,
     suppress,
 )
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -27,16 +29,18 @@ from pydantic_core import to_json
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
+from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.runs.records import RunKey, RunsClosedError, cursor_of, read_cursor
+from agui_client.runs.records import Place, RunKey, RunsClosedError, cursor_of, read_cursor
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
-    from agui_client.asgi.serving import ServedRequest
+    from agui_client._run.continuing import Continuation
     from agui_client.runs import Runs
-    from agui_client.runs.kept_run import Enter, KeptRun, WhenLeft
+    from agui_client.runs.kept_run import Enter, KeptRun, Reenter
+    from agui_client.runs.records import Recipe
     from agui_client.runs.run_log import RunLog
 
 Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
@@ -56,7 +60,9 @@ class Served(Protocol):
         """Begin a run, as a block with its events."""
         ...
 
-    async def enter(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
+    async def enter(
+        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: Continuation | None = None
+    ) -> AgentRun:
         """Enter a run in a stack of blocks."""
         ...
 
@@ -80,17 +86,19 @@ class RunAddresses:
     Args:
         runs: The runs.
         served: The agent.
-        when_left: Says what becomes of a run when its last caller has left.
-        expose_errors: Whether callers get the text of exceptions.
+        how: The name of the agent, and what becomes of its runs; the rest of it is put in for each run.
         max_body_bytes: The largest request body that is accepted, in bytes.
+
+    Raises:
+        UsageError: Callers cannot stop the runs by leaving, or the name of the agent is taken.
     """
 
-    def __init__(
-        self, runs: Runs, served: Served, *, when_left: WhenLeft, expose_errors: bool, max_body_bytes: int
-    ) -> None:
-        self._runs, self._served, self._expose_errors = runs, served, expose_errors
-        self._max_body_bytes = max_body_bytes
-        self._when_left: WhenLeft = when_left
+    def __init__(self, runs: Runs, served: Served, how: Recipe, *, max_body_bytes: int) -> None:
+        if runs.is_durable and how.when_left == "stop":
+            what = 'when_left="stop" is for runs of one process: with Runs(URL), nobody knows the callers of the others'
+            raise UsageError(what)
+        self._runs, self._served, self._how, self._max_body_bytes = runs, served, how, max_body_bytes
+        runs.name(how.agent, self)
         self.commands: Mapping[str, Command] = {
             "/stop": self._stop,
             "/answer": self._answer,
@@ -107,28 +115,36 @@ class RunAddresses:
         """
         owner = self._runs.owner_of(request.caller)
         cursor = request.headers.get("last-event-id", "")
-        latest = self._runs.latest(owner, input.thread_id)
+        latest = await self._runs.latest(owner, input.thread_id) if request.is_connect else None
         if cursor:
-            run, position = self._at(cursor, owner, input.thread_id)
+            run, place = await self._at(cursor, owner, input.thread_id)
         elif request.is_connect:
             if latest is None or not await latest.log.is_followable():
                 # One that was refused is kept no longer, so there may be another latest one.
-                latest = self._runs.latest(owner, input.thread_id)
+                latest = await self._runs.latest(owner, input.thread_id)
                 async with self._replay(request, input, latest) as chunks:
                     yield chunks
                 return
-            run, position = latest, None
+            run, place = latest, None
         else:
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
             key = RunKey(owner, input.thread_id, input.run_id)
-            run, position = self._runs.get(key) or self._begin(key, request, input), 0
+            run, place = await self._runs.get(key) or await self._begin(key, request, input), Place(0)
         with run.log.followed():
             await run.log.opened()
             with _missing():
-                run.log.check(position or 0)
-            async with aclosing(_chunks(run.log, position)) as chunks:
+                run.log.check(place or Place(0))
+            async with aclosing(_chunks(run.log, place)) as chunks:
                 yield chunks
+
+    async def start(self) -> None:
+        """Begin to carry out runs that are stored, as the server starts."""
+        await self._runs.open()
+
+    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+        """Return what enters a run that a request asked for."""
+        return self._reenter(ServedRequest(recipe.about["path"], {}, {}, caller=recipe.about["caller"]))
 
     def stop_all(self) -> None:
         """Stop the runs, as the server stops."""
@@ -140,36 +156,49 @@ class RunAddresses:
 
     # --- inside
 
-    def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:
-        def enter(asked: RunAgentInput) -> Enter:
+    def _reenter(self, request: ServedRequest) -> Reenter:
+        def reenter(asked: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
             """Return what enters the run of an input."""
-            return partial(self._served.enter, request, asked)
+            return partial(self._served.enter, request, asked, cut=cut)
 
+        return reenter
+
+    async def _begin(self, key: RunKey, request: ServedRequest, input: RunAgentInput) -> KeptRun:
+        how, reenter = self._how, self._reenter(request)
+        if self._runs.is_durable:
+            dumped = input.model_dump(mode="json", by_alias=True, exclude_none=True)
+            how = replace(how, about={"path": request.path, "caller": _as_json(request.caller)}, input=dumped)
+            # The run is the same in each process: the headers, which may have secrets, are not stored.
+            reenter = self.reenter_as(how)
         try:
-            return self._runs.begin(
+            return await self._runs.begin(
                 key,
                 input,
-                enter(input),
-                enter,
-                when_left=self._when_left,
-                expose_errors=self._expose_errors,
+                reenter(input),
+                reenter,
+                when_left=how.when_left,
+                expose_errors=how.expose_errors,
+                recipe=how,
                 input_size=len(to_json(input)),
             )
         except RunInProgressError as error:
+            # The same request may have come to another process just now.
+            if (run := await self._runs.get(key)) is not None:
+                return run
             raise RequestRefusedError(409, "a run is going on in this thread") from error
         except RunsClosedError as error:
             raise _shutting_down() from error
 
-    def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, int]:
-        """Return the run and the position of a cursor."""
+    async def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, Place]:
+        """Return the run and the place of a cursor."""
         try:
-            run_id, position = read_cursor(cursor)
+            run_id, place = read_cursor(cursor)
         except UsageError as error:
             raise RequestRefusedError(422, f"Last-Event-ID: {error}") from None
-        run = self._runs.get(RunKey(owner, thread_id, run_id))
+        run = await self._runs.get(RunKey(owner, thread_id, run_id))
         if run is None:
             raise RequestRefusedError(404, f"no run {run_id!r} of thread {thread_id!r} is kept here")
-        return run, position
+        return run, place
 
     @asynccontextmanager
     async def _replay(
@@ -222,10 +251,10 @@ class RunAddresses:
         owner = self._runs.owner_of(request.caller)
         if named.run_id is not None:
             with _missing():
-                return self._runs.find(named.run_id, named.thread_id, owner), named.resume
+                return await self._runs.find(named.run_id, named.thread_id, owner), named.resume
         if named.thread_id is None:
             raise RequestRefusedError(422, "name a run with threadId, runId or both")
-        latest = self._runs.latest(owner, named.thread_id)
+        latest = await self._runs.latest(owner, named.thread_id)
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
@@ -244,6 +273,19 @@ def _validated(data: Any) -> _Named:
     return named
 
 
+def _as_json(caller: Any) -> Any:
+    """Return what `authorize=` returned, which is stored with a run.
+
+    Raises:
+        TypeError: It has no JSON form.
+    """
+    try:
+        return json.loads(json.dumps(caller))
+    except (TypeError, ValueError) as error:
+        what = f"authorize= returned a {type(caller).__name__}, which cannot be stored with a run"
+        raise TypeError(f"{what}; with Runs(URL), return a text or other JSON") from error
+
+
 @contextmanager
 def _missing() -> Generator[None]:
     """Answer a `UsageError` about a run that is not kept with 404, as a block."""
@@ -253,23 +295,23 @@ def _missing() -> Generator[None]:
         raise RequestRefusedError(404, "no such run is kept here, or not so many events of it") from None
 
 
-async def _chunks(log: RunLog, position: int | None) -> AsyncGenerator[bytes]:
+async def _chunks(log: RunLog, place: Place | None) -> AsyncGenerator[bytes]:
     """Yield the frames of a run with their cursors, as many at once as are there.
 
     Args:
         log: The log of the run.
-        position: The number of events that the caller has; None if it has nothing of the thread.
+        place: The place behind the events that the caller has; None if it has nothing of the thread.
     """
     with suppress(UsageError):  # the events were dropped: the response ends without a terminal event
-        if position is None:
-            position = 1
+        if place is None:
+            place = Place(1, log.attempt)
             first, messages, state = await log.beginning()
             # Only the last frame has the cursor: a caller who is cut off before it has to connect again.
-            yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, position), state)
-        while frames := await log.read(position):
-            yield b"".join(b"id: %b\n%b" % (_cursor(log, position + at), each) for at, each in enumerate(frames, 1))
-            position += len(frames)
+            yield b"%b%bid: %b\n%b" % (first, messages, _cursor(log, place), state)
+        while frames := await log.read(place):
+            yield b"".join(b"id: %b\n%b" % (_cursor(log, at), each) for at, each in frames)
+            place = frames[-1][0]
 
 
-def _cursor(log: RunLog, position: int) -> bytes:
-    return cursor_of(log.key.run_id, position).encode()
+def _cursor(log: RunLog, place: Place) -> bytes:
+    return cursor_of(log.key.run_id, place).encode()

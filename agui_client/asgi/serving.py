@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,13 +21,14 @@ from agui_client._conversation.state_base import STATE_BASE_HEADER
 from agui_client._run.observers import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import answering_run
+from agui_client.asgi.caller_input import answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
 from agui_client.asgi.connecting import connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
 from agui_client.asgi.seal import Signing
+from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
 from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
 from agui_client.errors import (
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
     from agui_client.asgi.run_addresses import Command, RunAddresses
     from agui_client.runs import Runs
-    from agui_client.runs.kept_run import WhenLeft
+    from agui_client.runs.records import OnCrash, WhenLeft
 
 DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
@@ -59,22 +60,6 @@ _CONNECT = "/connect"
 _RETRY_SECONDS_OF_STORE = 5
 """The seconds after which a caller may try again while the database of the threads is away."""
 _logger = logging.getLogger("agui_client.asgi")
-
-
-@dataclass(frozen=True, slots=True)
-class ServedRequest:
-    """The HTTP request that asked for a run."""
-
-    path: str
-    """The path below the place where the app is mounted, such as "/", without a "/connect" at its end."""
-    headers: Mapping[str, str] = field(repr=False)
-    """The headers, with names in lower case; of several with one name the last."""
-    scope: Mapping[str, Any] = field(repr=False)
-    """The ASGI scope, for everything else."""
-    is_connect: bool = False
-    """Whether the caller wants a thread again, rather than a run."""
-    caller: Any = field(default=None, repr=False)
-    """The value that the function `authorize=` of the app returned; None without one."""
 
 
 Chosen: TypeAlias = AbstractAgent | AbstractAsyncContextManager[AbstractAgent]
@@ -101,6 +86,8 @@ class AgentApp:
         trust_caller: Whether all that callers send is taken for true.
         runs: The runs that outlive their connections; None ends a run when its caller leaves.
         when_left: Says what becomes of a run that is kept when its last caller has left.
+        name: The name of the agent for runs that are stored.
+        on_crash: Says what becomes of a run that is stored when its process ends.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -122,6 +109,8 @@ class AgentApp:
         trust_caller: bool = False,
         runs: Runs | None = None,
         when_left: WhenLeft = "continue",
+        name: str = "agent",
+        on_crash: OnCrash = "again",
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
         check_keep_alive(keep_alive)
@@ -137,10 +126,11 @@ class AgentApp:
         if runs is not None:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
+            from agui_client.runs.records import Recipe, check_on_crash
 
-            self._addresses = RunAddresses(
-                runs, self, when_left=when_left, expose_errors=expose_errors, max_body_bytes=max_body_bytes
-            )
+            check_on_crash(on_crash)
+            how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
+            self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -167,6 +157,8 @@ class AgentApp:
             app: The app that has the lifespan, as frameworks pass it; not used.
         """
         self._stopping = Stopping()
+        if self._addresses is not None:
+            await self._addresses.start()
         with on_signals(self._begin_shutdown):
             try:
                 yield
@@ -302,13 +294,16 @@ class AgentApp:
             async with aclosing(events):
                 yield events
 
-    async def enter(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
+    async def enter(
+        self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack, cut: Continuation | None = None
+    ) -> AgentRun:
         """Enter a run, with the block that its agent may come in.
 
         Args:
             request: The request that asks for the run.
             input: The input.
             stack: The stack of blocks in which both are entered.
+            cut: The place where the run goes on, as its process ended; None if it begins.
 
         Raises:
             RequestRefusedError: The run cannot be begun.
@@ -319,6 +314,8 @@ class AgentApp:
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
             begin = partial(answer, agent, input, self._signing)
+            if cut is not None:
+                begin = partial(continued_run, agent, input, cut, self._signing)
             # The conversation of a large input is copied, which takes some tenths of a second.
             run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
             return await stack.enter_async_context(run)
@@ -362,6 +359,8 @@ def agent_app(
     trust_caller: bool = False,
     runs: Runs | None = None,
     when_left: WhenLeft = "continue",
+    name: str = "agent",
+    on_crash: OnCrash = "again",
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -389,6 +388,10 @@ def agent_app(
         runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
             without it, a run ends when its caller leaves. It adds addresses below the app's: see `asgi.run_addresses`.
         when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
+        name: With runs that are stored, the name of the agent, which is the same in each process; apps that share
+            `runs` need different ones.
+        on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
+            that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
 
     Returns:
         The app.
@@ -407,6 +410,8 @@ def agent_app(
         trust_caller=trust_caller,
         runs=runs,
         when_left=when_left,
+        name=name,
+        on_crash=on_crash,
     )
 
 

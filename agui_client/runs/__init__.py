@@ -1,4 +1,4 @@
-"""Runs that outlive their connection: a run belongs to the server, and its callers come, leave and come back.
+"""Runs that outlive their connection, and with a URL their process: callers come, leave and come back.
 
     runs = Runs()
     app = agent_app(planner, runs=runs)                       # callers follow the run's log, which goes on without them
@@ -6,8 +6,9 @@
     async for cursor, event in runs.follow(run.run_id): ...
 
 The modules, from low to high: `records` (descriptions of runs), `run_log` (the events of one run), `kept_run` (the task
-that writes them), `shelf` (the runs of a process, and their bounds), `runs`. The addresses of a served agent whose runs
-are kept are in `asgi.run_addresses`.
+that writes them), `shelf` (the runs of a process, and their bounds), `runs`; and for runs that outlive their process
+`group_writer`, `database`, `mirrors` and `durable`. The addresses of a served agent whose runs are kept are in
+`asgi.run_addresses`.
 """
 
 from agui_client.runs.records import FollowedEvent, RunInfo, RunStatus, WaitingRun

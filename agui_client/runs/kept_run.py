@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -13,33 +14,77 @@ from ag_ui.core import (
     Event,
     RunAgentInput,
     RunErrorEvent,
-    RunFinishedCancelledOutcome,
     RunFinishedEvent,
-    RunFinishedInterruptOutcome,
+    RunStartedEvent,
 )
 
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
-from agui_client.asgi.caller_run import caller_events
-from agui_client.runs.run_log import Phase, RunLog
+from agui_client.asgi.caller_run import caller_events, failure_event
+from agui_client.errors import ThreadBusyError
+from agui_client.runs.records import Recipe, RunStatus, WhenLeft
+from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
 
 Enter: TypeAlias = Callable[[AsyncExitStack], Awaitable["AgentRun"]]
 """Enters the run in a stack of blocks, which is left when the run is over."""
-Reenter: TypeAlias = Callable[[RunAgentInput], Enter]
-"""Returns what enters another run of the thread, which an input with answers asks for."""
-WhenLeft: TypeAlias = Literal["continue", "stop"]
-"""Says what becomes of a run when its last caller has left."""
+
+
+class Reenter(Protocol):
+    """Returns what enters a run of the thread that an input asks for, such as one with answers."""
+
+    def __call__(self, input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        """Return what enters the run.
+
+        Args:
+            input: The input.
+            cut: The place where the run goes on, as its process ended; None if it begins.
+        """
+        ...
+
+
+class NamedAgent(Protocol):
+    """Enters runs of an agent that each process knows by the same name."""
+
+    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+        """Return what enters a run.
+
+        Args:
+            recipe: The request that asked for the run.
+        """
+        ...
+
 
 STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")
 SHUTTING_DOWN = RunErrorEvent(message="The server shuts down.", code="shutting_down")
 LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
 
+_BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5
+"""The longest wait for the thread of a run that is taken over, and the time between two attempts to open it."""
+_ENDS = (RunFinishedEvent, RunErrorEvent)
 _BEFORE_OTHERS = 64
 """The events that a run may write before other tasks get their turn, if its agent never waits."""
 _logger = logging.getLogger("agui_client.runs")
+
+
+class Journal(Protocol):
+    """Stores what a run needs to go on if its process ends."""
+
+    async def begin(self, run: AgentRun, /) -> None:
+        """Note that the run was entered, and is about to be iterated."""
+        ...
+
+    async def end(self, last: Event, left_input: RunAgentInput | None, /) -> None:
+        """Store the end of the run, which followers get only then.
+
+        Args:
+            last: The terminal event.
+            left_input: The conversation that the run leaves, for answers; None if it waits for none.
+        """
+        ...
 
 
 class KeptRun:
@@ -52,6 +97,7 @@ class KeptRun:
         reenter: Makes the run that goes on with answers to the interrupts of this one.
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
+        recipe: All that another process needs to carry out the run; None if it ends with this one.
     """
 
     def __init__(
@@ -63,6 +109,7 @@ class KeptRun:
         *,
         when_left: WhenLeft,
         expose_errors: bool,
+        recipe: Recipe | None = None,
     ) -> None:
         self.log = log
         """The log that the run writes."""
@@ -72,7 +119,13 @@ class KeptRun:
         """Says what becomes of the run when its last caller has left."""
         self.expose_errors = expose_errors
         """Whether callers get the text of exceptions."""
-        self._input, self._enter = input, enter
+        self.recipe = recipe
+        """All that another process needs to carry out the run; None if it ends with this one."""
+        self.is_taken_over = False
+        """Whether another process began the run."""
+        self.journal: Journal | None = None
+        """Stores what the run needs to go on in another process; None if it ends with this one."""
+        self._input, self._enter, self._is_given_up = input, enter, False
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
@@ -89,24 +142,31 @@ class KeptRun:
             with self._scope:
                 async with AsyncExitStack() as stack:
                     try:
-                        run = await self._enter(stack)
+                        run = await self._entered(stack)
                     except Exception as error:
                         refusal = error
                     else:
                         if before is not None:
                             before.settle()
+                        if self.journal is not None:
+                            await self.journal.begin(run)
                         await self._write(run, stack)
         except Exception:
             _logger.exception("run %s of thread %s", quoted(self.log.key.run_id), quoted(self.log.key.thread_id))
         finally:
             # The agent's conversation goes; what followers and answers need is in the log.
             self._run = None
-            if refusal is not None:
+            if self._is_given_up:
+                self.log.drop()
+            elif refusal is not None and self.log.phase is Phase.OPENING:
                 self.log.refuse(refusal)
+            elif refusal is not None:
+                key, expose_errors = self.log.key, self.expose_errors
+                await self.finish(failure_event(refusal, key.run_id, key.thread_id, expose_errors=expose_errors))
             elif self.log.is_going_on:
                 # It was stopped while it began, or the event loop ends.
                 is_stopped = self._scope.cancel_called
-                self.log.append(self._last or (STOPPED if is_stopped else SHUTTING_DOWN))
+                await self.finish(self._last or (STOPPED if is_stopped else SHUTTING_DOWN))
 
     def stop(self, last: RunErrorEvent | None = None) -> None:
         """Stop the run.
@@ -120,9 +180,47 @@ class KeptRun:
         else:
             self._scope.cancel()
 
+    async def _entered(self, stack: AsyncExitStack) -> AgentRun:
+        # The lease of a stored thread outlives the process that was killed.
+        give_up_at = time.monotonic() + (_BUSY_SECONDS if self.is_taken_over else 0.0)
+        while True:
+            try:
+                return await self._enter(stack)
+            except Exception as error:
+                # A served agent makes a refusal of it.
+                is_busy = isinstance(error, ThreadBusyError) or isinstance(error.__cause__, ThreadBusyError)
+                if not is_busy or time.monotonic() >= give_up_at:
+                    raise
+            await anyio.sleep(_BETWEEN_ATTEMPTS)
+
+    async def finish(self, last: Event, left_input: RunAgentInput | None = None) -> None:
+        """End the run.
+
+        Args:
+            last: The terminal event.
+            left_input: The conversation that the run leaves, for answers; None if it waits for none.
+        """
+        if self.journal is not None:
+            await self.journal.end(last, left_input)
+        if not self._is_given_up:
+            self.log.left_input = left_input
+            self.log.append(last)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the run was left to another process."""
+        return self._is_given_up
+
+    def give_up(self) -> None:
+        """Leave the run to another process: it is left without an end, and its followers with it."""
+        self._is_given_up = True
+        self._scope.cancel()
+
     async def _write(self, run: AgentRun, stack: AsyncExitStack) -> None:
         self._run = run
-        self.log.open(run.messages, run.state)
+        is_first = self.log.phase is Phase.OPENING
+        if is_first:
+            self.log.open(run.messages, run.state)
         if self._scope.cancel_called:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
@@ -130,20 +228,21 @@ class KeptRun:
         async with aclosing(events):
             number = 0
             async for event in events:
-                self._append(event, run)
+                if not is_first and isinstance(event, RunStartedEvent):
+                    continue
+                if isinstance(event, _ENDS):
+                    await self._finish(event, run)
+                elif self.log.phase is Phase.OPEN:
+                    self.log.append(event)
                 number += 1
                 if number % _BEFORE_OTHERS == 0:
                     await anyio.lowlevel.checkpoint()
 
-    def _append(self, event: Event, run: AgentRun) -> None:
-        if self.log.phase is not Phase.OPEN:
-            return
-        outcome = event.outcome if isinstance(event, RunFinishedEvent) else None
-        if isinstance(outcome, RunFinishedInterruptOutcome):
-            self.log.left_input = _left(self._input, run)
-        if isinstance(outcome, RunFinishedCancelledOutcome) and self._last is not None:
-            event = self._last
-        self.log.append(event)
+    async def _finish(self, event: Event, run: AgentRun) -> None:
+        is_cancelled = status_after(event) is RunStatus.STOPPED
+        last = self._last if is_cancelled and self._last is not None else event
+        if self.log.phase is Phase.OPEN and not self._is_given_up:
+            await self.finish(last, _left(self._input, run) if interrupts_in(event) else None)
 
 
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:

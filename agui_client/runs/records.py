@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
 from ag_ui.core import Event, Interrupt
@@ -14,6 +14,10 @@ from ag_ui.core import Event, Interrupt
 from agui_client._field_docs import Record
 from agui_client.errors import UsageError
 
+WhenLeft: TypeAlias = Literal["continue", "stop"]
+"""Says what becomes of a run when its last caller has left."""
+OnCrash: TypeAlias = Literal["again", "fail"]
+"""Says what becomes of a run whose process ends: the part that was cut is run again, or the run fails."""
 _MOST_DIGITS = 15
 """The digits of the largest position in a log."""
 
@@ -114,24 +118,68 @@ class WaitingRun(Record):
         return urlencode({"thread": self.thread_id, "run": self.run_id})
 
 
-def cursor_of(run_id: str, position: int) -> str:
-    """Return the cursor behind a number of events of a run.
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that another process needs to carry out a run."""
+
+    agent: str
+    """The name of the agent."""
+    about: dict[str, Any]
+    """The request that asked for the run, as JSON."""
+    input: dict[str, Any]
+    """The input of the run, as JSON."""
+    when_left: WhenLeft = "continue"
+    """Says what becomes of the run when its last caller has left."""
+    expose_errors: bool = False
+    """Whether callers get the text of exceptions."""
+    on_crash: OnCrash = "again"
+    """Says what becomes of the run if its process ends."""
+
+
+class Place(NamedTuple):
+    """A place in the log of a run."""
+
+    position: int
+    """The number of events before it."""
+    attempt: int = 1
+    """The attempt that wrote them: a run whose process ended is attempted again, and some events are replaced."""
+
+
+def cursor_of(run_id: str, place: Place) -> str:
+    """Return the cursor of a place.
 
     Args:
         run_id: The id of the run.
-        position: The number of events.
+        place: The place in its log.
     """
     # It names the run, as a caller who connects knows only the thread, whose next run may have begun meanwhile.
-    return f"{position}-{quote(run_id, safe='')}"
+    attempt = f".{place.attempt}" if place.attempt > 1 else ""
+    return f"{place.position}{attempt}-{quote(run_id, safe='')}"
 
 
-def read_cursor(cursor: str) -> tuple[str, int]:
-    """Return the id of the run that a cursor is about, and the number of events that it is behind.
+def read_cursor(cursor: str) -> tuple[str, Place]:
+    """Return the id of the run that a cursor is about, and the place in its log.
 
     Raises:
         UsageError: It is no cursor.
     """
-    position, mark, run_id = cursor.partition("-")
-    if not (mark and run_id and position.isascii() and position.isdecimal() and len(position) <= _MOST_DIGITS):
+    place, mark, run_id = cursor.partition("-")
+    position, _, attempt = place.partition(".")
+    numbers = [position, attempt or "1"]
+    if not (mark and run_id and all(_is_number(each) for each in numbers)):
         raise UsageError(f"{cursor[:80]!r} is no cursor of a run; take it from an event as it came")
-    return unquote(run_id), int(position)
+    return unquote(run_id), Place(*map(int, numbers))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def check_on_crash(on_crash: object) -> None:
+    """Check what becomes of a run whose process ends.
+
+    Raises:
+        UsageError: It is no such value.
+    """
+    if on_crash not in ("again", "fail"):
+        raise UsageError(f'on_crash= is "again" or "fail", not {on_crash!r}')

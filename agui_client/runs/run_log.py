@@ -7,6 +7,10 @@ A log holds encoded frames, so that its size is known and a follower costs no en
 
 It is opened when the run has begun, over from its terminal event on, and dropped when its memory is needed or its time
 has passed; whoever still reads it then gets no more.
+
+A run whose process ended is attempted again, from its last checkpoint: the events behind that are cut out of the log,
+and snapshots of the conversation and new events take their place. A follower that has read some of the cut events
+first gets the ends of the messages and calls that they left open.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import anyio
 from ag_ui.core import (
@@ -33,9 +37,11 @@ from ag_ui.core import (
 from pydantic_core import to_json
 
 from agui_client._protocol.events import VALIDATOR, WireEvent
+from agui_client._protocol.open_items import OpenRun
+from agui_client._protocol.warnings import WarningLog
 from agui_client.asgi.sse_body import frame_of
 from agui_client.errors import UsageError
-from agui_client.runs.records import RunInfo, RunKey, RunStatus
+from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus
 
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message
@@ -75,6 +81,17 @@ class LogKeeper(Protocol):
         ...
 
 
+class _Cut(NamedTuple):
+    """Events that were replaced, as the process that wrote them ended."""
+
+    attempt: int
+    """The attempt that wrote them."""
+    position: int
+    """The number of events before them."""
+    frames: Sequence[bytes]
+    """Their frames."""
+
+
 class RunLog:
     """The events of one run.
 
@@ -84,9 +101,11 @@ class RunLog:
         input_size: The bytes of the input that asked for the run, which is kept as long as the log.
     """
 
-    def __init__(self, key: RunKey, keeper: LogKeeper, input_size: int) -> None:
+    def __init__(self, key: RunKey, keeper: LogKeeper, input_size: int = 0) -> None:
         self.key = key
         """The identity of the run."""
+        self.attempt = 1
+        """The number of the attempt that writes the log, or has written its end."""
         self.input_size = input_size
         """The bytes of the input that asked for the run."""
         self.size = _OVERHEAD_OF_LOG + input_size
@@ -107,6 +126,7 @@ class RunLog:
         """The time when the run ended; None before."""
         self._keeper, self._end_on_clock = keeper, inf
         self._frames: list[bytes] = []
+        self._cuts: list[_Cut] = []
         self._before: tuple[Sequence[Message], Any] | None = None
         self._followers = 0
         self._change: anyio.Event | None = None
@@ -154,6 +174,33 @@ class RunLog:
         self._grow(sum(map(_size_of, messages)) + len(to_json(state, inf_nan_mode="constants")))
         self._announce()
 
+    def begin_again(self, attempt: int, position: int) -> None:
+        """Note that the run is attempted again: the events behind a position are replaced.
+
+        Args:
+            attempt: The number of the attempt.
+            position: The number of events that stay.
+        """
+        cut = self._frames[position:]
+        self._cuts.append(_Cut(self.attempt, position, cut))
+        self.attempt = attempt
+        self._frames = self._frames[:position]
+        self._announce()
+
+    def extend(self, frames: Sequence[bytes], *, is_end: bool) -> None:
+        """Append frames that another process has written.
+
+        Args:
+            frames: The frames.
+            is_end: Whether the last of them is the run's terminal event.
+        """
+        self._frames += frames
+        self._grow(sum(map(len, frames)) + _OVERHEAD * len(frames))
+        if is_end:
+            self._conclude(event_of(frames[-1]))
+        else:
+            self._announce()
+
     def refuse(self, refusal: Exception) -> None:
         """Note that the run cannot begin."""
         self.refusal = refusal
@@ -164,14 +211,12 @@ class RunLog:
         frame = frame_of(event)
         self._frames.append(frame)
         self._grow(len(frame) + _OVERHEAD)
-        if isinstance(event, RunErrorEvent):
-            self._end(RunStatus.FAILED)
-        elif isinstance(event, RunFinishedEvent):
-            if isinstance(event.outcome, RunFinishedInterruptOutcome):
-                self.interrupts = event.outcome.interrupts
-            is_stopped = isinstance(event.outcome, RunFinishedCancelledOutcome)
-            status = RunStatus.STOPPED if is_stopped else RunStatus.FINISHED
-            self._end(RunStatus.WAITING if self.interrupts else status)
+        self._conclude(event)
+
+    def _conclude(self, event: WireEvent) -> None:
+        if isinstance(event, RunFinishedEvent | RunErrorEvent):
+            self.interrupts = interrupts_in(event)
+            self._end(status_after(event))
         else:
             self._announce()
 
@@ -184,7 +229,7 @@ class RunLog:
         """Forget the events."""
         self._grow(-self.size)
         self.phase, self._before, self.left_input = Phase.DROPPED, None, None
-        self._frames = []
+        self._frames, self._cuts = [], []
         self._announce()
 
     # --- for followers
@@ -216,38 +261,64 @@ class RunLog:
             await self._changed()
         return self.is_going_on
 
-    def check(self, position: int) -> None:
-        """Check a position that a follower names.
+    @property
+    def end(self) -> Place:
+        """The place behind the last event so far."""
+        return Place(len(self._frames), self.attempt)
+
+    @property
+    def before(self) -> tuple[Sequence[Message], Any] | None:
+        """The messages and the state that the run began with; None if it has not begun, or they are forgotten."""
+        return self._before
+
+    def check(self, place: Place) -> None:
+        """Check a place that a follower names.
 
         Raises:
-            UsageError: The position is none of this run, or the events are no longer kept.
+            UsageError: The place is none of this run, or the events are no longer kept.
         """
         if self.phase is Phase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Runs(keep=, max_bytes=) say for how long")
-        if position > len(self._frames):
-            raise UsageError(f"run {self.key.run_id!r} has no {position} events; the cursor is of another run")
+        if place.attempt == self.attempt and place.position > len(self._frames):
+            raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
 
     async def ended(self) -> None:
         """Wait until the run has ended."""
         while self.is_going_on:
             await self._changed()
 
-    async def read(self, position: int) -> Sequence[bytes]:
+    async def read(self, place: Place) -> Sequence[tuple[Place, bytes]]:
         """Wait for events, and return their frames.
 
         Args:
-            position: The number of events that were read before.
+            place: The place behind the last frame that was read before.
 
         Returns:
-            The next frames; none if the run is over, and all were read.
+            The next frames, each with the place behind it; none if the run is over, and all were read.
 
         Raises:
-            UsageError: The position is none of this run, or the events are no longer kept.
+            UsageError: The place is none of this run, or the events are no longer kept.
         """
-        while self.is_going_on and position == len(self._frames):
+        while self.is_going_on and place == (len(self._frames), self.attempt):
             await self._changed()
-        self.check(position)
-        return self._frames[position : position + _MOST_AT_ONCE]
+        self.check(place)
+        position, attempt = place.position, self.attempt
+        if place.attempt != attempt:
+            ends, position = self._catch_up(place)
+            if ends:
+                return [(Place(position, attempt), each) for each in ends]
+            if position == len(self._frames) and self.is_going_on:
+                return await self.read(Place(position, attempt))
+        frames = self._frames[position : position + _MOST_AT_ONCE]
+        return [(Place(number, attempt), each) for number, each in enumerate(frames, position + 1)]
+
+    def _catch_up(self, place: Place) -> tuple[Sequence[bytes], int]:
+        """Return the ends of what a follower saw of an earlier attempt, and the position where it goes on."""
+        cuts = [each for each in self._cuts if each.attempt >= place.attempt]
+        position = min([place.position, *(each.position for each in cuts)])
+        first = cuts[0] if cuts else None
+        seen = first.frames[: max(0, place.position - first.position)] if first else ()
+        return _ends_of(seen), position
 
     async def beginning(self) -> tuple[bytes, bytes, bytes]:
         """Wait for the first event, and return frames for a caller who has nothing of the thread.
@@ -258,12 +329,12 @@ class RunLog:
         Raises:
             UsageError: The run has no events, or they are no longer kept.
         """
-        first = await self.read(0)
+        first = await self.read(Place(0, self.attempt))
         if not first or self._before is None:
             raise UsageError(f"run {self.key.run_id!r} has no events")
         messages, state = self._before
         shown = frame_of(MessagesSnapshotEvent(messages=list(messages)))
-        return first[0], shown, frame_of(StateSnapshotEvent(snapshot=state))
+        return first[0][1], shown, frame_of(StateSnapshotEvent(snapshot=state))
 
     # --- inside
 
@@ -288,10 +359,36 @@ class RunLog:
         await self._change.wait()
 
 
+def interrupts_in(event: WireEvent) -> Sequence[Interrupt]:
+    """Return the interrupts that a run ends with, if an event is the end of one."""
+    outcome = event.outcome if isinstance(event, RunFinishedEvent) else None
+    return outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else ()
+
+
+def status_after(last: WireEvent) -> RunStatus:
+    """Return the status of a run after its terminal event."""
+    if not isinstance(last, RunFinishedEvent):
+        return RunStatus.FAILED
+    if interrupts_in(last):
+        return RunStatus.WAITING
+    is_stopped = isinstance(last.outcome, RunFinishedCancelledOutcome)
+    return RunStatus.STOPPED if is_stopped else RunStatus.FINISHED
+
+
 def event_of(frame: bytes) -> Event:
     """Return the event that is in a frame of a log."""
     event: Event = VALIDATOR.validate_json(frame[len(b"data: ") :], by_alias=True, by_name=False)
     return event
+
+
+def _ends_of(frames: Sequence[bytes]) -> list[bytes]:
+    """Return the ends of messages, calls and steps that events leave open."""
+    run = OpenRun(WarningLog())
+    for frame in frames:
+        event = event_of(frame)
+        if (check := run.checks.get(type(event))) is not None:
+            check(event)
+    return [frame_of(each) for each in run.ends()]
 
 
 def _size_of(message: Message) -> int:

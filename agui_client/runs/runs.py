@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 from functools import partial
@@ -20,16 +20,21 @@ from agui_client._protocol.open_items import quoted
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import trusted_run
+from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
 from agui_client.errors import RunInProgressError, UsageError
+from agui_client.messages import prompt_messages
 from agui_client.runs.kept_run import SHUTTING_DOWN, KeptRun
 from agui_client.runs.records import (
     FollowedEvent,
+    OnCrash,
+    Place,
+    Recipe,
     RunInfo,
     RunKey,
     RunsClosedError,
     RunStatus,
     WaitingRun,
+    check_on_crash,
     cursor_of,
     read_cursor,
 )
@@ -41,9 +46,13 @@ if TYPE_CHECKING:
 
     from agui_client._interrupts.answers import Resume
     from agui_client._run.async_run import AgentRun
+    from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.kept_run import Enter, Reenter, WhenLeft
+    from agui_client.runs.database import StoredRun
+    from agui_client.runs.durable import DurableRuns, Rebuild
+    from agui_client.runs.kept_run import Enter, NamedAgent, Reenter
+    from agui_client.runs.records import WhenLeft
 
 Agent: TypeAlias = AbstractAgent[Any]
 Chosen: TypeAlias = Agent | AbstractAsyncContextManager[Agent]
@@ -52,13 +61,19 @@ Opener: TypeAlias = Callable[[str], Chosen]
 AgentSource: TypeAlias = Agent | Opener
 """An agent, or a function of a thread id that returns one or a block with one, such as `Threads.open` makes."""
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
+K = TypeVar("K", bound=KeptRun)
 
+_DEFAULT_KEEP, _DEFAULT_KEEP_STORED = 300.0, 7 * 86400.0
+_KEEP_MIRRORS = 60.0
+"""The seconds for which a process has the events of an ended run at hand that are in a database."""
+_STORED_OPTIONS = frozenset({"run_id", "context", "forwarded_props"})
+"""The keywords of a run that can be stored."""
 _DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 _logger = logging.getLogger("agui_client.runs")
 
 
 class Runs:
-    """Runs that belong to this process, not to the connection of whoever asked for them.
+    """Runs that belong to the server, not to the connection of whoever asked for them.
 
         runs = Runs()
         app = agent_app(planner, runs=runs)
@@ -66,8 +81,12 @@ class Runs:
     Each run is carried out in a task of its own, which writes its events to a log in memory. Callers follow the log:
     they may come late, leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
 
+    With the URL of a database, the runs outlive the process: another one that has the database goes on with them. They
+    need asyncio, and agents with names: `add`, and `name=` of `agent_app`.
+
     Args:
-        keep: Seconds for which the events of a run are kept after its end.
+        url: The URL of an SQLite or PostgreSQL database, such as `sqlite:///runs.db`; None keeps runs in memory.
+        keep: Seconds for which the events of a run are kept after its end: 300 by default, and seven days with a URL.
         max_bytes: The bytes that all logs and the inputs of their runs may take, about. If they take more, ended runs
             are dropped, those that ended first before others; if that is not enough, the largest run ends with
             RUN_ERROR (`log_full`).
@@ -81,23 +100,30 @@ class Runs:
 
     def __init__(
         self,
+        url: str | None = None,
         *,
-        keep: float = 300.0,
+        keep: float | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
         owner_of: Callable[[Any], str] | None = None,
     ) -> None:
+        if keep is None:
+            keep = _DEFAULT_KEEP if url is None else _DEFAULT_KEEP_STORED
         if keep != 0 and not is_duration(keep):
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not isinstance(cast("object", max_bytes), int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        self._shelf = RunShelf(keep, max_bytes)
+        self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
+        self._engine: DurableRuns | None = None
+        self._named: dict[str, NamedAgent] = {}
+        if url is not None:
+            self._engine = _engine(url, self._shelf, self._named, self._rebuilt, self._notify, keep)
         self._owner_of = owner_of
         self._on_waiting: list[Callable[[WaitingRun], object]] = []
         self._is_closed = False
 
     async def start(
         self,
-        agent: AgentSource,
+        agent: AgentSource | str,
         prompt: Prompt = None,
         *,
         thread_id: str | None = None,
@@ -107,8 +133,9 @@ class Runs:
         """Begin a run, and return as soon as it has begun.
 
         Args:
-            agent: The agent. With another `thread_id`, a clone of it runs. A function of the thread id may open a
-                stored thread instead: `lambda thread_id: threads.open(thread_id, agent)`.
+            agent: The agent, or its name (`add`), which runs with a URL need. With another `thread_id`, a clone of the
+                agent runs. A function of the thread id may open a stored thread instead:
+                `lambda thread_id: threads.open(thread_id, agent)`.
             prompt: The prompt, as for `agent.run_agent`.
             thread_id: The thread; by default that of the agent, or a new one if a function is given.
             owner: The owner of the run.
@@ -121,16 +148,58 @@ class Runs:
             RunInProgressError: A run of the thread is going on.
             UsageError: The run cannot begin, or a run of the id is kept.
         """
-        open_agent = _opener(agent, thread_id)
-        thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
         options["run_id"] = options.get("run_id") or str(uuid4())
+        recipe: Recipe | None = None
+        if isinstance(agent, str):
+            thread_id = thread_id or str(uuid4())
+            recipe = self._recipe(agent, prompt, thread_id, options)
+            input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
+            enter = reenter(input)
+        else:
+            open_agent = _opener(agent, thread_id)
+            thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
+            begun = _ProgramRun(open_agent, thread_id, prompt, options)
+            input, enter, reenter = begun.input, begun.enter, begun.reenter
         key = RunKey(owner, thread_id, options["run_id"])
-        if self._shelf.get(key) is not None:
+        if await self.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        begun = _ProgramRun(open_agent, key, prompt, options)
-        run = self.begin(key, begun.input, begun.enter, begun.reenter)
+        run = await self.begin(key, input, enter, reenter, recipe=recipe)
         await run.log.opened()
         return run.log.info
+
+    def add(self, name: str, agent: AgentSource, *, on_crash: OnCrash = "again") -> None:
+        """Name an agent for `start`. With a URL, each process has to name the same agents before it is used.
+
+        Args:
+            name: The name.
+            agent: The agent, of which each run gets a clone without messages; or a function of a thread id, as for
+                `start`.
+            on_crash: Says what becomes of a run whose process ends: "again" runs the part again that was cut, "fail"
+                ends the run with RUN_ERROR (`process_ended`).
+
+        Raises:
+            UsageError: With a URL, another agent has the name; or an argument has a wrong value.
+        """
+        check_on_crash(on_crash)
+        self.name(name, _NamedOpener(agent, on_crash))
+
+    def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
+        """Return what any process needs to run an agent with a name.
+
+        Raises:
+            UsageError: There is none, or an argument cannot be stored.
+        """
+        named = self._named.get(name)
+        if not isinstance(named, _NamedOpener):
+            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
+        if refused := sorted(options.keys() - _STORED_OPTIONS):
+            raise UsageError(f"{refused[0]}= cannot be stored; give it to the agent that is named {name!r}")
+        if isinstance(prompt, RunAgentInput):
+            raise UsageError("an agent with a name takes a prompt, not a RunAgentInput, which is for agent_app")
+        input = _input_of(thread_id, options).model_copy(update={"messages": prompt_messages(prompt)})
+        return Recipe(
+            name, {}, input.model_dump(mode="json", by_alias=True, exclude_none=True), on_crash=named.on_crash
+        )
 
     async def follow(
         self, run_id: str, *, after: str | None = None, thread_id: str | None = None, owner: str | None = None
@@ -149,17 +218,17 @@ class Runs:
         Raises:
             UsageError: No such run is kept, several are, or the cursor is of another run.
         """
-        log = self.find(run_id, thread_id, owner).log
-        of, position = (run_id, 0) if after is None else read_cursor(after)
+        log = (await self.find(run_id, thread_id, owner)).log
+        of, place = (run_id, Place(0)) if after is None else read_cursor(after)
         if of != run_id:
             raise UsageError(f"the cursor {after!r} is of run {of!r}, not {run_id!r}")
         with log.followed():
             await log.opened()
-            log.check(position)
-            while frames := await log.read(position):
-                for frame in frames:
-                    position += 1
-                    yield FollowedEvent(cursor_of(run_id, position), event_of(frame))
+            log.check(place)
+            while frames := await log.read(place):
+                for at, frame in frames:
+                    place = at
+                    yield FollowedEvent(cursor_of(run_id, at), event_of(frame))
 
     async def stop(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:
         """Stop a run, and wait until it has ended; one that has ended stays as it is.
@@ -177,10 +246,13 @@ class Runs:
         Raises:
             UsageError: No such run is kept, or several are.
         """
-        run = self.find(run_id, thread_id, owner)
+        run = await self.find(run_id, thread_id, owner)
         if run.log.is_going_on:
-            run.stop()
-            await run.log.ended()
+            if self._engine is not None:
+                await self._engine.stop(run)
+            else:
+                run.stop()
+                await run.log.ended()
         return run.log.info
 
     async def answer(
@@ -202,13 +274,13 @@ class Runs:
             RunInProgressError: A run of the thread is going on.
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
-        run = self.find(run_id, thread_id, owner)
+        run = await self.find(run_id, thread_id, owner)
         log, left = run.log, run.log.left_input
         if log.status is not RunStatus.WAITING or left is None:
             raise UsageError(f"run {run_id!r} waits for no answer: it is {log.status.value}")
         entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
-        next_run = self.begin(
+        next_run = await self.begin(
             log.key._replace(run_id=input.run_id),
             input,
             run.reenter(input),
@@ -216,6 +288,7 @@ class Runs:
             when_left=run.when_left,
             expose_errors=run.expose_errors,
             input_size=log.input_size,
+            recipe=run.recipe,
         )
         await next_run.log.opened()
         return next_run.log.info
@@ -226,6 +299,8 @@ class Runs:
         Args:
             owner: The owner; None for the runs of all.
         """
+        if self._engine is not None:
+            return await self._engine.infos(owner)
         infos = [each.log.info for each in self._shelf if owner in (None, each.log.key.owner)]
         return infos[::-1]
 
@@ -243,8 +318,13 @@ class Runs:
         return function
 
     async def aclose(self) -> None:
-        """End the runs that are going on with RUN_ERROR (`shutting_down`), and let no more begin. Idempotent."""
+        """End the runs that are going on with RUN_ERROR (`shutting_down`), and let no more begin. Idempotent.
+
+        With a URL, the runs are left to other processes instead, or to the next one.
+        """
         going_on = self.stop_all()
+        if self._engine is not None:
+            await self._engine.aclose()
         with anyio.CancelScope(shield=True):
             for run in going_on:
                 await run.log.ended()
@@ -252,12 +332,27 @@ class Runs:
     def stop_all(self) -> Sequence[KeptRun]:
         """Stop the runs that are going on as `aclose` does, without waiting for their end; return them."""
         self._is_closed = True
+        if self._engine is not None:
+            self._engine.give_up_all()
+            return ()
         going_on = [each for each in self._shelf if each.log.is_going_on]
         for run in going_on:
             run.stop(SHUTTING_DOWN)
         return going_on
 
+    async def open(self) -> None:
+        """With a URL, begin to carry out runs, also those that other processes have left. Idempotent.
+
+        The first use does so, too; call this, or enter the block, when a server starts.
+
+        Raises:
+            UsageError: Another `Runs` with a URL is at work in this process, or these were closed.
+        """
+        if self._engine is not None:
+            await self._engine.open()
+
     async def __aenter__(self) -> Self:
+        await self.open()
         return self
 
     async def __aexit__(self, *about: object) -> None:
@@ -265,7 +360,24 @@ class Runs:
 
     # --- for served agents
 
-    def begin(
+    @property
+    def is_durable(self) -> bool:
+        """Whether the runs outlive this process."""
+        return self._engine is not None
+
+    def name(self, name: str, agent: NamedAgent) -> None:
+        """Name what enters runs, so that another process can go on with them; for other parts of the package.
+
+        Raises:
+            UsageError: With a URL, another agent has the name, or the runs are in use.
+        """
+        if self._engine is not None and self._engine.is_open:
+            raise UsageError(f"{name!r} was named too late: with a URL, name all agents before the runs are used")
+        if self._engine is not None and name in self._named:
+            raise UsageError(f"two agents of these runs are named {name!r}; give each app and agent a name of its own")
+        self._named[name] = agent
+
+    async def begin(
         self,
         key: RunKey,
         input: RunAgentInput,
@@ -275,6 +387,7 @@ class Runs:
         when_left: WhenLeft = "continue",
         expose_errors: bool = False,
         input_size: int = 0,
+        recipe: Recipe | None = None,
     ) -> KeptRun:
         """Begin a run in a task of its own, for other parts of the package.
 
@@ -286,6 +399,7 @@ class Runs:
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
             input_size: The bytes of the input.
+            recipe: The name of the agent, and what it needs to know of the request, for other processes.
 
         Returns:
             The run, which may yet be refused: `log.opened()` waits for that.
@@ -296,11 +410,15 @@ class Runs:
         """
         if self._is_closed:
             raise RunsClosedError("these runs were closed, so no run can begin; make another Runs()")
-        latest = self.latest(key.owner, key.thread_id)
-        if latest is not None and latest.log.is_going_on:
+        await self.open()
+        latest = self._shelf.latest(key.owner, key.thread_id)
+        if self._engine is None and latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
         log = RunLog(key, self._shelf, input_size)
-        run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors)
+        run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors, recipe=recipe)
+        if self._engine is not None:
+            await self._engine.begin(run)
+            return run
         self._shelf.add(run)
         context = copy_context()
         # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
@@ -308,21 +426,27 @@ class Runs:
         spawn(partial(self._carry_out, run, None if latest is None else latest.log), context)
         return run
 
-    def get(self, key: RunKey) -> KeptRun | None:
+    async def get(self, key: RunKey) -> KeptRun | None:
         """Return a run, for other parts of the package; None if it is not kept."""
-        return self._shelf.get(key)
+        return self._shelf.get(key) if self._engine is None else await self._engine.get(key)
 
-    def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
         """Return the run of an id, for other parts of the package.
 
         Raises:
             UsageError: There is none, or there are several.
         """
-        return self._shelf.find(run_id, thread_id, owner)
+        if self._engine is None:
+            return self._shelf.find(run_id, thread_id, owner)
+        return await self._engine.find(run_id, thread_id, owner)
 
-    def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
         """Return the latest run of a thread, for other parts of the package; None if none is kept."""
-        return self._shelf.latest(owner, thread_id)
+        return (
+            self._shelf.latest(owner, thread_id)
+            if self._engine is None
+            else await self._engine.latest(owner, thread_id)
+        )
 
     def owner_of(self, caller: object) -> str:
         """Return the owner of a caller's runs, for other parts of the package.
@@ -340,6 +464,10 @@ class Runs:
 
     async def _carry_out(self, run: KeptRun, before: RunLog | None) -> None:
         await run.carry_out(before)
+        await self._notify(run)
+
+    async def _notify(self, run: KeptRun) -> None:
+        """Call the functions of `on_waiting` if a run has ended with interrupts."""
         log = run.log
         if log.status is not RunStatus.WAITING:
             return
@@ -349,6 +477,52 @@ class Runs:
                 await call_aside(partial(function, waiting), "on_waiting")
             except Exception:
                 _logger.exception("a function of on_waiting failed for run %s", quoted(log.key.run_id))
+
+    def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
+        """Return the run of a row, to be carried out or followed in this process."""
+        recipe = Recipe(**row.recipe)
+        agent = self._named.get(recipe.agent)
+        reenter = _unknown(recipe.agent) if agent is None else agent.reenter_as(recipe)
+        input = RunAgentInput.model_validate(recipe.input)
+        left, expose_errors = recipe.when_left, recipe.expose_errors
+        return kind(
+            log, input, reenter(input, cut), reenter, when_left=left, expose_errors=expose_errors, recipe=recipe
+        )
+
+
+def _engine(
+    url: str,
+    shelf: RunShelf,
+    agents: Collection[str],
+    rebuild: Rebuild,
+    on_end: Callable[[KeptRun], Coroutine[Any, Any, None]],
+    keep: float,
+) -> DurableRuns:
+    """Return what keeps runs in a database.
+
+    Raises:
+        UsageError: The extra is not installed, or the URL is none of a database that can be used.
+    """
+    try:
+        from agui_client.runs.durable import DurableRuns
+    except ImportError as error:
+        raise UsageError("Runs with a URL need DBOS: pip install 'agui-client[durable]'") from error
+    return DurableRuns(url, shelf, agents, rebuild, on_end, keep)
+
+
+def _unknown(name: str) -> Reenter:
+    """Return what refuses to enter a run, as this process does not know its agent."""
+
+    def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        """Return the refusal."""
+
+        async def enter(stack: AsyncExitStack) -> AgentRun:
+            """Refuse the run."""
+            raise UsageError(f"no agent of these runs is named {name!r}; name it with runs.add or agent_app(name=)")
+
+        return enter
+
+    return reenter
 
 
 def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
@@ -366,31 +540,81 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
     return agent
 
 
+class _NamedOpener:
+    """An agent that programs start runs of by its name.
+
+    Args:
+        agent: The agent, which has no conversation of its own here; or a function of a thread id.
+        on_crash: Says what becomes of a run whose process ends.
+    """
+
+    def __init__(self, agent: AgentSource, on_crash: OnCrash) -> None:
+        self.on_crash: OnCrash = on_crash
+        """Says what becomes of a run whose process ends."""
+        # No thread of a run is that of this one, so that each run gets a clone with the messages of its input.
+        is_plain = isinstance(agent, AbstractAgent)
+        self._plain = cast("Agent", agent).clone(thread_id=str(uuid4())) if is_plain else None
+        self._open = _opener(agent, None)
+
+    def reenter_as(self, recipe: Recipe, /) -> Reenter:
+        """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
+        given = RunAgentInput.model_validate(recipe.input)
+
+        def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+            """Return what enters a run."""
+            if self._plain is not None:
+                return partial(self._enter_plain, input, cut)
+            options: RunOptions = {"run_id": input.run_id, "context": input.context or []}
+            options["forwarded_props"] = input.forwarded_props
+            prompt = next(iter(given.messages), None)
+            begun = _ProgramRun(self._open, input.thread_id, prompt, options)
+            is_prompt = cut is None and input.run_id == given.run_id
+            return begun.enter if is_prompt else begun.reenter(input, cut)
+
+        return reenter
+
+    async def _enter_plain(self, input: RunAgentInput, cut: Continuation | None, stack: AsyncExitStack) -> AgentRun:
+        assert self._plain is not None
+        run = trusted_run(self._plain, input) if cut is None else continued_run(self._plain, input, cut, TRUSTING)
+        return await stack.enter_async_context(run)
+
+
+def _input_of(thread_id: str, options: RunOptions) -> RunAgentInput:
+    """Return an input without messages for the run of a program."""
+    return RunAgentInput(
+        thread_id=thread_id,
+        run_id=options.get("run_id") or "",
+        state=None,
+        messages=[],
+        tools=[],
+        context=list(options.get("context") or ()),
+        forwarded_props=options.get("forwarded_props"),
+    )
+
+
 class _ProgramRun:
     """The run that a program begins, and those that answer its interrupts."""
 
-    def __init__(self, open_agent: Opener, key: RunKey, prompt: Prompt, options: RunOptions) -> None:
-        self.input = RunAgentInput(
-            thread_id=key.thread_id,
-            run_id=key.run_id,
-            state=None,
-            messages=[],
-            tools=[],
-            context=list(options.get("context") or ()),
-            forwarded_props=options.get("forwarded_props"),
-        )
+    def __init__(self, open_agent: Opener, thread_id: str, prompt: Prompt, options: RunOptions) -> None:
+        self.input = _input_of(thread_id, options)
         """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
-        self._open, self._thread_id, self._prompt, self._options = open_agent, key.thread_id, prompt, options
+        self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
 
     async def enter(self, stack: AsyncExitStack) -> AgentRun:
         """Enter the run of the prompt."""
         agent = await self._enter_agent(stack)
         return await stack.enter_async_context(agent.stream(self._prompt, **self._options))
 
-    def reenter(self, input: RunAgentInput) -> Enter:
-        """Return what enters the run of an input with answers."""
+    def reenter(self, input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
+        """Return what enters the run of an input with answers, or one that was cut."""
+        if cut is not None:
+            return partial(self._enter_cut, input, cut)
         # The agent has the conversation, and so has the thread that the function opens.
         return partial(self._enter_answers, input.model_copy(update={"messages": [], "state": None}))
+
+    async def _enter_cut(self, input: RunAgentInput, cut: Continuation, stack: AsyncExitStack) -> AgentRun:
+        agent = await self._enter_agent(stack)
+        return await stack.enter_async_context(continued_run(agent, input, cut, TRUSTING))
 
     async def _enter_answers(self, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
         agent = await self._enter_agent(stack)

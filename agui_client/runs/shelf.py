@@ -42,6 +42,21 @@ class RunShelf:
         self._threads.setdefault((key.owner, key.thread_id), []).append(run)
         self.on_growth(run.log, run.log.size)
 
+    def replace(self, run: KeptRun) -> None:
+        """Add a run, in the place of one of the same identity if there is any."""
+        if (earlier := self._runs.get(run.log.key)) is not None:
+            self._take_out(earlier)
+            if earlier.log is run.log:
+                self._size -= run.log.size
+        self.add(run)
+        if not run.log.is_going_on:
+            self._ended[run.log.key] = run
+
+    def discard(self, run: KeptRun) -> None:
+        """Forget a run and its events."""
+        if self._runs.get(run.log.key) is run:
+            self._drop(run)
+
     def get(self, key: RunKey) -> KeptRun | None:
         """Return a run; None if it is not kept."""
         self._drop_expired()
@@ -121,6 +136,10 @@ class RunShelf:
                 self._drop(run)
 
     def _drop(self, run: KeptRun) -> None:
+        self._take_out(run)
+        run.log.drop()
+
+    def _take_out(self, run: KeptRun) -> None:
         key = run.log.key
         self._ended.pop(key, None)
         self._runs.pop(key, None)
@@ -128,4 +147,3 @@ class RunShelf:
         thread.remove(run)
         if not thread:
             del self._threads[key.owner, key.thread_id]
-        run.log.drop()

@@ -484,7 +484,7 @@ def _content_of(prompt: MemberPrompt | None) -> str | list[Part] | None:
         return prompt
     if not isinstance(cast("object", prompt), list | tuple):
         raise UsageError(f"a member is asked with text, or a list of texts, paths and content parts, not {prompt!r}")
-    content: Any = prompt_messages(prompt)[0].content
+    content: str | list[Any] | None = cast("Any", prompt_messages(prompt)[0]).content
     return content
 
 

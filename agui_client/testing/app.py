@@ -11,7 +11,8 @@ import anyio.lowlevel
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client._protocol.events import WireEvent
-from agui_client.asgi.serving import AgentApp, ServedRequest
+from agui_client.asgi.served_request import ServedRequest
+from agui_client.asgi.serving import AgentApp
 from agui_client.function_agent import FunctionAgent
 from agui_client.testing.closing import closing
 

@@ -39,7 +39,7 @@ app = agent_app(done)
 def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "paying.py"
     path.write_text(AGENTS, "utf-8")
-    process = start("serve", f"{path}:choose", "--port", "0", "--runs")
+    process = start("serve", f"{path}:choose", "--port", "0", "--runs", "memory")
     assert process.stdout is not None
     url = process.stdout.readline().split(" answers at ")[1].split()[0]
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
@@ -65,5 +65,5 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
 def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "serving.py"
     path.write_text(AGENTS, "utf-8")
-    refused = agui("serve", f"{path}:app", "--port", "0", "--runs")
+    refused = agui("serve", f"{path}:app", "--port", "0", "--runs", "memory")
     assert (refused.returncode, "agent_app(..., runs=Runs())" in refused.stderr) == (2, True)

@@ -78,6 +78,15 @@ def test_kept_runs_go_on_while_their_page_is_closed() -> None:
     assert printed("kept_runs")[1:] == ["the run is running", "the page has 6 messages, and the run is finished"]
 
 
+def test_a_durable_run_goes_on_when_its_process_is_killed() -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    with Program(str(_EXAMPLES / "durable_run.py"), "0.1", flags=STRICT) as process:
+        # The second process prints to the output of the program itself.
+        lines = process.communicate(timeout=_SECONDS)[0].splitlines()
+    assert lines[0] == "first process: chapter 1"
+    assert lines[-1] == "second process: chapter 6"
+
+
 def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
     pytest.importorskip("pydantic_evals", reason="needs pydantic-evals: pip install pydantic-evals")
     out, complaints, code = _ended("evaluate", pace=0)

@@ -49,7 +49,7 @@ async def test_calls_and_tokens_of_the_whole_tree_count_and_a_larger_limit_goes_
     made, limits = TREES[tree]
 
     def team(limits: TeamLimits) -> Any:
-        return type(made)(*made.members, limits=limits, strict=True)  # type: ignore[attr-defined]
+        return type(made)(*made.members, limits=limits, strict=True)  # type: ignore[attr-defined, call-arg]
 
     small, large = team(limits), team(TeamLimits(calls=5, tokens=200))
     with pytest.raises(TeamLimitError, match=r"the team (used|made)") as raised:

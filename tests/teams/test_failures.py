@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -197,12 +197,13 @@ async def test_a_function_that_raises_an_exception_of_its_own_after_a_failure_ha
 
 def test_options_that_mean_nothing_are_refused() -> None:
     one, never = says("one", "A"), cast("Any", "never")
-    for name, make in {
+    mistakes: dict[str, Callable[[], object]] = {
         "retries is": lambda: SequentialAgent(Member(one, retries=-1)),
         "names no member": lambda: HandoffAgent(one, handovers={"two": Handover()}),
         "fields of an object": lambda: HandoffAgent(one, handovers={"one": Handover(arguments=int)}),
         "until=": lambda: LoopAgent(one, until=never),
         "rounds=": lambda: LoopAgent(one, until=bool, rounds=0),
-    }.items():
+    }
+    for name, make in mistakes.items():
         with pytest.raises(UsageError, match=name):
             make()

@@ -1,0 +1,120 @@
+"""A call that goes on where another one was cut, as its process ended: in another process, from a checkpoint of it.
+
+A checkpoint of the time before a run sends that run again. One of the time between two runs has calls of tools: those
+that were not begun are executed under the usual rules, those that were begun are unknown unless their tool is
+idempotent (TOOL-10, SEC-3), and then the next run is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ag_ui.core import ResumeEntry
+from pydantic import BaseModel
+
+from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.thread_state import UNKNOWN_RESULT
+from agui_client._run.run_request import RequestSource, RunRequest, composed_input, result_messages
+from agui_client._tools.approval import Approve
+from agui_client._tools.context import BoundCall
+from agui_client.errors import ToolError
+
+if TYPE_CHECKING:
+    from ag_ui.core import ToolCall
+
+    from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.ending import Checkpoint
+    from agui_client._tools.toolset import CallTools, OfferedTool
+    from agui_client.conversation import Conversation
+    from agui_client.options import RunOptions
+
+
+class Continuation(BaseModel, RequestSource):
+    """The place where a cut call goes on; also the prompt of the call that does so."""
+
+    document: ConversationSnapshot
+    """The conversation, which the agent has to be restored from."""
+    resume: list[ResumeEntry] = []
+    """The answers to interrupts that the run of the checkpoint carried."""
+    is_between_runs: bool
+    """Whether tools were at work, rather than a run was about to be sent."""
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Continuation:
+        """Return the place of a checkpoint."""
+        resume, is_between_runs = list(checkpoint.resume), checkpoint.run_id is None
+        return cls(document=checkpoint.snapshot(), resume=resume, is_between_runs=is_between_runs)
+
+    def request(self, conversation: Conversation, options: RunOptions) -> RunRequest:
+        """Return the request of the call.
+
+        Args:
+            conversation: The restored conversation.
+            options: The keywords of the call.
+        """
+        return ContinuedRequest(conversation, self, options)
+
+
+class ContinuedRequest(RunRequest):
+    """A call that adds nothing to its conversation but results of calls that have none.
+
+    Args:
+        conversation: The restored conversation.
+        continuation: The place where the call goes on.
+        options: The keywords of the call.
+    """
+
+    def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
+        self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
+        self.repeated, self.prompts, self.postponed = {}, [], []
+        self.results = []
+        self.input = composed_input(conversation, options, [*conversation.messages], continuation.resume)
+
+    @property
+    def undecided(self) -> Sequence[ToolCall]:
+        """The tool calls that wait for approval."""
+        asked = {each.interrupt.tool_call_id for each in self._conversation.questions}
+        waiting = self._conversation.waiting_calls if self.is_held_up else {}
+        return [call for key, call in waiting.items() if key not in asked]
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether a call of the run before waits for a person, or for the caller."""
+        return self._is_between_runs and bool(self._conversation.waiting_calls)
+
+    def check_tools(self, tools: CallTools) -> Mapping[str, Approve | None]:
+        """Find out what becomes of the calls of the run before.
+
+        Args:
+            tools: The tools of the first run.
+
+        Returns:
+            The calls to execute before it.
+        """
+        if not self._is_between_runs:
+            return {}
+        records = [each for each in self._conversation.open_records if each.owner is CallOwner.APPLICATION]
+        begun = [each for each in records if each.is_begun]
+        again = {each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)}
+        unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
+        self.results = result_messages(unknown)
+        left = [each.tool_call_id for each in records if each.status is CallStatus.WAITING]
+        return dict.fromkeys([*again, *left])
+
+    def _may_repeat(self, record: ToolCallRecord, offered: Mapping[str, OfferedTool]) -> bool:
+        """Return whether a call that was begun is made again."""
+        call = self._conversation.reducer.tool_call(record.tool_call_id)
+        tool = offered.get(call.function.name) if call is not None else None
+        if call is None or tool is None or tool.toolset is None:
+            return False
+        bound = BoundCall(call.id, call.function.name, {})
+        # A call that was approved may have been begun with other arguments, which are not known here.
+        return tool.toolset.is_idempotent(bound) and tool.toolset.approval(bound) == "never"
+
+    def take_back(self) -> None:
+        """Leave the conversation as it is: its messages are stored."""
+
+    def warn(self, warnings: WarningLog) -> None:
+        """Report nothing: the results say what is unknown."""
