@@ -23,6 +23,7 @@ from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
+from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
@@ -58,6 +59,7 @@ _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abo
 """The options that are functions, with what they take."""
 _RECORDS: dict[str, tuple[type, str]] = {
     "tool_limits": (ToolLimits, "ToolLimits(...), such as ToolLimits(rounds=5)"),
+    "people": (People, "People(...), such as People(wait=600)"),
     "capabilities": (AgentCapabilities, "ag_ui.core.AgentCapabilities"),
 }
 """The options that are records, with their classes."""

@@ -24,6 +24,7 @@ from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnEr
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.schema import is_object
 from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import sentence
 from agui_client._widgets.forms import AnswerForm, decision_form
 from agui_client.errors import InterruptsNotCoveredError
@@ -40,7 +41,7 @@ _NOBODY = "There was nobody to ask, so this tool call was not carried out."
 """The agent's message for a call that is denied without a terminal."""
 
 
-class TerminalApprover:
+class TerminalApprover(AtScreen):
     """Asks the user at the terminal to approve tool calls: `HttpAgent(url, tools=..., approve=TerminalApprover())`.
 
     Shows the tool and the arguments; y approves, n denies and asks for a reason, e edits the arguments, in `$EDITOR` if
@@ -81,7 +82,7 @@ class TerminalApprover:
         return ApprovalDialog(PendingCall(request.arguments, request.tool.parameters), console, keyboard).decide()
 
 
-class TerminalAnswerer:
+class TerminalAnswerer(AtScreen):
     """Asks the user at the terminal to answer interrupts: `HttpAgent(url, answer=TerminalAnswerer())`.
 
     An interrupt that asks for a decision is shown like a tool's approval; one with a `responseSchema` becomes a form,

@@ -90,6 +90,7 @@ class Call:
             options=self.options,
             approve=setup.options.get("approve") or (around.approve if around else None),
             answer=setup.options.get("answer") or (around.answer if around else None),
+            people=setup.options.get("people") or (around.people if around else None),
             until=self.time.until,
             is_replay=setup.is_replay,
             is_saved=self.is_saved or (around is not None and around.is_saved),

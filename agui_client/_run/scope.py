@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.observers import Observers, RunEnd, RunObserver
     from agui_client._tools.approval import Approver
+    from agui_client._tools.people import People
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
@@ -86,6 +87,8 @@ class RunScope(Record):
     """The approver of the agent, or else the nearest one around it: also for agents that are run inside this run."""
     answer: Answerer | None = field(default=None, repr=False)
     """The answerer of the agent, or else the nearest one around it: for questions of tools."""
+    people: People | None = field(default=None, repr=False)
+    """The bounds of the waits for people of the agent, or else the nearest ones around it; None for the usual ones."""
     until: float = math.inf
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False
@@ -190,6 +193,9 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""
     answer: Answerer | None
     """Called, sync or async, to answer interrupts; without it interrupts come back on the result."""
+    people: People | None
+    """The time that `approve=` and `answer=` have, and what happens after that; 15 minutes and a denial if left out,
+    and no limit for the handlers for terminals and notebooks."""
     tool_limits: ToolLimits | None
     """Limits of the tool rounds, and of how tools are executed."""
     on_abort: OnAbort | None

@@ -17,6 +17,7 @@ from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_e
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.async_run import SYNC_CALLER
 from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
 from agui_client._widgets.panel import Panel, area, field_input, labelled, widget
@@ -37,7 +38,7 @@ _NOBODY = "There was nobody to ask, so this tool call was not carried out."
 _EXPIRED = "It has expired, and cannot be answered."
 
 
-class NotebookApprover:
+class NotebookApprover(AtScreen):
     """Asks the user of a notebook to approve tool calls, whose arguments may be edited; a denial may have a reason.
 
     Args:
@@ -76,7 +77,7 @@ class NotebookApprover:
         return Deny(reason.value.strip() or Deny().reason)
 
 
-class NotebookAnswerer:
+class NotebookAnswerer(AtScreen):
     """Asks the user of a notebook to answer interrupts.
 
     Args:

@@ -22,7 +22,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve, ToolContext, ToolLimits, tool
+from agui_client import ApprovalRequest, Approve, Cancel, Deny, People, Resolve, ToolContext, tool
 from agui_client._cli.terminal_questions import Terminal
 from agui_client.terminal import TerminalAnswerer, TerminalApprover
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
@@ -279,7 +279,7 @@ async def test_an_approval_that_takes_too_long_is_a_denial_and_the_question_is_t
         turn(text("ok")),
         tools=[work],
         approve=approver,
-        tool_limits=ToolLimits(approval=0.05),
+        people=People(wait=0.05),
     )
     with anyio.fail_after(20), seat.taken():
         result = await agent.run_agent("Go")

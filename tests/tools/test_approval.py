@@ -17,6 +17,7 @@ from agui_client import (
     Deny,
     FunctionTool,
     HttpAgent,
+    People,
     ToolError,
     ToolLimits,
     UsageError,
@@ -257,8 +258,7 @@ async def test_an_approver_who_takes_too_long_denies() -> None:
         return True
 
     till = Till()
-    limits = ToolLimits(approval=0.01)
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, tool_limits=limits)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, people=People(wait=0.01))
     with anyio.fail_after(LIMIT):
         async with nothing_left_behind():
             await agent.run_agent("Hi")
@@ -275,8 +275,7 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
         return True
 
     till = Till()
-    limits = ToolLimits(approval=0.01)
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, tool_limits=limits)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, people=People(wait=0.01))
     try:
         assert verb(agent, "Hi").error is None
     finally:
