@@ -364,6 +364,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         return [*self._conversation.pending_interrupts, *asked]
 
     @property
+    def approved_tools(self) -> set[str]:
+        """The names of the tools that `Approve(always=True)` approved for this thread; discard one to be asked again.
+
+        The set belongs to the conversation, and is saved with it.
+        """
+        return self._conversation.approved_tools
+
+    @property
     def pending_tool_calls(self) -> list[ToolCall]:
         """The tool calls that the last run left to the application; answer them with `tool_results=`."""
         asking = {question.interrupt.tool_call_id for question in self._conversation.questions}

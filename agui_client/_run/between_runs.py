@@ -122,6 +122,7 @@ async def _execute(
         approve=scope.approve,
         limits=call.limits.limits,
         people=scope.people,
+        approved_tools=conversation.approved_tools,
         ask=partial(answer_question, scope.answer, scope.people),
         note=conversation.note_execution,
         observe=partial(scope.observers.call, "on_tool_execution", scope),

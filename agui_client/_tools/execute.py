@@ -84,6 +84,8 @@ class ToolExecutor:
         offered: The tools that were offered in the run, by name.
         approve: The approver; None leaves calls that wait for approval to the caller.
         people: The bounds of the waits for the approver; None for the usual ones.
+        approved_tools: The names of the tools whose calls a person has approved for the whole thread; it gets further
+            ones.
         limits: The time limits, and the number of tools that run at once.
         ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
         note: Called with the id of a call before its function is called; with its question, too, if the call waits for
@@ -100,6 +102,7 @@ class ToolExecutor:
     offered: Mapping[str, OfferedTool]
     approve: Approver | None
     people: People | None
+    approved_tools: set[str]
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
     note: Callable[[str, ToolQuestion | None], None]
@@ -185,12 +188,15 @@ class ToolCallTask:
         call = self._bound
         if isinstance(call, ToolError):
             raise call
-        if self._approval is None:
+        decision = self._approval
+        if decision is None:
             decision = await self._decide(call)
             if not isinstance(decision, Approve):
                 return None if decision is None else ("denied", decision.reason, "denied")
             if decision.arguments is not None:
                 call = self._bind(decision.arguments)
+        if decision.always:
+            self._executor.approved_tools.add(call.name)
         return await self._call_tool(call)
 
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
@@ -210,9 +216,12 @@ class ToolCallTask:
         request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
         # The rule is asked under the same limit, as it may ask a person, too.
         async with self._executor.approvals:
+            if call.name in self._executor.approved_tools:
+                return Approve()
             if not await _needs_approval(self._tool, call, request):
                 return Approve()
-            return await _decision(self._executor.approve, request, self._executor.people)
+            asking = replace(request, message=self._tool.question(call))
+            return await _decision(self._executor.approve, asking, self._executor.people)
 
     async def _call_tool(self, call: BoundCall) -> _Ending | None:
         own = self._tool.owner.timeout(call)

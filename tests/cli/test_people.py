@@ -136,11 +136,13 @@ async def test_a_no_may_have_a_reason_and_a_word_that_is_none_is_asked_again() -
 
 
 @pytest.mark.anyio
-async def test_the_tool_its_description_and_its_arguments_are_shown() -> None:
-    seat = Seat(["y\n"])
-    await decided(seat, request({"path": "/tmp/a", "times": 2}, about="Deletes a file."))
+async def test_the_question_of_the_tool_its_description_and_its_arguments_are_shown() -> None:
+    seat = Seat(["a\n"])
+    asked = replace(request({"path": "/tmp/a", "times": 2}, about="Deletes a file."), message="Delete /tmp/a twice?")
+    assert await decided(seat, asked) == Approve(always=True)
     assert seat.shown == (
-        "? The agent wants to call delete_file\n"
+        "? Delete /tmp/a twice?\n"
+        f"{'  The agent wants to call delete_file':<80}\n"
         f"{'  Deletes a file.':<80}\n"
         f"{'  {':<80}\n"
         f"{'    ' + chr(34) + 'path' + chr(34) + ': ' + chr(34) + '/tmp/a' + chr(34) + ',':<80}\n"

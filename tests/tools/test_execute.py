@@ -47,6 +47,7 @@ def executor(
         {each.name: offered(each) for each in tools},
         approve,
         None,
+        set(),
         ToolLimits(),
         partial(answer_question, None, None),
         unnoted,
