@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._conversation.log import PastRuns
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
+    from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
     from agui_client._run.middleware import Middleware
@@ -124,6 +125,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
+        self._custom_models: CustomModels | None = None
+        if (models := options.get("custom_models")) is not None:
+            from agui_client._run.custom_models import CustomModels
+
+            self._custom_models = CustomModels(models)
         if "state_model" in options or "on_conflict" in options:
             self._type_state(options.get("state_model"), options.get("on_conflict"))
 
@@ -712,6 +718,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             subscribers=self._subscribers,
             observers=Observers(self._observers),
             read_state=self._read_state,
+            custom_models=self._custom_models,
             save=self._save,
             timeouts=self._timeouts_of(options),
             is_replay=is_replay,

@@ -34,7 +34,7 @@ from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
 if TYPE_CHECKING:
     from typing import Self
 
-    from ag_ui.core import Event, Message, ToolCall
+    from ag_ui.core import CustomEvent, Event, Message, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.call import Call
@@ -142,6 +142,11 @@ class RunView(Generic[StateT]):
         if self._tool_calls is None:
             self._tool_calls = ToolCalls(self.call)
         return self._tool_calls
+
+    @property
+    def custom(self) -> list[CustomEvent]:
+        """The CUSTOM events so far, in order; their values are objects where `custom_models=` has a type for them."""
+        return self.call.custom
 
     @property
     def warnings(self) -> list[ProtocolWarning]:

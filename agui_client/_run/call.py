@@ -18,7 +18,7 @@ from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, RunAgentInput, ToolMessage
+    from ag_ui.core import CustomEvent, Message, RunAgentInput, ToolMessage
 
     from agui_client._run.result import RunResult
     from agui_client._run.round import Round
@@ -101,6 +101,11 @@ class Call:
     def executions(self) -> list[ToolExecution]:
         """The tools that were executed here, in order."""
         return [execution for each in self.executed for execution in each.values()]
+
+    @property
+    def custom(self) -> list[CustomEvent]:
+        """The CUSTOM events so far, in order."""
+        return [event for each in self.rounds for event in each.outcome.custom]
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""

@@ -65,6 +65,8 @@ class Round:
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
         """How it ends, as far as it has come."""
+        if (models := setup.custom_models) is not None:
+            self.outcome.type_custom = partial(models.typed, warnings=scope.warnings)
 
     @property
     def input(self) -> RunAgentInput:

@@ -7,7 +7,7 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.validation import NullFields
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import OnAbort, Save
     from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
@@ -180,6 +181,9 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     state_model: type[StateT] | TypeAdapter[StateT] | UnionType
     """The type of the state, such as a pydantic model, for `typed_state` and `edit_state()`; for a union use a
     `TypeAdapter`, which type checkers understand. A state of the agent that does not fit is a warning."""
+    custom_models: Mapping[str, Any]
+    """The types of the values of CUSTOM events, by the names of the events, for `result.custom` and `run.custom`. A
+    value that does not fit is a warning, and stays JSON."""
     on_conflict: ConflictPolicy
     """The value that stands where `edit_state()` and the agent changed the same place: the agent's ("theirs", also if
     left out), the edit's ("mine"), the one that a function of the `Conflict` returns, or a `StateConflictError`
@@ -237,6 +241,8 @@ class CallSetup:
     """The observers."""
     read_state: Callable[[Any], Any] | None
     """Reads a state as an object of the agent's `state_model`; None without one."""
+    custom_models: CustomModels | None
+    """Reads the values of CUSTOM events as types of the application; None if there are no types."""
     save: Save | None
     """Awaited when something must not be lost; None if nothing is saved."""
     timeouts: Timeouts
