@@ -132,6 +132,20 @@ class RunView(Generic[StateT]):
         return typed(self.state, read)
 
     @property
+    def predicted_state(self) -> Any:
+        """The state so far with what the server has announced of tool calls that arrive (`PredictState`).
+
+        It is ahead of `state` while the arguments of such a call arrive, and until the server says what the state is
+        after the call; without announcements, and after the run, both are the same. To be read only.
+        """
+        state = self.state
+        for tool_call_id, predictions in self.call.round.predictions.live():
+            arguments = self.tool_calls[tool_call_id].partial_arguments
+            for prediction in predictions:
+                state = prediction.applied(state, arguments)
+        return state
+
+    @property
     def partial(self) -> RunResult[StateT]:
         """The result so far, at any time; after the end, the result."""
         return self.call.result()
