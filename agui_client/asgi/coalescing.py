@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from ag_ui.core import ReasoningMessageContentEvent, TextMessageContentEvent, ToolCallArgsEvent
@@ -65,9 +65,10 @@ class DeltaJoiner:
 
     def _joins(self, event: Any) -> bool:
         """Add a delta to the one that is held, if it goes on with that."""
-        held, name = self._held, _IDS.get(type(event))
-        if held is None or name is None or type(event) is not type(held) or _is_tagged(event):
+        held, kind = self._held, cast("type[Any]", type(event))
+        if held is None or kind is not type(held) or _is_tagged(event):
             return False
+        name = _IDS[kind]
         if (getattr(event, name), event.subagent_run_id) != (getattr(held, name), held.subagent_run_id):
             return False
         self._parts.append(event.delta)

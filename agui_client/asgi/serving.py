@@ -256,9 +256,9 @@ class AgentApp:
                     async with self._chunks(request, input) as chunks:
                         with suppress(OSError):  # servers may say so that the caller has left
                             await body.begin(tasks)
-                            send = self._sender(body, tasks)
+                            send_chunk = self._sender(body, tasks)
                             async for chunk in chunks:
-                                await send(chunk)
+                                await send_chunk(chunk)
                             await body.end()
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
