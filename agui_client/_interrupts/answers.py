@@ -29,6 +29,7 @@ from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client._tools.people import People, bounds_of
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
+from agui_client._tools.working_time import person_asked
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
@@ -129,7 +130,7 @@ async def answer_interrupts(
 async def _given(answer: Answerer, people: People | None, interrupt: Interrupt, what: str) -> Answer | None:
     """Call the answerer; None leaves the interrupt to the caller."""
     bounds = bounds_of(people, answer)
-    with anyio.move_on_after(bounds.wait):
+    with person_asked(), anyio.move_on_after(bounds.wait):
         given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
         if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
             raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
