@@ -16,6 +16,7 @@ from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
 from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunLog, RunObserver
+from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
@@ -55,6 +56,7 @@ __all__: list[str] = [
     "HookContext",
     "HttpAgent",
     "Mutation",
+    "People",
     "ProtocolWarning",
     "Reducer",
     "Resolve",

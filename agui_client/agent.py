@@ -23,6 +23,7 @@ from agui_client._protocol.reduce import Change
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
+from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from agui_client._conversation.log import PastRuns
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import AgentRun, RunLoop, Start
+    from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Checkpoint, Save
     from agui_client._run.engine import Engine
     from agui_client._run.middleware import Middleware
@@ -58,6 +60,7 @@ _FUNCTIONS = {"approve": "an ApprovalRequest", "answer": "an Interrupt", "on_abo
 """The options that are functions, with what they take."""
 _RECORDS: dict[str, tuple[type, str]] = {
     "tool_limits": (ToolLimits, "ToolLimits(...), such as ToolLimits(rounds=5)"),
+    "people": (People, "People(...), such as People(wait=600)"),
     "capabilities": (AgentCapabilities, "ag_ui.core.AgentCapabilities"),
 }
 """The options that are records, with their classes."""
@@ -122,6 +125,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         self.use(*options.get("middleware", ()))
         for observer in options.get("observers", ()):
             self.add_observer(observer)
+        self._custom_models: CustomModels | None = None
+        if (models := options.get("custom_models")) is not None:
+            from agui_client._run.custom_models import CustomModels
+
+            self._custom_models = CustomModels(models)
         if "state_model" in options or "on_conflict" in options:
             self._type_state(options.get("state_model"), options.get("on_conflict"))
 
@@ -378,6 +386,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """The interrupts of the last run, and questions of tools; the next run must answer all with `resume=`."""
         asked = [question.interrupt for question in self._conversation.questions]
         return [*self._conversation.pending_interrupts, *asked]
+
+    @property
+    def approved_tools(self) -> set[str]:
+        """The names of the tools that `Approve(always=True)` approved for this thread; discard one to be asked again.
+
+        The set belongs to the conversation, and is saved with it.
+        """
+        return self._conversation.approved_tools
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
@@ -720,6 +736,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             subscribers=self._subscribers,
             observers=Observers(self._observers),
             read_state=self._read_state,
+            custom_models=self._custom_models,
             save=self._save,
             timeouts=self._timeouts_of(options),
             is_replay=is_replay,

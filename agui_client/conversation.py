@@ -82,6 +82,8 @@ class Conversation:
         """The hash of the state that a server had when the last run ended; None if no server takes one."""
         self.ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
+        self.approved_tools: set[str] = set()
+        """The names of the tools whose calls are approved in this thread without a question."""
         self.incomplete_ids: dict[str, None] = {}
         """The messages that runs began and did not complete."""
         self._kept_answers: list[ResumeEntry] = []
@@ -517,6 +519,7 @@ class Conversation:
             "incomplete_ids": list(self.incomplete_ids),
             "unreceived_ids": None if self.unreceived is None else list(self.unreceived),
             "state_base": self.state_base,
+            "approved_tools": sorted(self.approved_tools),
             "tool_calls": list(self.ledger),
         }
 
@@ -549,6 +552,7 @@ class Conversation:
         self._kept_answers = list(document.kept_answers)
         self.is_abandoned = document.abandoned
         self.state_base = document.state_base
+        self.approved_tools = set(document.approved_tools)
         self.incomplete_ids = dict.fromkeys(document.incomplete_ids)
         records = [further(each, now.get(each.tool_call_id)) for each in document.tool_calls]
         # `latest` is not in documents: a change is one only after what was restored.
@@ -578,7 +582,8 @@ class Conversation:
         # By way of a document, so that a clone has what a restored conversation has, and no more.
         twin.restore(self.snapshot().model_copy(update={"thread_id": twin.thread_id}))
         if twin.thread_id != self.thread_id:
-            twin.unreceived = None
+            # What a person approved for one thread says nothing about another.
+            twin.unreceived, twin.approved_tools = None, set()
         return twin
 
 

@@ -95,7 +95,13 @@ def lists_keywords(kind: type) -> Callable[[FunctionT], FunctionT]:
         shown = signature(function)
         named = [each for each in shown.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         added = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            # As a text, as the function's own annotations are, and not as the ForwardRef that a TypedDict makes of it.
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=getattr(annotation, "__forward_arg__", annotation),
+            )
             for name, annotation in kind.__annotations__.items()
             if name not in shown.parameters
         ]

@@ -21,6 +21,7 @@ from agui_client._run.subagents import SubagentResult as SubagentResult
 from agui_client._tools.approval import ApprovalRule as ApprovalRule
 from agui_client._tools.approval import Approver as Approver
 from agui_client._tools.approval import Decision as Decision
+from agui_client._tools.approval_question import ApprovalQuestion as ApprovalQuestion
 from agui_client._tools.context import BoundCall as BoundCall
 from agui_client._tools.toolset import ToolSource as ToolSource
 from agui_client._transport.client import Attempt as Attempt

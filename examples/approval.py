@@ -7,7 +7,7 @@ another process decides. An approved tool is then called there, before the agent
 import asyncio
 import sys
 
-from agui_client import ApprovalRequest, Approve, ConversationSnapshot, Deny, HttpAgent, ToolLimits, tool
+from agui_client import ApprovalRequest, Approve, ConversationSnapshot, Deny, HttpAgent, People, tool
 from agui_client.testing import demo_agent, serve
 
 QUESTION = "Plan my Saturday in Oslo, and book the ferry."
@@ -35,9 +35,9 @@ def deny(request: ApprovalRequest) -> Deny:  # a plain function gets a thread of
 
 
 async def main(url: str) -> None:
-    limits = ToolLimits(approval=300)  # seconds; after that the call is denied
+    people = People(wait=300)  # seconds; after that the call is denied
     for approver in (approve, deny):
-        agent = HttpAgent(url, tools=[buy_tickets], approve=approver, tool_limits=limits)
+        agent = HttpAgent(url, tools=[buy_tickets], approve=approver, people=people)
         print((await agent.run_agent(QUESTION)).text)
 
     # Without an approver, the call waits in the conversation ...

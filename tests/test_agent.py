@@ -89,6 +89,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a text as on_abort": ({"on_abort": "stop"}, "on_abort= takes a function of a HookContext, not 'stop'"),
     "another treatment of nulls": ({"null_fields": "keep"}, "null_fields is 'reject' or 'drop', not 'keep'"),
     "a word as version": ({"max_protocol_version": "new"}, "'new' is not a version; write numbers and dots"),
+    "a number as people": ({"people": 600}, "people= takes People(...), such as People(wait=600), not 600"),
     "a number as limits": ({"tool_limits": 5}, "tool_limits= takes ToolLimits(...), such as ToolLimits(rounds=5), not"),
 }
 

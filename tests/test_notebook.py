@@ -142,6 +142,7 @@ async def test_a_click_approves_or_denies(page: Page) -> None:
     assert await decision(page, ["Approve"]) == Approve()
     assert page.shown == "The agent wants to call delete_file. Deletes a file."
     assert page.fields[0].value == '{\n  "path": "/a\\u202e"\n}'
+    assert await decision(page, ["Always in this thread"]) == Approve(always=True)
     assert await decision(page, ["Deny"]) == Deny()
     assert await decision(page, ["Deny", "{}", "not today"]) == Deny("not today")
 
@@ -190,7 +191,7 @@ async def test_what_stands_on_the_page_whose_button_is_pressed_is_sent(page: Pag
 @pytest.mark.anyio
 async def test_a_question_that_was_answered_takes_nothing_more(page: Page) -> None:
     await decision(page, ["Approve"])
-    assert [each.disabled for each in (*page.fields, *page.buttons.values())] == [True] * 4
+    assert [each.disabled for each in (*page.fields, *page.buttons.values())] == [True] * 5
 
 
 @pytest.mark.anyio

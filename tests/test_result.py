@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ag_ui.core import (
+    CustomEvent,
     MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
@@ -21,9 +22,9 @@ from ag_ui.core import (
     TokenUsage,
     UserMessage,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from agui_client import IncompleteRunError, ParseError, RunFailedError, RunResult, ToolContext, tool
+from agui_client import IncompleteRunError, ParseError, RunFailedError, RunResult, ToolContext, UsageError, tool
 from agui_client.testing import ScriptedAgent, Step, reasoning, state, text, tool_call, tool_result, turn
 from agui_client.types import Timings
 from support import scenario
@@ -240,6 +241,44 @@ def test_a_result_is_json_without_secrets() -> None:
     assert "opaque-secret" not in result.to_json()
     assert json.loads(result.to_json(indent=2)) == written
     assert "\n  " in result.to_json(indent=2)
+
+
+class Progress(BaseModel):
+    done: int = Field(alias="doneSteps")
+
+
+@pytest.mark.requirement("PASS-2")
+def test_a_result_and_a_run_keep_the_custom_events_of_all_rounds_with_objects_where_a_type_is_known() -> None:
+    @tool
+    def look() -> str:
+        return "seen"
+
+    values = [("progress", {"doneSteps": 1}), ("progress", {"doneSteps": "many"}), ("other", [1]), ("step", 2.0)]
+    events = [CustomEvent(name=name, value=value) for name, value in values]
+    rounds = turn(*events[:2], tool_call("look", {})), turn(*events[2:])
+    models = {"progress": Progress, "step": int}
+    agent = ScriptedAgent(*rounds, tools=[look], custom_models=models)
+    with agent.stream_sync("Hi") as run:
+        lengths = {len(run.custom) for _ in run}
+    result = run.partial
+    assert [each.value for each in result.custom] == [Progress(doneSteps=1), {"doneSteps": "many"}, [1], 2]
+    assert (lengths, run.custom) == ({0, 1, 2, 3, 4}, result.custom)
+    [warning] = result.warnings
+    assert (warning.rule, warning.path, warning.event_type) == ("PASS-2", "/value/doneSteps", "CUSTOM")
+    assert [each["value"] for each in json.loads(result.to_json())["custom"]] == [each for _, each in values]
+
+
+@pytest.mark.parametrize(
+    ("models", "problem"),
+    [
+        ([Progress], "custom_models= takes {name of the event: type}, not"),
+        ({"progress": "Progress"}, "custom_models= takes types that pydantic can read, and not 'Progress'"),
+    ],
+    ids=str,
+)
+def test_what_is_no_type_of_a_value_is_refused(models: Any, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        ScriptedAgent(turn(), custom_models=models)
 
 
 def test_what_a_tool_reported_is_written_even_if_it_is_no_json() -> None:

@@ -39,6 +39,8 @@ class PendingCall:
     """Whether the call may be approved with edited arguments."""
     can_explain: bool = True
     """Whether a denial may have a reason."""
+    can_last: bool = True
+    """Whether an approval may be about later calls of the tool, too."""
 
 
 class ApprovalDialog:
@@ -68,8 +70,9 @@ class ApprovalDialog:
         while True:
             match self._keyboard.read(self._question()).strip().lower():
                 case "y" | "yes":
-                    is_edited = not is_same_json(self._arguments, self._call.arguments)
-                    return Approve(self._arguments if is_edited else None)
+                    return self._approve()
+                case "a" | "always" if self._call.can_last:
+                    return self._approve(always=True)
                 case "n" | "no":
                     return self._deny()
                 case "":
@@ -86,7 +89,12 @@ class ApprovalDialog:
         return self._call.can_edit and self._call.arguments is not None
 
     def _question(self) -> str:
-        words = ["[y]es", "[n]o", *(["[e]dit"] if self._can_edit else ()), *(["[v]iew all"] if self._is_cut else ())]
+        further = {
+            "[a]lways in this thread": self._call.can_last,
+            "[e]dit": self._can_edit,
+            "[v]iew all": self._is_cut,
+        }
+        words = ["[y]es", "[n]o", *(word for word, is_possible in further.items() if is_possible)]
         return f"Allow it? {', '.join(words)}: "
 
     def _show(self) -> None:
@@ -98,6 +106,10 @@ class ApprovalDialog:
         self._console.print(Padding(shown, (0, 2)))
         if self._is_cut:
             self._say(f"{len(whole) - len(shown)} characters more: v shows them")
+
+    def _approve(self, *, always: bool = False) -> Approve:
+        is_edited = not is_same_json(self._arguments, self._call.arguments)
+        return Approve(self._arguments if is_edited else None, always=always)
 
     def _deny(self) -> Deny:
         if not self._call.can_explain:

@@ -239,6 +239,8 @@ class Transcript:
         """
         if viewed is not None:
             self._show_viewed(viewed)
+        elif isinstance(event, CustomEvent):
+            self._detail(f"custom {event.name}: {json.dumps(event.value, ensure_ascii=False)}")
         if not self._is_of_subagent(event):
             self._show(event, state)
 

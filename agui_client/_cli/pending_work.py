@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -83,7 +84,7 @@ class PendingWork:
 
     async def _decision(self, call: ToolCall, tool: OfferedTool, run_input: RunAgentInput) -> Approve | Deny:
         try:
-            arguments = tool.bind(call.id, call.function.arguments).arguments
+            bound = tool.bind(call.id, call.function.arguments)
         except ToolError:
             # The call fails with a message for the agent that says why.
             return Approve()
@@ -91,12 +92,14 @@ class PendingWork:
             ApprovalRequest(
                 tool_call_id=call.id,
                 tool=tool.definition,
-                arguments=arguments,
+                arguments=bound.arguments,
                 thread_id=run_input.thread_id,
                 run_id=run_input.run_id,
                 messages=run_input.messages,
                 state=run_input.state,
+                message=tool.question(bound),
             )
         )
         # What the user saw is carried out, also if the call was another one when it began to wait.
-        return Approve(arguments) if decision == Approve() else decision
+        is_as_shown = isinstance(decision, Approve) and decision.arguments is None
+        return replace(decision, arguments=bound.arguments) if is_as_shown else decision

@@ -24,6 +24,7 @@ from agui_client._cli.terminal_questions import LeftError, Terminal, WithdrawnEr
 from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_expired
 from agui_client._protocol.schema import is_object
 from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import sentence
 from agui_client._widgets.forms import AnswerForm, decision_form
 from agui_client.errors import InterruptsNotCoveredError
@@ -40,12 +41,12 @@ _NOBODY = "There was nobody to ask, so this tool call was not carried out."
 """The agent's message for a call that is denied without a terminal."""
 
 
-class TerminalApprover:
+class TerminalApprover(AtScreen):
     """Asks the user at the terminal to approve tool calls: `HttpAgent(url, tools=..., approve=TerminalApprover())`.
 
-    Shows the tool and the arguments; y approves, n denies and asks for a reason, e edits the arguments, in `$EDITOR` if
-    it is set. An empty line, Esc and Ctrl-D deny, and so does the lack of a terminal. Several calls are asked about one
-    after the other. Ctrl-C stops the run, as anywhere else.
+    Shows the tool and the arguments; y approves, a approves later calls of the tool in this thread, too, n denies and
+    asks for a reason, e edits the arguments, in `$EDITOR` if it is set. An empty line, Esc and Ctrl-D deny, and so does
+    the lack of a terminal. Several calls are asked about one after the other. Ctrl-C stops the run, as anywhere else.
 
     Args:
         console: The console that shows questions; the terminal if left out.
@@ -75,13 +76,16 @@ class TerminalApprover:
 
     def _decide(self, request: ApprovalRequest, keyboard: Keyboard) -> Approve | Deny:
         console = self._terminal.console
-        console.print(_heading(f"{request.agent or 'The agent'} wants to call {request.name}"))
+        call = f"{request.agent or 'The agent'} wants to call {request.name}"
+        console.print(_heading(request.message or call))
+        if request.message:
+            console.print(_aside(call))
         if request.tool.description:
             console.print(_aside(request.tool.description))
         return ApprovalDialog(PendingCall(request.arguments, request.tool.parameters), console, keyboard).decide()
 
 
-class TerminalAnswerer:
+class TerminalAnswerer(AtScreen):
     """Asks the user at the terminal to answer interrupts: `HttpAgent(url, answer=TerminalAnswerer())`.
 
     An interrupt that asks for a decision is shown like a tool's approval; one with a `responseSchema` becomes a form,
@@ -175,7 +179,8 @@ def _free(typed: str) -> Any:
 
 
 def _decidable(form: DecisionForm, call: ToolCall | None) -> PendingCall:
-    return PendingCall(_arguments(call), can_edit=form.can_edit and call is not None, can_explain=form.can_explain)
+    can_edit = form.can_edit and call is not None
+    return PendingCall(_arguments(call), can_edit=can_edit, can_explain=form.can_explain, can_last=form.can_last)
 
 
 def _arguments(call: ToolCall | None) -> Mapping[str, Any] | None:

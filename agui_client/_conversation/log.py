@@ -61,6 +61,7 @@ class _Values(TypedDict, total=False):
     incomplete_ids: list[str]
     unreceived_ids: list[str] | None
     state_base: str | None
+    approved_tools: list[str]
     run: OpenRun | None
 
 

@@ -42,6 +42,8 @@ class ConversationSnapshot(Displayed, BaseModel):
     """The messages that were added since the last finished run; None if the agent may lack any of the messages."""
     state_base: str | None = None
     """The hash of the state that a server had when the last run ended; None if no server said that it takes one."""
+    approved_tools: list[str] = Field(default_factory=list[str])
+    """The names of the tools whose calls are approved in this thread without a question."""
     tool_calls: list[ToolCallRecord] = Field(default_factory=list[ToolCallRecord])
     """The records of the tool calls that runs left, as long as they wait, were executed here, or have a stand-in."""
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias, cast
 
+import anyio
 from ag_ui.core import Interrupt, ResumeEntry
 from pydantic import BaseModel, TypeAdapter
 
@@ -26,6 +27,7 @@ from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
+from agui_client._tools.people import People, bounds_of
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.working_time import person_asked
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
@@ -94,12 +96,16 @@ def cancel_all(pending: Iterable[Interrupt]) -> list[ResumeEntry]:
 
 
 async def answer_interrupts(
-    answer: Answerer | None, interrupts: Sequence[Interrupt], keep: Callable[[Sequence[ResumeEntry]], Awaitable[None]]
+    answer: Answerer | None,
+    people: People | None,
+    interrupts: Sequence[Interrupt],
+    keep: Callable[[Sequence[ResumeEntry]], Awaitable[None]],
 ) -> list[ResumeEntry]:
     """Call the application's answerer for each interrupt.
 
     Args:
         answer: The answerer; None leaves all interrupts to the caller.
+        people: The bounds of the wait for each answer; None for the usual ones.
         interrupts: The interrupts of the run.
         keep: Awaited with each answer at once, as the next question may go wrong.
 
@@ -114,27 +120,40 @@ async def answer_interrupts(
         return entries
     # One after the other: a person can read one question at a time, and the next may depend on the answer.
     for interrupt in interrupts:
-        given = await _given(answer, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
+        given = await _given(answer, people, interrupt, f"answer to interrupt {quoted(interrupt.id)}")
         entry = [] if given is None else cover([interrupt], {interrupt.id: given})
         await keep(entry)
         entries += entry
     return entries
 
 
-async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | None:
+async def _given(answer: Answerer, people: People | None, interrupt: Interrupt, what: str) -> Answer | None:
     """Call the answerer; None leaves the interrupt to the caller."""
-    with person_asked():
+    bounds = bounds_of(people, answer)
+    with person_asked(), anyio.move_on_after(bounds.wait):
         given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
-    if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
-        raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
-    return given
+        if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
+            raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
+        return given
+    _logger.warning("nobody gave the %s within %s", what, bounds.limit)
+    return None if bounds.fallback == "leave" else _refusal(interrupt, f"Nobody answered within {bounds.limit}.")
 
 
-async def answer_question(answer: Answerer | None, question: Interrupt) -> GivenAnswer:
+def _refusal(interrupt: Interrupt, reason: str) -> Deny | Cancel:
+    """Return the denial of an interrupt, or a cancellation if its `responseSchema` has no words for a denial."""
+    try:
+        cover([interrupt], {interrupt.id: Deny(reason)})
+    except InterruptsNotCoveredError:
+        return Cancel()
+    return Deny(reason)
+
+
+async def answer_question(answer: Answerer | None, people: People | None, question: Interrupt) -> GivenAnswer:
     """Call the application's answerer for the question of a tool.
 
     Args:
         answer: The answerer; None if there is nobody to ask.
+        people: The bounds of the wait for the answer; None for the usual ones.
         question: The question, as an interrupt with a `responseSchema`.
 
     Returns:
@@ -146,7 +165,7 @@ async def answer_question(answer: Answerer | None, question: Interrupt) -> Given
         UsageError: The answerer returned something else than an answer.
     """
     what = f"answer to the question of tool call {quoted(question.tool_call_id or '')}"
-    given = None if answer is None else await _given(answer, question, what)
+    given = None if answer is None else await _given(answer, people, question, what)
     if given is None:
         raise UnansweredError(question)
     try:

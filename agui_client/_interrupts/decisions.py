@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 APPROVED = ("approved", "accepted")
 EDITED = ("editedArgs", "edited_args")
 REASON = ("reason", "message")
+ALWAYS = ("always",)
+"""Nothing outside this package: served agents that store the thread offer it."""
 
 _BY_HAND = "write the payload yourself: Resolve(...)"
 
@@ -49,6 +51,8 @@ def decision_payload(interrupt: Interrupt, decision: Approve | Deny) -> Any:
             edited arguments, so that nothing says that the agent reads them.
     """
     if (payload := reviewed(interrupt, decision)) is not None:
+        if isinstance(decision, Approve) and decision.always:
+            raise refusal(interrupt.id, f"can only be about these actions, and not about later ones; {_BY_HAND}")
         return payload
     forms, schema = _decision_forms(interrupt, decision), interrupt.response_schema
     if schema is None:
@@ -71,12 +75,15 @@ def _decision_forms(interrupt: Interrupt, decision: Approve | Deny) -> list[Any]
         brief, explained = {approved: False}, {approved: False, reason or REASON[0]: decision.reason}
         # Without a reason of the caller's the agent's own words serve, unless the schema requires one.
         return [brief, explained, False] if decision.reason == DENIED else [explained, brief, False]
+    if decision.always and ALWAYS[0] not in named:
+        raise _no_place(interrupt, "an approval of later calls", ALWAYS)
+    later = {ALWAYS[0]: True} if decision.always else {}
     if decision.arguments is None:
-        return [{approved: True}, True]
+        return [{approved: True, **later}, *(() if later else (True,))]
     # Servers that do not read edits carry out the call as it was: so the schema has to say that they are read.
     if edited is None:
         raise _no_place(interrupt, "edited arguments", EDITED)
-    return [{approved: True, edited: dict(decision.arguments)}]
+    return [{approved: True, edited: dict(decision.arguments), **later}]
 
 
 def _no_place(interrupt: Interrupt, what: str, spellings: Sequence[str]) -> InterruptsNotCoveredError:

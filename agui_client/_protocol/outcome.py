@@ -36,6 +36,10 @@ class Outcome:
         """The begin of each subagent that it announced, by id, with its `time.perf_counter()`."""
         self.subagents_ended: dict[str, tuple[core.SubagentFinishedEvent | core.SubagentErrorEvent, float]] = {}
         """Their ends, so far."""
+        self.custom: list[core.CustomEvent] = []
+        """The CUSTOM events of all runs of the stream, in order."""
+        self.read_custom: Callable[[core.CustomEvent], core.CustomEvent] | None = None
+        """Called with each CUSTOM event; returns the one to keep, whose value may be an object of the application."""
         self.asks_in_custom_events = False
         """Whether it sent `on_interrupt`, the custom event that older LangGraph adapters send for an interrupt."""
         self.first_event_at: float | None = None
@@ -138,6 +142,7 @@ class Outcome:
         self.completed_ids.add(event.message_id)
 
     def _custom(self, event: core.CustomEvent) -> None:
+        self.custom.append(event if self.read_custom is None else self.read_custom(event))
         self.asks_in_custom_events |= event.name == "on_interrupt"
 
     def _subagent_start(self, event: core.SubagentStartedEvent) -> None:

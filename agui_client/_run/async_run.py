@@ -34,7 +34,7 @@ from agui_client.errors import ToolArgumentsError, UsageError, brief_traceback
 if TYPE_CHECKING:
     from typing import Self
 
-    from ag_ui.core import Event, Message, ToolCall
+    from ag_ui.core import CustomEvent, Event, Message, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.call import Call
@@ -133,6 +133,20 @@ class RunView(Generic[StateT]):
         return typed(self.state, read)
 
     @property
+    def predicted_state(self) -> Any:
+        """The state so far with what the server has announced of tool calls that arrive (`PredictState`).
+
+        It is ahead of `state` while the arguments of such a call arrive, and until the server says what the state is
+        after the call; without announcements, and after the run, both are the same. To be read only.
+        """
+        state = self.state
+        for tool_call_id, predictions in self.call.round.predictions.live():
+            arguments = self.tool_calls[tool_call_id].partial_arguments
+            for prediction in predictions:
+                state = prediction.applied(state, arguments)
+        return state
+
+    @property
     def partial(self) -> RunResult[StateT]:
         """The result so far, at any time; after the end, the result."""
         return self.call.result()
@@ -143,6 +157,11 @@ class RunView(Generic[StateT]):
         if self._tool_calls is None:
             self._tool_calls = ToolCalls(self.call)
         return self._tool_calls
+
+    @property
+    def custom(self) -> list[CustomEvent]:
+        """The CUSTOM events so far, in order; their values are objects where `custom_models=` has a type for them."""
+        return self.call.custom
 
     @property
     def warnings(self) -> list[ProtocolWarning]:

@@ -90,7 +90,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
-        entries = await answer_interrupts(answer, outcome.interrupts, keep)
+        entries = await answer_interrupts(answer, call.round.scope.people, outcome.interrupts, keep)
         if not ours and not entries:
             return Answers()
         messages = await _execute(call, save, ours, {})
@@ -140,7 +140,9 @@ async def _execute(
         offered=call.tools.offered,
         approve=scope.approve,
         limits=call.limits.limits,
-        ask=partial(answer_question, scope.answer),
+        people=scope.people,
+        approved_tools=conversation.approved_tools,
+        ask=partial(answer_question, scope.answer, scope.people),
         note=conversation.note_execution,
         observe=partial(scope.observers.call, "on_tool_execution", scope),
         save=save,

@@ -21,7 +21,7 @@ from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, RunAgentInput, TokenUsage, ToolMessage
+    from ag_ui.core import CustomEvent, Message, RunAgentInput, TokenUsage, ToolMessage
 
     from agui_client._run.ending import Save
     from agui_client._run.result import RunResult
@@ -102,6 +102,7 @@ class Call:
             options=self.options,
             approve=setup.options.get("approve") or (around.approve if around else None),
             answer=setup.options.get("answer") or (around.answer if around else None),
+            people=setup.options.get("people") or (around.people if around else None),
             until=self.time.until,
             is_replay=setup.is_replay,
             is_saved=self.is_saved or (around is not None and around.is_saved),
@@ -132,6 +133,11 @@ class Call:
     def executions(self) -> list[ToolExecution]:
         """The tools that were executed here, in order."""
         return [execution for each in self.executed for execution in each.values()]
+
+    @property
+    def custom(self) -> list[CustomEvent]:
+        """The CUSTOM events so far, in order."""
+        return [event for each in self.rounds for event in each.outcome.custom]
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""

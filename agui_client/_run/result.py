@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Self
 
-    from ag_ui.core import Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
+    from ag_ui.core import CustomEvent, Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
 
     from agui_client._protocol.warnings import ProtocolWarning
     from agui_client._run.call import Call
@@ -141,6 +141,9 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """The ids of the tool calls that the agent began; of several rounds, in the last."""
     subagents: list[SubagentResult] = field(default_factory=list["SubagentResult"])
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
+    custom: list[CustomEvent] = field(default_factory=list["CustomEvent"])
+    """The CUSTOM events of all rounds, in order; their values are objects where `custom_models=` has a type for them,
+    and else JSON."""
     incomplete_ids: list[str] = field(default_factory=list[str])
     """The messages and tool calls that the run began and did not complete; empty when it finished."""
     unsent_messages: list[Message] = field(default_factory=list["Message"])
@@ -242,6 +245,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         tool_executions=call.executions,
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results(rounds, conversation.reducer, is_over=is_over),
+        custom=call.custom,
         incomplete_ids=list(run.pipeline.verifier.left_open),
         unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,

@@ -11,11 +11,12 @@ from agui_client._protocol.reduce import Change
 from agui_client._protocol.request import prepare_input
 from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
+from agui_client._run.predictions import PREDICT_STATE, Predictions
 from agui_client._run.run_request import with_conversation
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, Message, RunAgentInput
+    from ag_ui.core import CustomEvent, Event, Message, RunAgentInput
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import RunLoop
@@ -66,6 +67,9 @@ class Round:
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
         """How it ends, as far as it has come."""
+        self.outcome.read_custom = self._read_custom
+        self.predictions = Predictions(self.outcome, conversation)
+        """The changes of the state that the server has announced."""
 
     @property
     def input(self) -> RunAgentInput:
@@ -121,6 +125,12 @@ class Round:
         return self.source
 
     # --- events, hooks and observers
+
+    def _read_custom(self, event: CustomEvent) -> CustomEvent:
+        if event.name == PREDICT_STATE:
+            self.predictions.announce(event.value)
+        models = self._setup.custom_models
+        return event if models is None else models.typed(event, self.scope.warnings)
 
     async def deliver(self, event: Event) -> None:
         """Reduce an event that the pipeline has admitted, and call the hooks of subscribers and those who watch."""

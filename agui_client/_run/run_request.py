@@ -142,7 +142,7 @@ class RunRequest:
             tool = tools.offered.get(call.function.name)
             if self._conversation.is_unreported(tool_call_id):
                 # Executed for a run that then never started: the approval is repeated with the call.
-                if answer != Approve():
+                if not isinstance(answer, Approve) or answer.arguments is not None:
                     raise UsageError(
                         f"tool_results answers {tool_call_id!r}, a call that was carried out; nothing was sent"
                     )

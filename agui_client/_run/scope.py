@@ -7,7 +7,7 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.validation import NullFields
     from agui_client._protocol.warnings import WarningLog
+    from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import OnAbort, Save
     from agui_client._run.hooks import Subscriber
     from agui_client._run.middleware import Middleware, Run
     from agui_client._run.observers import Observers, RunEnd, RunObserver
     from agui_client._tools.approval import Approver
+    from agui_client._tools.people import People
     from agui_client._tools.tool_limits import ToolLimits
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
@@ -87,6 +89,8 @@ class RunScope(Record):
     """The approver of the agent, or else the nearest one around it: also for agents that are run inside this run."""
     answer: Answerer | None = field(default=None, repr=False)
     """The answerer of the agent, or else the nearest one around it: for questions of tools."""
+    people: People | None = field(default=None, repr=False)
+    """The bounds of the waits for people of the agent, or else the nearest ones around it; None for the usual ones."""
     until: float = math.inf
     """The `time.perf_counter()` at which the call has taken too long; infinite if that is not limited."""
     is_replay: bool = False
@@ -193,6 +197,9 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     state_model: type[StateT] | TypeAdapter[StateT] | UnionType
     """The type of the state, such as a pydantic model, for `typed_state` and `edit_state()`; for a union use a
     `TypeAdapter`, which type checkers understand. A state of the agent that does not fit is a warning."""
+    custom_models: Mapping[str, Any]
+    """The types of the values of CUSTOM events, by the names of the events, for `result.custom` and `run.custom`. A
+    value that does not fit is a warning, and stays JSON."""
     on_conflict: ConflictPolicy
     """The value that stands where `edit_state()` and the agent changed the same place: the agent's ("theirs", also if
     left out), the edit's ("mine"), the one that a function of the `Conflict` returns, or a `StateConflictError`
@@ -206,6 +213,9 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     """Called, sync or async, before a tool runs that wants approval; without it such calls come back pending."""
     answer: Answerer | None
     """Called, sync or async, to answer interrupts; without it interrupts come back on the result."""
+    people: People | None
+    """The time that `approve=` and `answer=` have, and what happens after that; 15 minutes and a denial if left out,
+    and no limit for the handlers for terminals and notebooks."""
     tool_limits: ToolLimits | None
     """Limits of the tool rounds, and of how tools are executed."""
     on_abort: OnAbort | None
@@ -247,6 +257,8 @@ class CallSetup:
     """The observers."""
     read_state: Callable[[Any], Any] | None
     """Reads a state as an object of the agent's `state_model`; None without one."""
+    custom_models: CustomModels | None
+    """Reads the values of CUSTOM events as types of the application; None if there are no types."""
     save: Save | None
     """Awaited when something must not be lost; None if nothing is saved."""
     timeouts: Timeouts

@@ -39,6 +39,8 @@ class Approve(Record):
 
     arguments: Mapping[str, Any] | None = None
     """The arguments to use instead of the agent's; None approves the call as it was shown."""
+    always: bool = field(default=False, kw_only=True)
+    """Whether all later calls of the tool in this thread are approved as well, without a question."""
     metadata: dict[str, Any] | None = field(default=None, kw_only=True)
     """Information that goes with the answer to an interrupt, such as a server's proof of who was asked."""
 
@@ -85,6 +87,9 @@ class ApprovalRequest(Record):
     """The state so far; to be read only."""
     agent: str = ""
     """The name of the agent that makes the call, if that works inside another one's run; empty if not."""
+
+    message: str = ""
+    """The question that the tool asks of the person, made by its `ask=`; empty if it has none."""
 
     @property
     def name(self) -> str:

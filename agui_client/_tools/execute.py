@@ -24,6 +24,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
+from agui_client._tools.people import People, bounds_of
 from agui_client._tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._tools.toolset import OfferedTool
@@ -83,6 +84,9 @@ class ToolExecutor:
         run_input: The run that made them, or that they belong to now, with the present messages and state.
         offered: The tools that were offered in the run, by name.
         approve: The approver; None leaves calls that wait for approval to the caller.
+        people: The bounds of the waits for the approver; None for the usual ones.
+        approved_tools: The names of the tools whose calls a person has approved for the whole thread; it gets further
+            ones.
         limits: The time limits, and the number of tools that run at once.
         ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
         note: Called with the id of a call before its function is called; with its question, too, if the call waits for
@@ -99,6 +103,8 @@ class ToolExecutor:
     run_input: RunAgentInput
     offered: Mapping[str, OfferedTool]
     approve: Approver | None
+    people: People | None
+    approved_tools: set[str]
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
     note: Callable[[str, ToolQuestion | None], None]
@@ -185,12 +191,15 @@ class ToolCallTask:
         call = self._bound
         if isinstance(call, ToolError):
             raise call
-        if self._approval is None:
+        decision = self._approval
+        if decision is None:
             decision = await self._decide(call)
             if not isinstance(decision, Approve):
                 return None if decision is None else ("denied", decision.reason, "denied")
             if decision.arguments is not None:
                 call = self._bind(decision.arguments)
+        if decision.always:
+            self._executor.approved_tools.add(call.name)
         return await self._call_tool(call)
 
     def _bind(self, edited: Mapping[str, Any] | None) -> BoundCall:
@@ -210,9 +219,12 @@ class ToolCallTask:
         request = ApprovalRequest(tool=definition, arguments=call.arguments, agent=agent, **self._circumstances())
         # The rule is asked under the same limit, as it may ask a person, too.
         async with self._executor.approvals:
+            if call.name in self._executor.approved_tools:
+                return Approve()
             if not await _needs_approval(self._tool, call, request):
                 return Approve()
-            return await _decision(self._executor.approve, request, self._executor.limits.approval)
+            asking = replace(request, message=self._tool.question(call))
+            return await _decision(self._executor.approve, asking, self._executor.people)
 
     async def _call_tool(self, call: BoundCall) -> _Ending | None:
         own = self._tool.owner.timeout(call)
@@ -295,12 +307,12 @@ async def _needs_approval(tool: OfferedTool, call: BoundCall, request: ApprovalR
     return answer is not False and answer != "never"
 
 
-async def _decision(approve: Approver | None, request: ApprovalRequest, seconds: float | None) -> Approve | Deny | None:
-    """Have a call approved or denied; None if there is no approver."""
+async def _decision(approve: Approver | None, request: ApprovalRequest, people: People | None) -> Approve | Deny | None:
+    """Have a call approved or denied; None if nobody decided, and the call is left to the caller."""
     if approve is None:
         return None
-    call = quoted(request.tool_call_id)
-    with anyio.move_on_after(seconds):
+    call, bounds = quoted(request.tool_call_id), bounds_of(people, approve)
+    with anyio.move_on_after(bounds.wait):
         try:
             with person_asked():
                 answer = await _answer(approve, request, f"approval of call {call}")
@@ -313,7 +325,10 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, seconds:
         if not isinstance(answer, bool | Approve | Deny):
             _logger.warning("approve= returned a %s for call %s, which denies it", type(answer).__name__, call)
         return Approve() if answer is True else answer if isinstance(answer, Approve | Deny) else Deny()
-    return Deny(f"Nobody approved this tool call within {seconds:g} seconds, so it was not carried out.")
+    _logger.warning("nobody decided about call %s within %s", call, bounds.limit)
+    if bounds.fallback == "leave":
+        return None
+    return Deny(f"Nobody approved this tool call within {bounds.limit}, so it was not carried out.")
 
 
 async def _answer(function: Callable[[Any], object], request: ApprovalRequest, what: str) -> object:

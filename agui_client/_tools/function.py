@@ -19,7 +19,9 @@ import anyio
 from ag_ui.core import Tool
 
 from agui_client._concurrency import call_aside, is_being_cancelled
+from agui_client._protocol.schema import is_object
 from agui_client._tools.approval import ApprovalRule
+from agui_client._tools.approval_question import ApprovalQuestion, check_question, question_text
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.json_schema import bound_by_schema
 from agui_client._tools.parameters import Parameters, takes_context
@@ -45,6 +47,9 @@ class ToolOptions(TypedDict, total=False):
     """The tool's description for the agent, instead of the docstring's prose."""
     approval: ApprovalRule
     """The calls that wait for approval: "never", "always", or a function of the `ApprovalRequest`."""
+    ask: ApprovalQuestion | None
+    """The question for the person who approves a call: a text with the names of arguments in braces, such as "Send
+    {count} mails to {group}?", or a function of the arguments."""
     timeout: float | None
     """The time that a call may take, in seconds; None sets no limit for this tool."""
     idempotent: bool
@@ -69,6 +74,7 @@ class FunctionTool(Generic[P, R]):
         name: The tool's name for the agent.
         description: The tool's description for the agent.
         approval: The calls that wait for approval.
+        ask: The question for the person who approves a call.
         timeout: The time that a call may take, in seconds.
         idempotent: Whether a call that a process began and did not end may be made again.
         parameters: The JSON Schema of the arguments, instead of the one made from type hints; see `from_schema`.
@@ -84,6 +90,7 @@ class FunctionTool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         approval: ApprovalRule = "never",
+        ask: ApprovalQuestion | None = None,
         timeout: float | None = None,
         idempotent: bool = False,
         parameters: Mapping[str, Any] | None = None,
@@ -104,6 +111,10 @@ class FunctionTool(Generic[P, R]):
         """The definition that the agent is offered: name, description and the JSON Schema of the arguments."""
         self.approval: ApprovalRule = approval
         """The calls that wait for approval."""
+        if ask is not None:
+            _check_question(self.definition, approval, ask)
+        self.ask = ask
+        """The question for the person who approves a call; None for none of its own."""
         self.timeout = timeout
         """The time that a call may take, in seconds; None if this tool sets no limit."""
         self.idempotent = idempotent
@@ -122,7 +133,7 @@ class FunctionTool(Generic[P, R]):
             call: A function, sync or async, that takes the arguments as keyword arguments, as the JSON that they are;
                 and the `ToolContext` before them if its first parameter is annotated so.
             parameters: The JSON Schema of the arguments.
-            options: Its description, approval, timeout and idempotence; see `ToolOptions`.
+            options: Its description, approval, question, timeout and idempotence; see `ToolOptions`.
 
         Returns:
             The tool.
@@ -188,6 +199,14 @@ class FunctionTool(Generic[P, R]):
             shown, values = self._parameters.bind(arguments)
         return BoundCall(tool_call_id, self.name, shown, values)
 
+    def question(self, arguments: Mapping[str, Any]) -> str:
+        """Return the question for the person who approves a call; empty if the tool has none.
+
+        Args:
+            arguments: The arguments of the call, as JSON.
+        """
+        return "" if self.ask is None else question_text(self.ask, arguments)
+
     async def call(self, call: BoundCall, ctx: ToolContext) -> object:
         """Call the function with arguments that `bind` checked.
 
@@ -215,7 +234,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[NamedT
 
     Args:
         function: A function, a coroutine function or a bound method.
-        options: The tool's name, description, approval, timeout and idempotence; see `NamedToolOptions`.
+        options: The tool's name, description, approval, question, timeout and idempotence; see `NamedToolOptions`.
 
     Returns:
         The tool, which can be called like the function.
@@ -278,6 +297,14 @@ def _checked_name(function: object) -> str:
         why = "it yields, and a tool returns its result; progress goes through ctx.report(...)"
         raise UsageError(f"{function.__name__!r} cannot be a tool: {why}")
     return function.__name__
+
+
+def _check_question(definition: Tool, approval: ApprovalRule, ask: object) -> None:
+    if approval == "never":
+        raise UsageError(f'ask of {definition.name!r} is the question of an approval: give approval="always", too')
+    parameters: Any = definition.parameters
+    properties: object = parameters.get("properties") if is_object(parameters) else None
+    check_question(definition.name, ask, properties if is_object(properties) else ())
 
 
 def _check_options(name: str, approval: object, timeout: float | None) -> None:

@@ -29,8 +29,6 @@ class ToolLimits(Record):
     """The number of tools that run at the same time."""
     timeout: float | None = None
     """The time that a tool without a limit of its own may take, in seconds."""
-    approval: float | None = None
-    """The time that an approver has, in seconds; after that the tool call is denied."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

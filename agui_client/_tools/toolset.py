@@ -6,6 +6,7 @@ tools of its own is another.
 
 from __future__ import annotations
 
+import copy
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -22,7 +23,7 @@ from agui_client._tools.approval import ApprovalRule
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.function import FunctionTool, call_function
 from agui_client._tools.json_schema import bound_by_schema
-from agui_client.errors import ToolError, ToolsetError, UsageError
+from agui_client.errors import ToolError, ToolsetError, UsageError, sendable
 from agui_client.messages import Part, content_of
 
 FAILED = "The tool failed because of an internal error of the application."
@@ -73,6 +74,10 @@ class Toolset(ABC):
     def approval(self, call: BoundCall) -> ApprovalRule:
         """Return the rule by which a call waits for approval: never, unless a subclass says otherwise."""
         return "never"
+
+    def question(self, call: BoundCall) -> str:
+        """Return the question for the person who approves a call: none by default, then only the call is shown."""
+        return ""
 
     def timeout(self, call: BoundCall) -> float | None:
         """Return the time that a call may take, in seconds; None for the call's `ToolLimits.timeout`."""
@@ -133,6 +138,10 @@ class FunctionToolset(Toolset):
         """Return the function's rule."""
         return self._functions[call.name].approval
 
+    def question(self, call: BoundCall) -> str:
+        """Return the function's question."""
+        return self._functions[call.name].question(copy.deepcopy(call.arguments))
+
     def timeout(self, call: BoundCall) -> float | None:
         """Return the function's time limit."""
         return self._functions[call.name].timeout
@@ -173,6 +182,15 @@ class OfferedTool:
         """
         with _only_tool_errors(self.definition.name, "while its arguments were validated"):
             return self.owner.bind(self.definition, tool_call_id, arguments)
+
+    def question(self, call: BoundCall) -> str:
+        """Return the question for the person who approves a call; empty if there is none, or it cannot be made."""
+        try:
+            return sendable(self.owner.question(call))
+        except Exception:
+            # The call is shown, and waits for approval, all the same.
+            _logger.exception("the question of tool %s could not be made", self.definition.name)
+            return ""
 
     async def call(self, call: BoundCall, ctx: ToolContext) -> str | list[Part]:
         """Execute a call; its context has ended when this returns or raises.
@@ -312,6 +330,17 @@ class CallTools:
             case _:
                 what = f"@tool functions and ag_ui.core.Tool definitions, not {item!r}"
                 raise UsageError(f"tools= takes {what}; a toolset is given in a list: it chooses for each run itself")
+
+
+def known_functions(source: ToolSource) -> dict[str, OfferedTool]:
+    """Return the functions that are known outside runs, by name: those in a list.
+
+    Args:
+        source: The value of `tools=`.
+    """
+    listed = cast("Sequence[object]", source if isinstance(source, Sequence) else ())
+    functions: list[FunctionTool[..., Any]] = [each for each in listed if isinstance(each, FunctionTool)]
+    return {each.name: OfferedTool(each.definition, FunctionToolset([each])) for each in functions}
 
 
 def chooses_tools(source: object) -> bool:

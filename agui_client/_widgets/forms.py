@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from agui_client._interrupts.decisions import APPROVED, EDITED, REASON, decision_payload
+from agui_client._interrupts.decisions import ALWAYS, APPROVED, EDITED, REASON, decision_payload
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.json_schema import is_usable, plainly, referred_part, schema_problems
@@ -53,6 +53,8 @@ class DecisionForm:
     """Whether the arguments may be approved with changes."""
     can_explain: bool
     """Whether a no may have a reason."""
+    can_last: bool = False
+    """Whether a yes may be about later calls of the tool, too."""
 
 
 def decision_form(interrupt: Interrupt) -> DecisionForm | None:
@@ -69,7 +71,7 @@ def decision_form(interrupt: Interrupt) -> DecisionForm | None:
         is_decision = interrupt.tool_call_id is not None or interrupt.reason == "confirmation"
         return DecisionForm(can_edit=False, can_explain=False) if is_decision else None
     properties = schema.get("properties")
-    if not is_object(properties) or not properties.keys() <= {*APPROVED, *EDITED, *REASON}:
+    if not is_object(properties) or not properties.keys() <= {*APPROVED, *EDITED, *REASON, *ALWAYS}:
         return None
     try:
         payloads = [decision_payload(interrupt, decision) for decision in (Approve(), Deny())]
@@ -78,7 +80,8 @@ def decision_form(interrupt: Interrupt) -> DecisionForm | None:
     if any(schema_problems(schema, payload) for payload in payloads):
         return None
     names = properties.keys()
-    return DecisionForm(can_edit=not names.isdisjoint(EDITED), can_explain=not names.isdisjoint(REASON))
+    can_edit, can_explain, can_last = (not names.isdisjoint(words) for words in (EDITED, REASON, ALWAYS))
+    return DecisionForm(can_edit, can_explain, can_last)
 
 
 @dataclass(frozen=True, slots=True)

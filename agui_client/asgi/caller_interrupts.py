@@ -19,13 +19,14 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.questions import ToolQuestion
-from agui_client.errors import UsageError
+from agui_client.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from ag_ui.core import ResumeEntry, ToolCall
 
     from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
+    from agui_client._tools.toolset import OfferedTool
     from agui_client.asgi.seal import Seal
     from agui_client.options import RunOptions
 
@@ -54,11 +55,14 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
     return _signed([*theirs, *_questions(run), *_approvals(run)], run.seal)
 
 
-def stored_interrupts(document: ConversationSnapshot, seal: Seal | None) -> list[Interrupt]:
+def stored_interrupts(
+    document: ConversationSnapshot, tools: Mapping[str, OfferedTool], seal: Seal | None
+) -> list[Interrupt]:
     """Return the interrupts that wait in a stored thread, as the caller of the run that left them got them.
 
     Args:
         document: The conversation.
+        tools: The functions of the application that are known outside runs, by name.
         seal: The signer of their ids; None if they are not signed.
     """
     calls = {call.id: call for each in document.messages if each.role == "assistant" for call in each.tool_calls or ()}
@@ -69,7 +73,7 @@ def stored_interrupts(document: ConversationSnapshot, seal: Seal | None) -> list
         if each.question is not None
     ]
     approvals = [
-        _approval(call, None, each.ordinal)
+        _approval(call, tools.get(call.function.name), each.ordinal, is_saved=True)
         for each, call in records
         if each.status is CallStatus.WAITING and each.owner is CallOwner.APPLICATION
     ]
@@ -194,7 +198,7 @@ def _decision(entry: ResumeEntry, call: ToolCall | None) -> Approve | Deny:
     proof = entry.interrupt_id.rpartition(":")[2].partition(_NUMBER)[0]
     if call is None or proof != _digest(call):
         return Deny("The call is not the one that was approved.")
-    return Approve(given.get("editedArgs"))
+    return Approve(given.get("editedArgs"), always=given.get("always") is True)
 
 
 def approved_call(interrupt_id: str) -> tuple[str, int]:
@@ -220,28 +224,40 @@ def _approvals(run: AgentRun) -> list[Interrupt]:
     left = [*result.pending_tool_calls, *(run.call.request.undecided if run.call.request else ())]
     calls = [call for key, call in {each.id: each for each in left}.items() if key not in asked]
     pending = [(call, run.call.tools.offered.get(call.function.name)) for call in calls]
-    places = run.call.conversation.reducer
+    places, is_saved = run.call.conversation.reducer, run.call.is_saved
     return [
-        _approval(call, tool.definition.parameters, 1 if (place := places.place_of_call(call.id)) is None else place[1])
+        _approval(call, tool, 1 if (place := places.place_of_call(call.id)) is None else place[1], is_saved=is_saved)
         for call, tool in pending
         if tool is not None and tool.toolset is not None
     ]
 
 
-def _approval(call: ToolCall, parameters: Mapping[str, Any] | None, ordinal: int) -> Interrupt:
-    edits = {"description": "Arguments to use instead.", **(parameters or {"type": "object"})}
+def _question_about(call: ToolCall, tool: OfferedTool | None) -> str:
+    """Return the tool's own question about a call, or the usual one."""
+    usual = f"Allow the call of {call.function.name}?"
+    if tool is None:
+        return usual
+    try:
+        return tool.question(tool.bind(call.id, call.function.arguments)) or usual
+    except ToolError:
+        # The call fails once it is approved, with a message for the agent that says why.
+        return usual
+
+
+def _approval(call: ToolCall, tool: OfferedTool | None, ordinal: int, *, is_saved: bool) -> Interrupt:
+    parameters = None if tool is None else tool.definition.parameters
+    properties = {
+        "approved": {"type": "boolean", "description": "Whether the tool may run."},
+        "editedArgs": {"description": "Arguments to use instead.", **(parameters or {"type": "object"})},
+        "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
+    }
+    if is_saved:  # elsewhere nothing would remember it
+        later = "Whether later calls of the tool in this thread may run, too."
+        properties["always"] = {"type": "boolean", "description": later}
     return Interrupt(
         id=f"{APPROVAL}{call.id}:{_digest(call)}{f'{_NUMBER}{ordinal}' if ordinal > 1 else ''}",
         reason="tool_call",
-        message=f"Allow the call of {call.function.name}?",
+        message=_question_about(call, tool),
         tool_call_id=call.id,
-        response_schema={
-            "type": "object",
-            "properties": {
-                "approved": {"type": "boolean", "description": "Whether the tool may run."},
-                "editedArgs": edits,
-                "reason": {"type": "string", "description": "The reason of a refusal, for the agent."},
-            },
-            "required": ["approved"],
-        },
+        response_schema={"type": "object", "properties": properties, "required": ["approved"]},
     )

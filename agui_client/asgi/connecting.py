@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
@@ -15,6 +15,7 @@ from ag_ui.core import (
 )
 
 from agui_client._conversation.state_base import taken_base
+from agui_client._tools.toolset import known_functions
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from agui_client._conversation.snapshot import ConversationSnapshot
     from agui_client._run.async_run import AgentRun
+    from agui_client._tools.toolset import OfferedTool
     from agui_client.asgi.seal import Seal, Signing
 
 
@@ -46,7 +48,8 @@ def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) 
     """
     is_stored = agent.thread_id == input.thread_id
     if not agent.can_connect:
-        agent = _StoredThread(agent.snapshot(), signing.seal(input.thread_id, is_stored=is_stored))
+        seal = signing.seal(input.thread_id, is_stored=is_stored)
+        agent = _StoredThread(agent.snapshot(), known_functions(agent.tools), seal)
     elif not is_stored:
         agent = clone_for(agent, input)
     return agent.stream_connect(context=input.context or (), forwarded_props=taken_base(input.forwarded_props)[1])
@@ -57,12 +60,13 @@ class _StoredThread(AbstractAgent):
 
     Args:
         document: The conversation.
+        functions: The functions of the agent that are known outside runs, by name.
         seal: The signer of interrupts; None if they are not signed.
     """
 
-    def __init__(self, document: ConversationSnapshot, seal: Seal | None) -> None:
+    def __init__(self, document: ConversationSnapshot, functions: Mapping[str, OfferedTool], seal: Seal | None) -> None:
         super().__init__(thread_id=document.thread_id)
-        self._document, self._seal = document, seal
+        self._document, self._functions, self._seal = document, functions, seal
 
     async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield nothing: the agent of the thread runs."""
@@ -72,7 +76,7 @@ class _StoredThread(AbstractAgent):
     async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield one run with the messages, the state and the interrupts."""
         thread_id, run_id = input.thread_id, input.run_id
-        interrupts = stored_interrupts(self._document, self._seal)
+        interrupts = stored_interrupts(self._document, self._functions, self._seal)
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
         yield MessagesSnapshotEvent(messages=self._document.messages)
         yield StateSnapshotEvent(snapshot=self._document.state)

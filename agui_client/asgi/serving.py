@@ -88,6 +88,7 @@ class AgentApp:
         when_left: Says what becomes of a run that is kept when its last caller has left.
         name: The name of the agent for runs that are stored.
         on_crash: Says what becomes of a run that is stored when its process ends.
+        coalesce: Seconds within which deltas of one message or call are joined; None sends each as it comes.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -111,14 +112,16 @@ class AgentApp:
         when_left: WhenLeft = "continue",
         name: str = "agent",
         on_crash: OnCrash = "again",
+        coalesce: float | None = None,
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
+        _check_coalesce(coalesce, runs)
         check_keep_alive(keep_alive)
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
-        self._keep_alive, self._expose_errors = keep_alive, expose_errors
+        self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
         self._stopping = Stopping()
         self._addresses: RunAddresses | None = None
@@ -247,8 +250,9 @@ class AgentApp:
                     async with self._chunks(request, input) as chunks:
                         with suppress(OSError):  # servers may say so that the caller has left
                             await body.begin(tasks)
+                            send_chunk = self._sender(body, tasks)
                             async for chunk in chunks:
-                                await body.send(chunk)
+                                await send_chunk(chunk)
                             await body.end()
             except Exception as error:  # raised outside: a task group would make a group of it
                 failure = error
@@ -261,9 +265,25 @@ class AgentApp:
         if body.is_cut:
             self.on_disconnect()
 
+    def _sender(self, body: _Body, tasks: TaskGroup) -> Callable[[Any], Awaitable[None]]:
+        """Return the function that sends the chunks of a response; with `coalesce`, they are events yet."""
+        if self._coalesce is None:
+            return body.send
+        from agui_client.asgi.coalescing import DeltaJoiner
+
+        async def send_frame(event: WireEvent) -> None:
+            """Send one event."""
+            await body.send(frame_of(event))
+
+        joiner = DeltaJoiner(send_frame, self._coalesce)
+        joiner.begin(tasks)
+        return joiner.take
+
     @asynccontextmanager
-    async def _chunks(self, request: ServedRequest, input: RunAgentInput) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Begin or follow a run, as a block with the chunks of its response.
+    async def _chunks(
+        self, request: ServedRequest, input: RunAgentInput
+    ) -> AsyncGenerator[AsyncIterator[bytes | WireEvent]]:
+        """Begin or follow a run, as a block with the chunks of its response, or its events where they are joined.
 
         Raises:
             RequestRefusedError: The run cannot be begun, or is not there.
@@ -271,6 +291,9 @@ class AgentApp:
         if self._addresses is not None:
             async with self._addresses.open(request, input) as chunks:
                 yield chunks
+        elif self._coalesce is not None:
+            async with self.open(request, input) as events:
+                yield events
         else:
             async with self.open(request, input) as events, aclosing(frames_of(events)) as frames:
                 yield frames
@@ -361,6 +384,7 @@ def agent_app(
     when_left: WhenLeft = "continue",
     name: str = "agent",
     on_crash: OnCrash = "again",
+    coalesce: float | None = None,
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -392,6 +416,8 @@ def agent_app(
             `runs` need different ones.
         on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
+        coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
+            that send a token at a time; the first one after a silence is not held. None sends each as it comes.
 
     Returns:
         The app.
@@ -412,7 +438,17 @@ def agent_app(
         when_left=when_left,
         name=name,
         on_crash=on_crash,
+        coalesce=coalesce,
     )
+
+
+def _check_coalesce(seconds: object, runs: Runs | None) -> None:
+    if seconds is None:
+        return
+    if not is_duration(seconds):
+        raise UsageError(f"coalesce= is a number of seconds above zero or None, not {seconds!r}")
+    if runs is not None:
+        raise UsageError("coalesce= is for runs that end with their connection: give either coalesce= or runs=")
 
 
 def _check_chosen(chosen: object, *kinds: type[Any]) -> None:

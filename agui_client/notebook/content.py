@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ag_ui.core import (
     ActivityMessage,
     AssistantMessage,
+    CustomEvent,
     Message,
     ReasoningMessage,
     TokenUsage,
@@ -20,14 +22,16 @@ from ag_ui.core import (
     ToolMessage,
     UserMessage,
 )
+from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.warnings import ProtocolWarning
+from agui_client._run.observers import without_secrets
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
-from agui_client._widgets.views import ShownCustom, find_view, shown_call
+from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
     from agui_client.messages import Part
 
 _MOST_MESSAGES = 100
+_MOST_CUSTOM = 20
+"""The number of values of custom events of a name that are shown without a view."""
 _MESSAGES: tuple[type, ...] = get_args(get_args(Message)[0])
 
 
@@ -78,13 +84,8 @@ for _kind in _MESSAGES:
 
 
 @elements_of.register
-def of_result(shown: RunResult, drawn: Sequence[Element] = ()) -> list[Element]:
-    """Describe the chat of a call, and how it ended.
-
-    Args:
-        shown: The result.
-        drawn: Drawings of events, which a result does not keep.
-    """
+def of_result(shown: RunResult) -> list[Element]:
+    """Describe the chat of a call, and how it ended."""
     new = {message.id for message in shown.new_messages}
     messages = of_this_call(shown.messages, new.__contains__)
     names = names_of(shown.subagents)
@@ -92,7 +93,8 @@ def of_result(shown: RunResult, drawn: Sequence[Element] = ()) -> list[Element]:
     if shown.subagents:
         lines = [_subagent(each, names[each.subagent_run_id]) for each in shown.subagents]
         elements.append(Fold(_count(len(lines), "subagent"), lines))
-    elements += [*drawn, *waiting_lines(shown.interrupts, shown.pending_tool_calls), *state_fold(shown.state)]
+    waiting = waiting_lines(shown.interrupts, shown.pending_tool_calls)
+    elements += [*custom_events(shown.custom), *waiting, *state_fold(shown.state)]
     if shown.warnings:
         warnings = [element for each in shown.warnings for element in elements_of(each)]
         elements.append(Fold(_count(len(warnings), "warning"), warnings, "bad"))
@@ -182,15 +184,29 @@ def _results(messages: Iterable[Message]) -> dict[tuple[str, str], ToolMessage]:
     return results
 
 
-def custom_events(shown: Iterable[ShownCustom], drawings: Drawings) -> list[Element]:
-    """Describe custom events: those whose view draws them; others are left out.
+def custom_events(events: Iterable[CustomEvent], drawings: Drawings | None = None) -> list[Element]:
+    """Describe custom events: those of one name by their view, and the others as a list of values.
 
     Args:
-        shown: The events.
+        events: The events; of very many of a name only the latest are described.
         drawings: What views drew of them before.
     """
-    drawn = ((each.name, drawings.of(("custom", each.name), "", each)) for each in shown)
-    return [Fold(name, [_drawn(drawing)], is_open=True) for name, drawing in drawn if drawing is not None]
+    by_name = dict[str, deque[Any]]()
+    for event in events:
+        by_name.setdefault(event.name, deque(maxlen=MOST_VALUES)).append(event.value)
+    drawings = drawings or Drawings()
+    return [_custom(name, tuple(values), drawings) for name, values in by_name.items()]
+
+
+def _custom(name: str, values: tuple[Any, ...], drawings: Drawings) -> Element:
+    """Describe the custom events of one name."""
+    if find_view(("custom", name)) is not None:
+        drawing = drawings.of(("custom", name), "", ShownCustom(name, values[-1], values))
+        if drawing is not None:
+            return Fold(name, [_drawn(drawing)], is_open=True)
+    times = f" · {len(values)} times" if len(values) > 1 else ""
+    plain = without_secrets(to_jsonable_python(values[-_MOST_CUSTOM:], by_alias=True, fallback=repr))
+    return Fold(f"custom {name}{times}", [Tree(plain[0] if len(values) == 1 else plain)])
 
 
 def _tool_call(

@@ -17,6 +17,7 @@ from agui_client._interrupts.answers import Answer, Cancel, Resolve, cover, is_e
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.async_run import SYNC_CALLER
 from agui_client._tools.approval import Approve, Deny
+from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
 from agui_client._widgets.panel import Panel, area, field_input, labelled, widget
@@ -34,10 +35,11 @@ __all__ = ["NotebookAnswerer", "NotebookApprover"]
 AnswerT = TypeVar("AnswerT")
 
 _NOBODY = "There was nobody to ask, so this tool call was not carried out."
+_ALWAYS = "Always in this thread"
 _EXPIRED = "It has expired, and cannot be answered."
 
 
-class NotebookApprover:
+class NotebookApprover(AtScreen):
     """Asks the user of a notebook to approve tool calls, whose arguments may be edited; a denial may have a reason.
 
     Args:
@@ -60,23 +62,24 @@ class NotebookApprover:
         Raises:
             CannotWaitError: The call is blocked by a sync verb, so that no click could arrive.
         """
-        question = f"The agent wants to call {request.name}. {request.tool.description}"
+        question = f"{request.message}\nThe agent wants to call {request.name}. {request.tool.description}".lstrip()
         if not self._uses_widgets:
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
         arguments = area(json_text(request.arguments), is_shown=False, **labelled("Arguments (JSON)"))
         reason = widget("Text", **labelled("Why not, if you deny it"))
         _check_clicks_arrive()
-        async with Panel(question, [arguments, reason], ["Approve", "Deny"]) as panel:
-            while await panel.pressed() == "Approve":
+        async with Panel(question, [arguments, reason], ["Approve", _ALWAYS, "Deny"]) as panel:
+            while (choice := await panel.pressed()) != "Deny":
                 try:
                     edited = read_arguments(arguments.value, request.tool.parameters)
-                    return Approve(None if is_same_json(edited, request.arguments) else edited)
+                    is_edited = not is_same_json(edited, request.arguments)
+                    return Approve(edited if is_edited else None, always=choice == _ALWAYS)
                 except ValueError as error:
                     panel.say(str(error))
         return Deny(reason.value.strip() or Deny().reason)
 
 
-class NotebookAnswerer:
+class NotebookAnswerer(AtScreen):
     """Asks the user of a notebook to answer interrupts.
 
     Args:
@@ -102,8 +105,8 @@ class NotebookAnswerer:
         question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
         if is_expired(interrupt):
             question, form, choices = f"{question}\n{_EXPIRED}", None, list[str]()
-        elif decision_form(interrupt) is not None:
-            form, choices = None, ["Approve", "Deny"]
+        elif (decision := decision_form(interrupt)) is not None:
+            form, choices = None, ["Approve", *([_ALWAYS] if decision.can_last else ()), "Deny"]
         else:
             form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), ["Answer"]
         if not self._uses_widgets:
@@ -123,7 +126,7 @@ class NotebookAnswerer:
 def _pressed_answer(choice: str, form: AnswerForm | None, inputs: Mapping[str, Any]) -> Answer:
     if form is not None and choice == "Answer":
         return Resolve(form.payload(form.read({name: each.value for name, each in inputs.items()})))
-    decisions: Mapping[str, Answer] = {"Approve": Approve(), "Deny": Deny()}
+    decisions: Mapping[str, Answer] = {"Approve": Approve(), _ALWAYS: Approve(always=True), "Deny": Deny()}
     return decisions.get(choice, Cancel())
 
 

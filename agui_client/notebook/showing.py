@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
@@ -24,7 +23,7 @@ from ag_ui.core import (
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
 from agui_client._widgets.drawing import Drawings
-from agui_client._widgets.views import MOST_VALUES, ShownCustom, viewed, warn_of_unknown, was_executed_here
+from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
 from agui_client.notebook.content import (
     bundle_of,
     conversation,
@@ -149,6 +148,7 @@ class _Moment:
 
     messages: Sequence[Message]
     executions: Sequence[ToolExecution]
+    custom: Sequence[CustomEvent]
     state: Any
     events: int
     at: float
@@ -166,7 +166,6 @@ class _Cell:
         before = run.partial
         self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
         self._names = names_of(before.subagents)
-        self._custom: dict[str, deque[Any]] = {}
         self._drawings = Drawings()
         self._events = self._arrived = 0
         self._moment = self._look()
@@ -195,14 +194,12 @@ class _Cell:
             self._is_over.set()
             self._news.set()
             drawing.join()
-            elements = of_result(self._run.partial, self._custom_elements())
+            elements = of_result(self._run.partial)
             self._update([*elements, Line(ended, "bad")] if ended else elements)
             _left_in_cell[:] = [(self._run.partial, _cell_number())]
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, CustomEvent) and viewed(event, self._run) is not None:
-            self._custom.setdefault(event.name, deque(maxlen=MOST_VALUES)).append(event.value)
-        elif isinstance(event, SubagentStartedEvent):
+        if isinstance(event, SubagentStartedEvent):
             outer = self._names.get(event.parent_subagent_run_id or "")
             self._names[event.subagent_run_id] = nested(outer, event.name)
         self._events += 1
@@ -222,7 +219,7 @@ class _Cell:
 
     def _look(self) -> _Moment:
         run = self._run
-        return _Moment(run.messages, run.tool_executions, run.state, self._events, time.perf_counter())
+        return _Moment(run.messages, run.tool_executions, run.custom, run.state, self._events, time.perf_counter())
 
     def _draw(self) -> None:
         while self._news.wait() and not self._is_over.is_set():
@@ -237,12 +234,8 @@ class _Cell:
         messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
         seconds = seconds_text(time.perf_counter() - self._began)
         elements = conversation(messages, moment.executions, self._drawings, self._names)
-        elements += [*self._custom_elements(), *state_fold(moment.state)]
+        elements += [*custom_events(moment.custom, self._drawings), *state_fold(moment.state)]
         return [*elements, Line(f"running · {seconds} · {moment.events} events")]
-
-    def _custom_elements(self) -> list[Element]:
-        kept = [(name, tuple(values)) for name, values in list(self._custom.items())]
-        return custom_events([ShownCustom(name, values[-1], values) for name, values in kept], self._drawings)
 
     def _update(self, elements: Sequence[Element]) -> None:
         self._handle.update(bundle(elements), raw=True)

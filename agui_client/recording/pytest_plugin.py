@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from unittest.mock import patch
 from zlib import crc32
@@ -27,7 +28,8 @@ _MARKER = """agui_cassette(name=None, *, match=None, redact=None): answer for th
 recording; its name is that of the test if it is left out, match= is as for ReplayAgent and redact= as for record."""
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:.]*:[^/]*")
 """A host that is no name."""
-_PASSED = pytest.StashKey[bool]()
+_PASSED, _HAS_CASSETTE = pytest.StashKey[bool](), pytest.StashKey[bool]()
+_PACKAGE = Path(__file__).parents[1]
 _blocked: list[str] = []
 """The connections that were blocked in the present phase of a test; libraries keep that to themselves."""
 
@@ -54,8 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Note whether a test passed: only then its recording is kept."""
+    if call.excinfo is not None and item.stash.get(_HAS_CASSETTE, False):
+        _shorten(call.excinfo)
     report = yield
     if _blocked:
         report.sections.append(("Blocked connections", "\n".join(_blocked)))
@@ -63,6 +69,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call":
         item.stash[_PASSED] = report.passed
     return report
+
+
+def _shorten(failure: pytest.ExceptionInfo[BaseException]) -> None:
+    """End the traceback of an error of this package where the test's own code ends.
+
+    The way of a run through the package is some ninety lines, which say nothing about a recording that does not fit.
+    """
+    from agui_client.errors import AGUIError
+
+    last = failure.tb
+    while (following := last.tb_next) is not None and isinstance(failure.value, AGUIError):
+        if Path(following.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+            # In the traceback itself: pytest makes its list of entries anew.
+            last.tb_next = None
+            return
+        last = following
 
 
 @pytest.fixture
@@ -75,6 +97,7 @@ def agui_cassette(request: pytest.FixtureRequest) -> Generator[Cassette]:
     path = request.path.parent / "cassettes" / (name or f"{request.path.stem}/{_file_name(request.node.nodeid)}.jsonl")
     asked = request.config.getoption("--agui-record")
     is_recorded = asked == "all" or (asked == "once" and not path.exists())
+    request.node.stash[_HAS_CASSETTE] = True
     cassette = Cassette(path, "record" if is_recorded else "replay", **options)
     try:
         with cassette.inserted():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
 from pydantic import TypeAdapter

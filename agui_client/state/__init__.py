@@ -5,6 +5,6 @@
 """
 
 from agui_client.state.edits import StateConflictError, StateEdit
-from agui_client.state.merging import ABSENT, Conflict, ConflictPolicy, Merge, merge
+from agui_client.state.merging import ABSENT, Conflict, ConflictPolicy, Merge, Sides, merge
 
-__all__ = ["ABSENT", "Conflict", "ConflictPolicy", "Merge", "StateConflictError", "StateEdit", "merge"]
+__all__ = ["ABSENT", "Conflict", "ConflictPolicy", "Merge", "Sides", "StateConflictError", "StateEdit", "merge"]

@@ -9,7 +9,7 @@ are told apart by that, other elements by their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import compress, count
 from operator import is_not
@@ -40,6 +40,17 @@ ABSENT: Final = Absent.ABSENT
 """Stands for "there is nothing at this place", where None is JSON's null."""
 
 
+class Sides(NamedTuple):
+    """One object as it was before both changes, and as each side has it. Read-only."""
+
+    base: Any
+    """The object before both changes."""
+    ours: Any
+    """The object of the one side, with all its changes."""
+    theirs: Any
+    """The object of the other side, with all its changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict(Record):
     """A place that both sides changed in different ways."""
@@ -52,6 +63,9 @@ class Conflict(Record):
     """The value of the one side; `ABSENT` if it removed it."""
     theirs: Any
     """The value of the other side; `ABSENT` if it removed it."""
+    record: Sides | None = field(default=None, compare=False, repr=False)
+    """The innermost object around the place, for a choice by another member of it, such as the time of the change; None
+    if there is none."""
 
 
 class Merge(NamedTuple):
@@ -143,6 +157,7 @@ class _Merger:
         self.conflicts: list[Conflict] = []
         self._choose = choose
         self._compared: dict[tuple[int, int], bool] = {}
+        self._record: Sides | None = None
 
     def same(self, left: Any, right: Any) -> bool:
         """Compare two values as JSON."""
@@ -188,18 +203,20 @@ class _Merger:
         return ours if self.same(base, theirs) else self._conflict(path, base, ours, theirs)
 
     def _conflict(self, path: _Path, base: Any, ours: Any, theirs: Any) -> Any:
-        conflict = Conflict(_written(path), base, ours, theirs)
+        conflict = Conflict(_written(path), base, ours, theirs, self._record)
         self.conflicts.append(conflict)
         return self._choose(conflict)
 
     def _object(self, path: _Path, base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> Any:
         merged: dict[str, Any] = {}
+        around, self._record = self._record, Sides(base, ours, theirs)
         added = [name for name in ours if name not in theirs]
         for name in (*theirs, *added):
             before, our, their = base.get(name, ABSENT), ours.get(name, ABSENT), theirs.get(name, ABSENT)
             value = their if our is before else self.value((path, name), before, our, their)
             if value is not ABSENT:
                 merged[name] = value
+        self._record = around
         # Parts that nobody else changed are theirs, so that the next merge need not compare them.
         is_theirs = len(merged) == len(theirs) and all(merged.get(name, ABSENT) is theirs[name] for name in theirs)
         return theirs if is_theirs else merged

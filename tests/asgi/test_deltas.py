@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import pytest
 from ag_ui.core import (
     Event,
     ReasoningMessageContentEvent,
     RunAgentInput,
+    RunFinishedEvent,
     RunStartedEvent,
     TextMessageContentEvent,
+    TextMessageEndEvent,
     TextMessageStartEvent,
     ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
 )
 from ag_ui.encoder import EventEncoder
 
-from agui_client import FunctionAgent, InvalidEventError
+from agui_client import FunctionAgent, HttpAgent, InvalidEventError, UsageError
+from agui_client.asgi import agent_app
 from agui_client.asgi.sse_body import frame_of
+from agui_client.runs import Runs
+from agui_client.testing import Gate
 
 _OTHERS: list[dict[str, Any]] = [
     {},
@@ -66,3 +74,61 @@ async def test_a_delta_that_an_agent_of_this_process_has_spoiled_is_refused(even
 
     with pytest.raises(InvalidEventError):
         await FunctionAgent(run).run_agent("hello")
+
+
+# --- deltas that are joined
+
+
+def _streaming(*steps: Any) -> FunctionAgent:
+    """An agent that sends these events, and waits for gates between them."""
+
+    async def answer(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        for each in steps:
+            if isinstance(each, Gate):
+                await each.wait()
+            else:
+                yield each
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    return FunctionAgent(answer)
+
+
+def _said(delta: str, message_id: str = "m", **more: Any) -> TextMessageContentEvent:
+    return TextMessageContentEvent(message_id=message_id, delta=delta, **more)
+
+
+async def _frames(agent: FunctionAgent, seconds: float, gate: Gate | None = None) -> list[str]:
+    """The deltas of a response; the gate is opened once the second one has arrived."""
+    url, deltas = "http://app/", list[str]()
+    async with HttpAgent(url, app=agent_app(agent, coalesce=seconds)).stream("Hi") as run:
+        async for event in run:
+            deltas += [event.delta] if isinstance(event, TextMessageContentEvent | ToolCallArgsEvent) else []
+            if gate is not None and len(deltas) == 2:
+                gate.open()
+    return deltas
+
+
+@pytest.mark.anyio
+async def test_deltas_of_one_message_that_come_together_are_one_event_and_nothing_is_lost() -> None:
+    begin, end = (TextMessageStartEvent(message_id="m", role="assistant"), TextMessageEndEvent(message_id="m"))
+    called = [ToolCallStartEvent(tool_call_id="c", tool_call_name="f"), ToolCallEndEvent(tool_call_id="c")]
+    arguments = [ToolCallArgsEvent(tool_call_id="c", delta=each) for each in ("{", "}")]
+    words = [_said(each) for each in "abcd"]
+    agent = _streaming(begin, *words, _said("e", metadata={"x": 1}), _said("f"), end, called[0], *arguments, called[1])
+    with anyio.fail_after(10):
+        assert await _frames(agent, 5) == ["a", "bcd", "e", "f", "{}"]
+
+
+@pytest.mark.anyio
+async def test_a_delta_that_is_held_is_sent_in_time_though_no_other_event_comes() -> None:
+    gate, begin = Gate(), TextMessageStartEvent(message_id="m", role="assistant")
+    agent = _streaming(begin, _said("a"), _said("b"), _said("c"), gate, TextMessageEndEvent(message_id="m"))
+    with anyio.fail_after(10):
+        assert await _frames(agent, 0.02, gate) == ["a", "bc"]
+
+
+@pytest.mark.parametrize(("options", "problem"), [({"coalesce": 0}, "not 0"), ({"runs": Runs()}, "either")], ids=str)
+def test_a_time_that_is_none_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        cast("Any", agent_app)(_streaming(), **{"coalesce": 0.03, **options})

@@ -128,6 +128,26 @@ async def test_an_answer_that_is_sent_again_says_nothing_about_the_next_call_of_
     assert paid == ([3, 3] if verdict else [])
 
 
+async def test_a_caller_approves_a_tool_for_the_whole_thread_and_reads_its_question() -> None:
+    @tool(approval="always", ask="Pay {amount} euros?")
+    def pay_euros(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    calls, done = [turn(tool_call("pay_euros", {"amount": number})) for number in (3, 4, 5)], turn(text("Done."))
+    agent = ScriptedAgent(*calls[:2], done, calls[2], done, tools=[pay_euros])
+    served = Served(agent)
+    [asked] = _ends(await served.post(_asked()))["outcome"]["interrupts"]
+    assert asked["message"] == "Pay 3 euros?"
+    caller = HttpAgent("http://app/", app=served.app, connect_url="connect", thread_id="t")
+    assert (await caller.connect_agent()).interrupts == [Interrupt.model_validate(asked)]
+    end = _ends(await served.post(resume=[_approved(asked["id"], always=True)]))
+    assert (end.get("outcome"), paid) == (None, [3, 4])
+    assert (await served.stored())[0][-1].content == "Done."
+    await served.post(_asked(2))
+    assert paid == [3, 4, 5]
+
+
 async def test_a_request_that_is_delivered_twice_runs_once() -> None:
     calls = [turn(tool_call("look")), turn(text("Done."))]
     looked: list[int] = []

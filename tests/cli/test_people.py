@@ -22,7 +22,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from agui_client import ApprovalRequest, Approve, Cancel, Deny, Resolve, ToolContext, ToolLimits, tool
+from agui_client import ApprovalRequest, Approve, Cancel, Deny, People, Resolve, ToolContext, tool
 from agui_client._cli.terminal_questions import Terminal
 from agui_client.terminal import TerminalAnswerer, TerminalApprover
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
@@ -136,11 +136,13 @@ async def test_a_no_may_have_a_reason_and_a_word_that_is_none_is_asked_again() -
 
 
 @pytest.mark.anyio
-async def test_the_tool_its_description_and_its_arguments_are_shown() -> None:
-    seat = Seat(["y\n"])
-    await decided(seat, request({"path": "/tmp/a", "times": 2}, about="Deletes a file."))
+async def test_the_question_of_the_tool_its_description_and_its_arguments_are_shown() -> None:
+    seat = Seat(["a\n"])
+    asked = replace(request({"path": "/tmp/a", "times": 2}, about="Deletes a file."), message="Delete /tmp/a twice?")
+    assert await decided(seat, asked) == Approve(always=True)
     assert seat.shown == (
-        "? The agent wants to call delete_file\n"
+        "? Delete /tmp/a twice?\n"
+        f"{'  The agent wants to call delete_file':<80}\n"
         f"{'  Deletes a file.':<80}\n"
         f"{'  {':<80}\n"
         f"{'    ' + chr(34) + 'path' + chr(34) + ': ' + chr(34) + '/tmp/a' + chr(34) + ',':<80}\n"
@@ -279,7 +281,7 @@ async def test_an_approval_that_takes_too_long_is_a_denial_and_the_question_is_t
         turn(text("ok")),
         tools=[work],
         approve=approver,
-        tool_limits=ToolLimits(approval=0.05),
+        people=People(wait=0.05),
     )
     with anyio.fail_after(20), seat.taken():
         result = await agent.run_agent("Go")

@@ -110,6 +110,8 @@ def test_tests_are_recorded_once_and_pass_without_a_network(project: Path) -> No
         f"UnrecordedRequestError: the recording test_weather.jsonl has no answer to this request: {difference}"
         in refused
     )
+    # The test's own lines, and no frame of the package between them and the difference.
+    assert not re.search(r"agui_client\W(_run|recording)\W\w+\.py:\d+", refused)
 
     assert "1 passed, 4 deselected" in run(project, "--agui-record=all", "-k", "weather")
     assert "WEATHER in Oslo" in (folder / "test_program" / "test_weather.jsonl").read_text("utf-8")

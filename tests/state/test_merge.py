@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agui_client._protocol.schema import is_array
-from agui_client.state import ABSENT, Conflict, merge
+from agui_client.state import ABSENT, Conflict, Sides, merge
 from agui_client.state.merging import our_side, with_edit
 from support.json_edits import Values, scalars
 
@@ -199,3 +199,26 @@ def test_merging_changes_none_of_its_values(random: Random) -> None:
     merge(*values)
     with_edit(*values)
     assert json.dumps(values) == before
+
+
+def later(conflict: Conflict) -> object:
+    """Let the record that was changed later win."""
+    assert conflict.record is not None
+    is_ours = conflict.record.ours["updatedAt"] > conflict.record.theirs["updatedAt"]
+    return conflict.ours if is_ours else conflict.theirs
+
+
+def test_a_choice_sees_the_record_around_a_conflict_so_that_the_later_change_wins() -> None:
+    def legs(*changes: dict[str, Any]) -> dict[str, Any]:
+        return {"legs": [{"id": number, "price": 1, "tags": ["a"], **each} for number, each in enumerate(changes)]}
+
+    base = legs({"updatedAt": "1"}, {"updatedAt": "1"})
+    ours = legs({"updatedAt": "3", "price": 3}, {"updatedAt": "2", "price": 3, "tags": ["x"]})
+    theirs = legs({"updatedAt": "2", "price": 2}, {"updatedAt": "4", "price": 2, "tags": ["y", "z", "u"], "note": "n"})
+    merged, conflicts = merge(base, ours, theirs, later)
+    assert merged == {"legs": [ours["legs"][0], theirs["legs"][1]]}
+    assert [(each.path, each.record) for each in conflicts if each.path.endswith("price")] == [
+        ("/legs/0/price", Sides(base["legs"][0], ours["legs"][0], theirs["legs"][0])),
+        ("/legs/1/price", Sides(base["legs"][1], ours["legs"][1], theirs["legs"][1])),
+    ]
+    assert [each.record for each in merge(1, 2, 3).conflicts] == [None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -17,6 +17,7 @@ from agui_client import (
     Deny,
     FunctionTool,
     HttpAgent,
+    People,
     ToolError,
     ToolLimits,
     UsageError,
@@ -257,8 +258,7 @@ async def test_an_approver_who_takes_too_long_denies() -> None:
         return True
 
     till = Till()
-    limits = ToolLimits(approval=0.01)
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, tool_limits=limits)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=sleep, people=People(wait=0.01))
     with anyio.fail_after(LIMIT):
         async with nothing_left_behind():
             await agent.run_agent("Hi")
@@ -275,8 +275,7 @@ def test_an_approver_in_a_thread_who_takes_too_long_is_left_there(verb: Verb, ca
         return True
 
     till = Till()
-    limits = ToolLimits(approval=0.01)
-    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, tool_limits=limits)
+    agent = ScriptedAgent(CALL, DONE, tools=[till.tool], approve=wait, people=People(wait=0.01))
     try:
         assert verb(agent, "Hi").error is None
     finally:
@@ -542,3 +541,85 @@ async def test_an_approver_is_asked_in_the_task_of_the_run_if_it_is_async_and_in
     for approve in approvers:
         await ScriptedAgent(CALL, DONE, tools=[Till().tool], approve=approve).run_agent("Hi")
     assert threads == {"async": True, "sync": False}
+
+
+# --- the question, and approval for the whole thread
+
+
+def shorter(arguments: Mapping[str, Any]) -> str:
+    return f"{arguments['group']}?"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("ask", "shown"),
+    [
+        ("Send {count} mails to {group} for {price:.2f}?", "Send 3 mails to all for 0.50?"),
+        ("To {to}, {{all}}?", 'To ["a@b"], {all}?'),
+        (shorter, "all?"),
+        (None, ""),
+        ("{group:.2f}", ""),  # a format that fits no text
+    ],
+    ids=str,
+)
+async def test_the_person_reads_the_question_of_the_tool(ask: Any, shown: str) -> None:
+    questions: list[str] = []
+
+    @tool(approval="always", ask=ask)
+    def send(count: int, group: str, to: list[str], price: float = 0.5) -> str:
+        return "sent"
+
+    def approve(request: ApprovalRequest) -> bool:
+        questions.append(request.message)
+        return True
+
+    call = tool_call("send", {"count": 3, "group": "all", "to": ["a@b"]})
+    agent = ScriptedAgent(turn(call), DONE, tools=[send], approve=approve)
+    assert (await agent.run_agent("Hi")).text == "Done."
+    assert questions == [shown]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"ask": "Pay {sum}?"}, "ask of 'pay' names 'sum', which is no argument; the tool takes amount"),
+        ({"ask": "Pay {?"}, "ask of 'pay' cannot be read: expected '}' before end of string; write {{ for a brace"),
+        ({"ask": 5}, "ask of 'pay' is a text or a function of the arguments, not 5"),
+        (
+            {"ask": "Pay?", "approval": "never"},
+            "ask of 'pay' is the question of an approval: give approval=\"always\", too",
+        ),
+    ],
+    ids=str,
+)
+def test_a_question_that_cannot_be_asked_is_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        cast("Any", tool)(**{"approval": "always", **options})(pay_at_once)
+    assert str(refused.value).replace("pay_at_once", "pay") == problem
+
+
+def pay_at_once(amount: int) -> str:
+    return f"paid {amount}"
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-3")
+async def test_always_approves_the_tool_for_this_thread_and_no_other() -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequest) -> Approve:
+        asked.append(f"{request.name} {request.arguments['amount']}")
+        return Approve(always=True)
+
+    till = Till()
+    once = turn(tool_call("pay", {"amount": 1}))
+    agent = ScriptedAgent(once, once, DONE, once, DONE, once, DONE, once, DONE, tools=[till.tool], approve=approve)
+    await agent.run_agent("Hi")
+    agent.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
+    await agent.run_agent("Again")
+    assert (asked, agent.approved_tools) == (["pay 1"], {"pay"})
+    await agent.clone(thread_id="other").run_agent("Hi")
+    assert len(asked) == 2
+    agent.approved_tools.discard("pay")
+    await agent.run_agent("Once more")
+    assert (len(asked), len(till.paid)) == (3, 6)

@@ -197,7 +197,6 @@ def test_a_sync_tool_that_takes_too_long_is_left_in_its_thread_with_a_warning(
         {"repeats": True},
         {"at_once": None},
         {"timeout": "1"},
-        {"approval": 0},
     ],
     ids=str,
 )

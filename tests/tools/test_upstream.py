@@ -201,6 +201,7 @@ def test_2799_the_public_api_follows_the_names_of_the_typescript_client() -> Non
     assert names - set(dir(agent)) == set()
     assert {"AbstractAgent", "HttpAgent"} <= set(agui_client.__all__)
     assert {"initial_messages", "initial_state", "thread_id"} <= set(inspect.signature(HttpAgent).parameters)
+    assert "ForwardRef" not in str(inspect.signature(HttpAgent))
 
 
 # --- #2800: streaming tool calls, and a demo

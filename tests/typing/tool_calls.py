@@ -18,6 +18,7 @@ from agui_client import (
     FunctionToolset,
     HookContext,
     HttpAgent,
+    People,
     Resolve,
     RetryPolicy,
     RunObserver,
@@ -248,7 +249,8 @@ async def reaching() -> None:
         on_abort=stop,
         connect_url="connect",
         approve=approve_by_hand,
-        tool_limits=ToolLimits(rounds=3, seconds=60, at_once=2, approval=30),
+        tool_limits=ToolLimits(rounds=3, seconds=60, at_once=2),
+        people=People(wait=30, fallback="leave"),
     )
     result = await agent.connect_agent(forwarded_props={"cursor": 7})
     assert_type(result.attempts, list[Attempt])
