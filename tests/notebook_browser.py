@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -57,7 +58,9 @@ answers = [each.payload for given in agent.inputs for each in given.resume or []
 print("SENT", answers, result.tool_executions[0].arguments)
 """
 ANSWER = {"mail": "ann@example.org", "seats": 9, "line": "B2", "window": True, "note": "vegetarian"}
-SENT = f"SENT {[ANSWER]} {{'seats': 2}}"
+LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
+SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
+_CLOCK = re.compile(r" \d\d:\d\d")
 _INSTALLING, _SERVING, _STARTING = 900, 300, 60
 
 
@@ -79,27 +82,23 @@ def type_and_click(page: Page, address: str, pictures: Path) -> str:
     page.keyboard.type("le.org")
     page.get_by_label("seats").fill("99")
     page.get_by_role("button", name="Answer").click()
-    wait_for_problem(page, "seats: maximum is 9")
+    page.get_by_role("alert").get_by_text("seats: maximum is 9").wait_for()
+    page.get_by_label("seats").press("Escape")  # goes to the button that sends nothing, as something was typed
+    focused = page.evaluate("document.activeElement.textContent")
     page.screenshot(path=pictures / "refused.png")
-    page.get_by_label("seats").fill("9")
+    page.get_by_label("seats").fill("9" if focused == "Go on without" else "Esc does nothing")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Answer").click()
     page.get_by_label("Arguments").fill('{"seats": "two"}')
     page.get_by_role("button", name="Approve").click()
-    wait_for_problem(page, 'seats: type is "integer"')
+    page.get_by_role("alert").get_by_text('seats: type is "integer"').wait_for()
     page.get_by_label("Arguments").fill('{"seats": 2}')
     page.screenshot(path=pictures / "edited.png")
-    page.get_by_role("button", name="Approve").click()
-    printed = page.locator(".jp-OutputArea-output pre").first
+    page.get_by_label("Arguments").press("Control+Enter")
+    printed = page.locator(".jp-OutputArea-output pre").last
     printed.wait_for()
     page.screenshot(path=pictures / "sent.png")
-    return printed.inner_text().strip()
-
-
-def wait_for_problem(page: Page, problem: str) -> None:
-    """Wait until a reason is shown why an answer was refused."""
-    shown = "problem => [...document.querySelectorAll('textarea')].some(each => each.value === problem)"
-    page.wait_for_function(shown, arg=problem)
+    left = page.locator(".agui-fold > summary").all_inner_texts()
+    return f"{printed.inner_text().strip()} {_CLOCK.sub('', ' | '.join(left))}"
 
 
 @contextmanager

@@ -27,6 +27,7 @@ _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
 _HEAVY = (
     "aiohttp",
+    "anywidget",
     "ipywidgets",
     "jsonpatch",
     "mcp",

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._widgets.escaping import exact, sentence
+from agui_client.notebook.style import STYLE
 
 Tone = Literal["dim", "good", "bad"]
 
@@ -184,7 +185,7 @@ def bundle(elements: Sequence[Element]) -> dict[str, str]:
 
 def page(elements: Sequence[Element]) -> str:
     """Write elements as HTML, with the style sheet that they need."""
-    return f'<style>{_THEMES}{_RULES}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
+    return f'<style>{STYLE}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
 
 
 @lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
@@ -277,45 +278,3 @@ def _cut(text: str) -> str:
         return text
     half = _LONGEST_TEXT // 2
     return f"{text[:half]}\n… ({len(text) - 2 * half} characters) …\n{text[-half:]}"
-
-
-_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
---agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;color-scheme:light"""
-_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
---agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;color-scheme:dark"""
-_THEMES = f"""
-.agui{{{_LIGHT}}}
-@media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
-[data-jp-theme-light=true] .agui,.vscode-light .agui,[data-theme=light] .agui{{{_LIGHT}}}
-[data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
-"""
-_RULES = """
-.agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}
-.agui *{box-sizing:border-box;max-width:100%}
-.agui-bubble{border-radius:10px;margin:6px 0;padding:6px 12px;width:fit-content;background:var(--agui-agent)}
-.agui-user{background:var(--agui-user);margin-left:auto}
-.agui-system{background:none;border:1px dashed var(--agui-line)}
-.agui-author{color:var(--agui-dim);font-size:11px}
-.agui-text p{margin:4px 0;white-space:pre-wrap}
-.agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
-.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
-.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
-width:fit-content}
-.agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
-.agui-text th,.agui-text td{border:1px solid var(--agui-line);padding:2px 8px}
-.agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
-.agui pre{margin:4px 0;max-height:400px;overflow:auto;padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
-.agui a{color:var(--agui-key)}
-.agui-text a::after{color:var(--agui-dim);content:" (" attr(href) ")"}
-.agui-line{font-size:12px;margin:3px 0}
-.agui-fold{border-left:2px solid var(--agui-line);margin:5px 0;padding-left:10px}
-.agui summary{cursor:pointer;font-size:12px;overflow-wrap:anywhere}
-.agui-inside{margin:4px 0 4px 2px}
-.agui-tree{font:12px/1.5 ui-monospace,monospace}
-.agui-tree ul{list-style:none;margin:0;padding-left:14px}
-.agui-tree>ul{padding-left:0}
-.agui-key{color:var(--agui-key)}
-.agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
-.agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
-.agui-view{margin:5px 0;overflow-x:auto}
-"""
