@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -40,9 +41,10 @@ from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
 
+ATTRIBUTES = {"aria-label", "class", "dir", "href", "open", "role", "start", "style"}
 ALIGNED = ("left", "center", "right")
 EXAMPLES = int(os.environ.get("AGUI_DISPLAYS", "15"))
-TEXT_TAGS = "a blockquote br code em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul"
+TEXT_TAGS = "a blockquote br code em h1 h2 h3 h4 h5 h6 hr li ol p pre s strong table tbody td th thead tr ul"
 TAGS = {*TEXT_TAGS.split(), "details", "div", "span", "summary"}
 HOSTILE = st.lists(
     st.sampled_from(
@@ -135,7 +137,7 @@ def test_nothing_that_an_agent_wrote_is_more_than_text(prose: str, state: Any, n
     page = read(shown["text/html"])
     links = {value for key, value in page.attributes if key == "href"}
     assert page.tags <= TAGS
-    assert {key for key, _ in page.attributes} <= {"class", "href", "open", "start", "style"}
+    assert {key for key, _ in page.attributes} <= ATTRIBUTES
     assert {value for key, value in page.attributes if key == "style"} <= {f"text-align:{side}" for side in ALIGNED}
     assert not any(str(link).lower().startswith(("javascript:", "data:", "vbscript:")) for link in links)
     assert page.depth == 0
@@ -365,7 +367,7 @@ async def test_the_items_of_snapshots_and_lists_are_shown_at_once(cell: Cell) ->
 
 
 def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agui_client.notebook.elements._markdown_parser", lambda: None)
+    monkeypatch.setattr("agui_client.notebook.markdown._markdown_parser", {}.get)
     shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
     assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
 
@@ -475,3 +477,18 @@ def test_a_notebook_displays_everything() -> None:
     assert "progress\n  50 %" in notebook.cells[6].outputs[0].data["text/plain"]
     if "AGUI_DISPLAYS_NOTEBOOK" in os.environ:  # to look at the pages
         notebooks.write(notebook, os.environ["AGUI_DISPLAYS_NOTEBOOK"])
+
+
+def test_markdown_has_boxes_and_colours_and_tex_only_where_it_was_asked_for(cell: Cell) -> None:
+    code = "```python\ndef f(): ...\n```"
+    message = AssistantMessage(id="a", content=f"$5 and $10, $x_1$ `$y`\n\n- [ ] buy\n- [x] pack\n\n{code}\n\n$a$")
+    show(message)
+    show(message, math=True)
+    plain, drawn = cell.drawings
+    assert 'class="agui tex2jax_ignore mathjax_ignore"' in plain["text/html"]
+    assert "_process" not in plain["text/html"]
+    assert re.findall(r'mathjax_process">([^<]*)<', drawn["text/html"]) == ["$x_1$", "$a$"]
+    assert re.findall(r"<li class=\"agui-task\">([^<]*)</li>", plain["text/html"]) == ["☐ buy", "☑ pack"]
+    assert '<span class="agui-c-k">def</span>' in plain["text/html"]
+    assert r"\$5 and \$10, \$x_1\$ `$y`" in plain["text/markdown"]
+    assert code in plain["text/markdown"]

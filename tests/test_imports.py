@@ -336,7 +336,7 @@ def _extra_of(one: _Import) -> str:
         return feature
     if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
-    if one.module == "agui_client.notebook.elements":
+    if one.module == "agui_client.notebook.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 

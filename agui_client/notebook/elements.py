@@ -1,7 +1,8 @@
-"""The elements of a display, each as HTML, as Markdown and as plain text.
+r"""The elements of a display, each as HTML, as Markdown and as plain text.
 
 An agent wrote most of what is shown, so every text is escaped here: markup shows as text, and characters that a screen
-would obey or hide show as JSON writes them (SEC-8). Nothing that is shown makes a browser fetch anything.
+would obey or hide show as JSON writes them (SEC-8). Nothing that is shown makes a browser fetch anything, and
+a notebook draws TeX only where `typeset` was asked for: "$5 and $10" are prices, and `\phantom` would hide text.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import html
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._widgets.escaping import exact, sentence
+from agui_client.notebook.markdown import cut, prose
 from agui_client.notebook.style import STYLE
 
 Tone = Literal["dim", "good", "bad"]
@@ -24,9 +25,11 @@ Tone = Literal["dim", "good", "bad"]
 _MOST_MEMBERS = 200
 _MOST_OPEN = 20
 _DEEPEST = 12
-_LONGEST_TEXT = 50_000
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~$])")
 _BACKTICKS = re.compile("`+")
+_CODE = re.compile(r"(^ {0,3}```.*?(?:^ {0,3}```[^\n]*$|\Z)|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+ROOT_CLASSES = "agui tex2jax_ignore mathjax_ignore"
+"""The classes of the element around everything; notebooks draw no TeX in it."""
 
 
 class Element(Protocol):
@@ -72,21 +75,24 @@ class Bubble:
     side: Literal["user", "agent", "system"]
     author: str
     text: str
+    has_math: bool = False
+    """Whether the notebook draws the TeX in it."""
 
     def html(self) -> str:
         """Write a bubble; the text of agents is Markdown."""
-        text = _prose(self.text) if self.side == "agent" else f"<p>{_text(self.text)}</p>"
+        text = prose(self.text, has_math=self.has_math) if self.side == "agent" else f"<p>{_text(self.text)}</p>"
         author = f'<div class="agui-author">{_name(self.author)}</div>'
-        return f'<div class="agui-bubble agui-{self.side}">{author}<div class="agui-text">{text}</div></div>'
+        inside = f'{author}<div class="agui-text" dir="auto">{text}</div>'
+        return f'<div class="agui-bubble agui-{self.side}" role="article">{inside}</div>'
 
     def markdown(self) -> str:
         """Write the author, and the text with its markup, but without HTML and images."""
-        text = html.escape(sentence(_cut(self.text)), quote=False).replace("![", "\\!\\[")
-        return f"**{_literal(self.author)}**\n\n{text}"
+        text = html.escape(sentence(cut(self.text)), quote=False).replace("![", "\\!\\[")
+        return f"**{_literal(self.author)}**\n\n{text if self.has_math else _without_tex(text)}"
 
     def plain(self) -> str:
         """Write the author and the text."""
-        return f"{exact(self.author)}: {sentence(_cut(self.text))}"
+        return f"{exact(self.author)}: {sentence(cut(self.text))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Code:
 
     def html(self) -> str:
         """Write preformatted text that wraps."""
-        return f"<pre>{html.escape(_exact(self.text))}</pre>"
+        return f'<pre class="agui-pre">{html.escape(_exact(self.text))}</pre>'
 
     def markdown(self) -> str:
         """Write a block of code, with a fence that the text does not contain."""
@@ -185,35 +191,23 @@ def bundle(elements: Sequence[Element]) -> dict[str, str]:
 
 def page(elements: Sequence[Element]) -> str:
     """Write elements as HTML, with the style sheet that they need."""
-    return f'<style>{STYLE}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
+    inside = "".join(each.html() for each in elements)
+    return f'<style>{STYLE}</style><div class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
 
 
-@lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
-def _prose(text: str) -> str:
-    """Write Markdown as HTML; without the library for it, or of a very long or deep text, the text as it is."""
-    parser = _markdown_parser() if len(text) <= _LONGEST_TEXT else None
-    if parser is None:
-        return f"<p>{_text(text)}</p>"
-    try:
-        tokens = parser.parse(text.expandtabs(4))
-        # What nests deeper than the parser reads would be left out, and a person would not see it.
-        if all(token.level < parser.options.maxNesting - 1 for token in tokens):
-            # Escaped afterwards: Markdown may make a hidden character out of something else.
-            return sentence(parser.renderer.render(tokens, parser.options, {}))
-    except RecursionError:
-        pass
-    return f"<p>{_text(text)}</p>"
+def typeset(elements: Sequence[Element]) -> list[Element]:
+    """Return elements in which the notebook draws the TeX that agents wrote in their answers."""
+    return [_typeset(each) for each in elements]
 
 
-@cache
-def _markdown_parser() -> Any:
-    try:
-        from markdown_it import MarkdownIt
-    except ModuleNotFoundError:
-        return None
-    # An image would be fetched when it is shown, and its address may carry what the agent knows.
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
-    return parser.disable(["image", "entity", "html_inline", "html_block", "reference"])
+def _typeset(element: Element) -> Element:
+    match element:
+        case Bubble():
+            return replace(element, has_math=True)
+        case Fold():
+            return replace(element, content=typeset(element.content))
+        case _:
+            return element
 
 
 def _branch(value: Any, depth: int) -> str:
@@ -256,25 +250,23 @@ def as_json(value: Any, indent: int | None = 2) -> str:
 
 def _name(text: str) -> str:
     """Write a name or one line as HTML."""
-    return html.escape(exact(" ".join(_cut(text).split())))
+    return html.escape(exact(" ".join(cut(text).split())))
 
 
 def _text(text: str) -> str:
-    return html.escape(sentence(_cut(text).expandtabs(4)))
+    return html.escape(sentence(cut(text).expandtabs(4)))
 
 
 def _exact(text: str) -> str:
-    return exact(_cut(text).expandtabs(4))
+    return exact(cut(text).expandtabs(4))
 
 
 def _literal(text: str) -> str:
     """Write one line as Markdown that shows it as it is."""
-    return _MARKUP.sub(r"\\\1", exact(" ".join(_cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return _MARKUP.sub(r"\\\1", exact(" ".join(cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
-def _cut(text: str) -> str:
-    """Return a text; of a very long one its beginning and its end, which grows while it arrives."""
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    half = _LONGEST_TEXT // 2
-    return f"{text[:half]}\n… ({len(text) - 2 * half} characters) …\n{text[-half:]}"
+def _without_tex(text: str) -> str:
+    """Write Markdown so that no notebook draws TeX in it; code, where none is drawn, stays as it is."""
+    parts = _CODE.split(text)
+    return "".join(part if place % 2 else part.replace("$", "\\$") for place, part in enumerate(parts))

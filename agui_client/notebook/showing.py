@@ -29,6 +29,7 @@ from agui_client.notebook.content import (
     bundle_of,
     conversation,
     custom_events,
+    elements_of,
     ending_line,
     names_of,
     nested,
@@ -38,7 +39,7 @@ from agui_client.notebook.content import (
     state_fold,
     waiting_lines,
 )
-from agui_client.notebook.elements import Line, bundle
+from agui_client.notebook.elements import Line, bundle, typeset
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message
@@ -62,12 +63,14 @@ _REST = 3
 
 
 @overload
-def show(shown: AgentRun[StateT]) -> Coroutine[Any, Any, RunResult[StateT]]: ...
+def show(shown: AgentRun[StateT], *, math: bool = False) -> Coroutine[Any, Any, RunResult[StateT]]: ...
 @overload
-def show(shown: SyncAgentRun[StateT]) -> RunResult[StateT]: ...
+def show(shown: SyncAgentRun[StateT], *, math: bool = False) -> RunResult[StateT]: ...
 @overload
-def show(shown: Shown | Sequence[Shown]) -> None: ...
-def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult] | RunResult | None:
+def show(shown: Shown | Sequence[Shown], *, math: bool = False) -> None: ...
+def show(
+    shown: Run | Shown | Sequence[Shown], *, math: bool = False
+) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
 
     In a notebook that is one output of the cell, redrawn at most 20 times a second; elsewhere the terminal is used.
@@ -75,6 +78,7 @@ def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult]
     Args:
         shown: A run, which is entered here unless it was before, and may be over; or a result, an agent, messages, a
             snapshot, warnings, subagents or tool executions, which are shown at once.
+        math: Whether the notebook draws the TeX that stands between dollar signs in the agent's answers.
 
     Returns:
         Of a run the result, to be awaited where the run is asynchronous; else None.
@@ -84,10 +88,11 @@ def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult]
         UsageError: There is no display of such an object.
     """
     if isinstance(shown, AgentRun):
-        return _show_run(shown)
+        return _show_run(shown, math)
     if isinstance(shown, SyncAgentRun):
-        return _show_sync_run(shown)
-    content = bundle_of(shown)
+        return _show_sync_run(shown, math)
+    elements = elements_of(shown)
+    content = bundle(typeset(elements) if math else elements)
     if _is_notebook():
         import_module("IPython.display").display(content, raw=True)
     else:
@@ -110,9 +115,9 @@ def _cell_number() -> int:
     return getattr(ipython and ipython.get_ipython(), "execution_count", 0)
 
 
-async def _show_run(run: AgentRun) -> RunResult:
+async def _show_run(run: AgentRun, math: bool) -> RunResult:
     async with nullcontext() if run.is_entered else run:
-        with _view(run).running() as take:
+        with _view(run, math).running() as take:
             if not run.call.state.has_ended:
                 async for event in run:
                     take(event)
@@ -121,9 +126,9 @@ async def _show_run(run: AgentRun) -> RunResult:
         return result
 
 
-def _show_sync_run(run: SyncAgentRun) -> RunResult:
+def _show_sync_run(run: SyncAgentRun, math: bool) -> RunResult:
     with nullcontext() if run.is_entered else run:
-        with _view(run).running() as take:
+        with _view(run, math).running() as take:
             if not run.call.state.has_ended:
                 for event in run:
                     take(event)
@@ -132,8 +137,8 @@ def _show_sync_run(run: SyncAgentRun) -> RunResult:
         return result
 
 
-def _view(run: Run) -> _Cell | _Terminal:
-    return _Cell(run) if _is_notebook() else _Terminal(run)
+def _view(run: Run, math: bool) -> _Cell | _Terminal:
+    return _Cell(run, math) if _is_notebook() else _Terminal(run)
 
 
 def _is_notebook() -> bool:
@@ -159,10 +164,12 @@ class _Cell:
 
     Args:
         run: The run, in its block.
+        math: Whether the notebook draws TeX.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, math: bool) -> None:
         self._run = run
+        self._math = math
         before = run.partial
         self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
         self._names = names_of(before.subagents)
@@ -173,7 +180,7 @@ class _Cell:
         self._began = time.perf_counter()
         self._is_over, self._news = threading.Event(), threading.Event()
         display = import_module("IPython.display").display
-        self._handle: Any = display(bundle(self._elements()), raw=True, display_id=True)
+        self._handle: Any = display(self._bundle(self._elements()), raw=True, display_id=True)
 
     @contextmanager
     def running(self) -> Generator[Callable[[Event], None]]:
@@ -245,7 +252,10 @@ class _Cell:
         return custom_events([ShownCustom(name, values[-1], values) for name, values in kept], self._drawings)
 
     def _update(self, elements: Sequence[Element]) -> None:
-        self._handle.update(bundle(elements), raw=True)
+        self._handle.update(self._bundle(elements), raw=True)
+
+    def _bundle(self, elements: Sequence[Element]) -> dict[str, str]:
+        return bundle(typeset(elements) if self._math else elements)
 
 
 class _Terminal:

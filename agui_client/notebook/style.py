@@ -25,9 +25,21 @@ _RULES = """
 .agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
 width:fit-content}
 .agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
-.agui-text th,.agui-text td{border:1px solid var(--agui-line);padding:2px 8px}
+.agui .agui-text th,.agui .agui-text td{border:1px solid var(--agui-line);padding:2px 8px;text-align:start}
+.agui .agui-text th{background:var(--agui-soft);font-weight:600}
+.agui-text p,.agui-text li,.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4,.agui-text td,.agui-text th,.agui pre
+{text-align:start;unicode-bidi:plaintext}
+.agui-text .agui-task{list-style:none;margin-left:-18px}
 .agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
-.agui pre{margin:4px 0;max-height:400px;overflow:auto;padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
+.agui pre.agui-pre,.agui .agui-text pre{background:var(--agui-soft);margin:4px 0;max-height:400px;overflow:auto;
+padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
+.agui .agui-text pre code{background:none;padding:0}
+.agui .agui-text tr{background:none}
+.agui [class^=agui-c-k],.agui .agui-c-nt{color:var(--agui-key)}
+.agui [class^=agui-c-s],.agui .agui-c-gi{color:var(--agui-string)}
+.agui [class^=agui-c-m],.agui .agui-c-gd{color:var(--agui-bad)}
+.agui [class^=agui-c-c]{color:var(--agui-dim);font-style:italic}
+.agui .agui-c-nf,.agui .agui-c-nc{font-weight:600}
 .agui a{color:var(--agui-key)}
 .agui-text a::after{color:var(--agui-dim);content:" (" attr(href) ")"}
 .agui-line{font-size:12px;margin:3px 0}
