@@ -1,7 +1,8 @@
-"""`python -m tests.notebook_browser`: forms and approvals in JupyterLab and Notebook 7, filled in with a browser.
+"""`python -m tests.notebook_browser`: questions and a live run in JupyterLab and Notebook 7, touched with a browser.
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
-the screen was sent: after corrections, after refusals, and where nothing was typed. It needs Chromium, as tests do.
+the screen was sent: after corrections, after refusals, and where nothing was typed; and whether folds and selected text
+of a run stay while it goes on. It needs Chromium, as tests do.
 """
 
 from __future__ import annotations
@@ -58,10 +59,50 @@ answers = [each.payload for given in agent.inputs for each in given.resume or []
 print("SENT", answers, result.tool_executions[0].arguments)
 """
 ANSWER = {"mail": "ann@example.org", "seats": 9, "line": "B2", "window": True, "note": "vegetarian"}
+LIVE = """
+from ag_ui.core import StateSnapshotEvent
+from agui_client.notebook import show
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+
+states = [StateSnapshotEvent(snapshot={"trip": {"count": count}}) for count in (4, 2)]
+call = tool_call("book", {"city": "Oslo", "why": "because " * 10}, delay=0.2)
+words = [text("# Oslo\\n\\nIt costs $5 and $10. " + "words " * 20, delay=0.1), text("more " * 300, delay=0.1)]
+result = await show(ScriptedAgent(turn(states[0], call, words[0], states[1], words[1])).stream("Where?"))
+print("STOPPED", result.aborted)
+"""
+SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
 LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
 SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
 _CLOCK = re.compile(r" \d\d:\d\d")
 _INSTALLING, _SERVING, _STARTING = 900, 300, 60
+
+
+def watch_and_stop(page: Page, pictures: Path) -> str:
+    """Run the second cell of a notebook, touch what it shows while it runs, and stop it; return what was seen."""
+    page.locator(".jp-CodeCell .cm-content").nth(1).click()
+    page.keyboard.press("Shift+Enter")
+    live = page.locator(".agui-live")
+    live.locator(".agui-unfinished").wait_for()
+    page.screenshot(path=pictures / "arriving.png")
+    live.locator("summary", has_text="state").click()
+    live.locator("h1").wait_for()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.agui-live h1'))")
+    live.locator(".agui-flash").wait_for()
+    page.screenshot(path=pictures / "changed.png")
+    selected = page.evaluate("getSelection().toString()")
+    changed = live.locator("summary[data-changed]").get_attribute("data-changed")
+    live.get_by_role("button", name="Stop").click()
+    live.wait_for(state="detached")
+    printed = page.locator(".jp-OutputArea-output pre", has_text="STOPPED")
+    printed.wait_for()
+    page.screenshot(path=pictures / "stopped.png")
+    left = page.locator(".jp-CodeCell").nth(1).locator(".agui details[open] > summary").all_inner_texts()
+    return f"{selected} | state · {changed} | {printed.inner_text().strip()} | {', '.join(left)}"
+
+
+def work(page: Page, address: str, pictures: Path) -> str:
+    """Do what a person does with the two cells of a notebook; return what came of it."""
+    return f"{type_and_click(page, address, pictures)}\n{watch_and_stop(page, pictures)}"
 
 
 def type_and_click(page: Page, address: str, pictures: Path) -> str:
@@ -153,17 +194,11 @@ def made(environment: Path) -> Path:
 
 
 def notebook() -> str:
-    """Write a notebook with the cell."""
-    cell: dict[str, object] = {
-        "cell_type": "code",
-        "id": "one",
-        "metadata": {},
-        "execution_count": None,
-        "outputs": [],
-        "source": CELL,
-    }
+    """Write a notebook with the cells."""
+    empty: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate((CELL, LIVE))]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return json.dumps({"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+    return json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def main() -> int:
@@ -184,9 +219,9 @@ def main() -> int:
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
                 address = f"{url}/{path}/{name}"
-                sent, _ = browser.visit(address, partial(type_and_click, address=address, pictures=pictures))
-                failed |= sent != SENT
-                sys.stdout.write(f"{place}: " + ("pass\n" if sent == SENT else f"FAIL\n  {sent}\n  {SENT}\n"))
+                sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
+                failed |= sent != f"{SENT}\n{SEEN}"
+                sys.stdout.write(f"{place}: " + ("FAIL" if sent != f"{SENT}\n{SEEN}" else "pass") + f"\n{sent}\n")
     return failed
 
 

@@ -5,7 +5,6 @@ A notebook that is opened without a kernel cannot show a widget, so each is repl
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -48,7 +47,6 @@ class CellWidget:
         view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
         display = import_module("IPython.display").display
         self._handle: Any = display({_VIEW: view, **static}, raw=True, display_id=uuid4().hex)
-        self._is_open, self._lock = True, threading.Lock()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message to every page on which the widget is shown."""
@@ -58,14 +56,18 @@ class CellWidget:
         """Change parts of the content, for the pages that are open and for those that are opened later."""
         self._widget.shown = {**self._widget.shown, **shown}
 
-    def replace(self, static: Mapping[str, str]) -> None:
-        """Put static content in the place of the widget, once."""
-        with self._lock:
-            if not self._is_open:
-                return
-            self._is_open = False
+    def replace(self, static: Mapping[str, str]) -> Any:
+        """Put static content in the place of the widget.
+
+        Args:
+            static: The content, by MIME type.
+
+        Returns:
+            The handle of the output, as IPython's `display` makes it.
+        """
         self._handle.update(static, raw=True)
         self._widget.close()
+        return self._handle
 
 
 def has_widgets() -> bool:

@@ -27,7 +27,7 @@ from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
-from agui_client._widgets.views import ShownCustom, find_view, shown_call
+from agui_client._widgets.views import ShownCustom, find_view, is_unfinished, shown_call
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
@@ -143,6 +143,8 @@ def conversation(
     executions: Iterable[ToolExecution] = (),
     drawings: Drawings | None = None,
     names: Mapping[str, str] | None = None,
+    *,
+    is_live: bool = False,
 ) -> list[Element]:
     """Describe messages; the result of a tool call stands with the call.
 
@@ -151,6 +153,7 @@ def conversation(
         executions: Executions of the calls in them.
         drawings: What views drew of them before.
         names: The names of subagents by the ids of their invocations.
+        is_live: Whether the run goes on: then the latest thought is unfolded, and arguments may still arrive.
     """
     drawings, names = drawings or Drawings(), names or {}
     results = _results(messages)
@@ -164,10 +167,16 @@ def conversation(
     for message in messages[left_out:]:
         owner = _owner(message, names)
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
-            elements += _message(message, owner, drawings)
+            is_thought = is_live and message is messages[-1]
+            elements += _message(message, owner, drawings, is_thought)
         for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
             result = results.get((message.id, call.id))
-            elements.append(_tool_call(call, result, by_call.get(call.id), owner, drawings))
+            execution = by_call.get(call.id)
+            is_arriving = is_live and result is None and execution is None and is_unfinished(call.function.arguments)
+            if is_arriving and find_view(("tool", call.function.name)) is None:
+                elements.append(_arriving(call, owner))
+            else:
+                elements.append(_tool_call(call, result, execution, owner, drawings))
     return elements
 
 
@@ -205,6 +214,13 @@ def _tool_call(
         if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
             return Fold(f"{owner}{name} → {shown.status}", [_drawn(drawing)], is_open=True)
     return _call(f"{owner}{name}", read_json(arguments), result, execution)
+
+
+def _arriving(call: ToolCall, owner: str) -> Element:
+    """Describe a call whose arguments still arrive."""
+    partial = shown_call(call.id, call.function.name, call.function.arguments).partial_arguments
+    content: Element = Tree(partial) if isinstance(partial, dict | list) else Code(call.function.arguments)
+    return Fold(f"{owner}{call.function.name} …", [content, Line("arguments still arrive")], "unfinished", is_open=True)
 
 
 def names_of(subagents: Iterable[SubagentResult]) -> dict[str, str]:
@@ -288,12 +304,11 @@ def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 
 
-def _message(message: Message, owner: str, drawings: Drawings) -> list[Element]:
+def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool) -> list[Element]:
     match message:
         case ReasoningMessage():
-            return [
-                Fold(f"{owner}thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])
-            ]
+            summary = f"{owner}thought: {_beginning(message.content)}"
+            return [Fold(summary, [Bubble("system", "reasoning", message.content)], is_open=is_thought)]
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
             content = Tree(message.content) if drawing is None else _drawn(drawing)

@@ -20,7 +20,7 @@ from agui_client._widgets.escaping import exact, sentence
 from agui_client.notebook.markdown import cut, prose
 from agui_client.notebook.style import STYLE
 
-Tone = Literal["dim", "good", "bad"]
+Tone = Literal["dim", "good", "bad", "unfinished"]
 
 _MOST_MEMBERS = 200
 _MOST_OPEN = 20
@@ -103,7 +103,7 @@ class Code:
 
     def html(self) -> str:
         """Write preformatted text that wraps."""
-        return f'<pre class="agui-pre">{html.escape(_exact(self.text))}</pre>'
+        return f"<pre>{html.escape(_exact(self.text))}</pre>"
 
     def markdown(self) -> str:
         """Write a block of code, with a fence that the text does not contain."""
@@ -180,19 +180,25 @@ class Given:
         return _exact(self.as_text)
 
 
-def bundle(elements: Sequence[Element]) -> dict[str, str]:
-    """Write elements as the content of a cell's output, by MIME type."""
+def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, str]:
+    """Write elements as the content of a cell's output, by MIME type.
+
+    Args:
+        elements: The elements.
+        element_id: The id of the HTML element around them; empty for none.
+    """
     return {
-        "text/html": page(elements),
+        "text/html": page(elements, element_id),
         "text/markdown": "\n\n".join(each.markdown() for each in elements),
         "text/plain": "\n".join(each.plain() for each in elements),
     }
 
 
-def page(elements: Sequence[Element]) -> str:
-    """Write elements as HTML, with the style sheet that they need."""
+def page(elements: Sequence[Element], element_id: str = "") -> str:
+    """Write elements as HTML, with the style sheet that they need; see `bundle`."""
     inside = "".join(each.html() for each in elements)
-    return f'<style>{STYLE}</style><div class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
+    named = f' id="{element_id}"' if element_id else ""
+    return f'<style>{STYLE}</style><div{named} class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
 
 
 def typeset(elements: Sequence[Element]) -> list[Element]:

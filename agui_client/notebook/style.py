@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 _LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
---agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;color-scheme:light"""
+--agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;color-scheme:light"""
 _DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
---agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;color-scheme:dark"""
+--agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;color-scheme:dark"""
 _THEMES = f"""
 .agui{{{_LIGHT}}}
 @media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
@@ -31,9 +31,9 @@ width:fit-content}
 {text-align:start;unicode-bidi:plaintext}
 .agui-text .agui-task{list-style:none;margin-left:-18px}
 .agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
-.agui pre.agui-pre,.agui .agui-text pre{background:var(--agui-soft);margin:4px 0;max-height:400px;overflow:auto;
+.agui.agui pre{background:var(--agui-soft);margin:4px 0;max-height:400px;overflow:auto;
 padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
-.agui .agui-text pre code{background:none;padding:0}
+.agui.agui pre code{background:none;padding:0}
 .agui .agui-text tr{background:none}
 .agui [class^=agui-c-k],.agui .agui-c-nt{color:var(--agui-key)}
 .agui [class^=agui-c-s],.agui .agui-c-gi{color:var(--agui-string)}
@@ -53,6 +53,18 @@ padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
 .agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
 .agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
 .agui-view{margin:5px 0;overflow-x:auto}
+.agui-unfinished{color:var(--agui-dim);font-style:italic}
+.agui-fold:has(>.agui-unfinished){border-left-style:dashed}
+.agui-unfinished~.agui-inside .agui-tree{opacity:.65}
+.agui-foot{align-items:center;display:flex;gap:10px;margin-top:6px}
+.agui-stop{background:none;border:1px solid var(--agui-bad);border-radius:4px;color:var(--agui-bad);cursor:pointer;
+font:600 12px system-ui,sans-serif;padding:2px 10px}
+.agui-stop:disabled{cursor:default;opacity:.55}
+.agui-flash{animation:agui-flash 4s ease-out;border-radius:3px}
+.agui [data-was]::before{color:var(--agui-dim);content:attr(data-was) " → "}
+.agui summary[data-changed]::after{color:var(--agui-bad);content:" · " attr(data-changed)}
+@keyframes agui-flash{from{background:var(--agui-mark)}to{background:transparent}}
+@media (prefers-reduced-motion:reduce){.agui-flash{animation:none;background:var(--agui-mark)}}
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
 .agui-question{white-space:pre-wrap}
 .agui-field{margin:8px 0}
