@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
 
 from ag_ui.core import (
@@ -29,6 +30,7 @@ from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
 from agui_client._widgets.views import ShownCustom, find_view, is_unfinished, shown_call
 from agui_client.agent import AbstractAgent
+from agui_client.batch.results import RowResult
 from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
 
@@ -57,7 +59,10 @@ def elements_of(shown: object) -> list[Element]:
     Raises:
         UsageError: There is no display of such an object.
     """
-    known = "a run, a result, an agent, messages, warnings, subagents or tool executions"
+    if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
+        import_module("agui_client.notebook.batches")  # which registers what it describes
+        return elements_of(shown)
+    known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
 
 
@@ -66,6 +71,8 @@ def elements_of(shown: object) -> list[Element]:
 def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
         return conversation(shown)
+    if all(isinstance(each, RowResult) for each in shown):
+        return import_module("agui_client.notebook.batches").table_of_rows(shown)
     return [element for each in shown for element in elements_of(each)]
 
 
@@ -307,7 +314,7 @@ def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (
 def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool) -> list[Element]:
     match message:
         case ReasoningMessage():
-            summary = f"{owner}thought: {_beginning(message.content)}"
+            summary = f"{owner}thought: {beginning(message.content)}"
             return [Fold(summary, [Bubble("system", "reasoning", message.content)], is_open=is_thought)]
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
@@ -336,7 +343,7 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
         content += [Line(result.error, "bad")] if result.error else []
     shown = arguments if isinstance(arguments, str) else as_json(arguments, indent=None)
     good = status in ("succeeded", "answered")
-    return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
+    return Fold(f"{name} {beginning(shown)} → {status}{took}", content, "good" if good else "bad")
 
 
 def _drawn(drawing: Drawing) -> Element:
@@ -353,7 +360,8 @@ def _value(text: str) -> Element:
     return Tree(value) if isinstance(value, dict | list) and value else Code(text)
 
 
-def _beginning(text: str) -> str:
+def beginning(text: str) -> str:
+    """Return the beginning of a text as one line."""
     line = " ".join(text[:200].split())
     return line if len(line) <= 80 else f"{line[:79]}…"
 

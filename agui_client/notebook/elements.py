@@ -161,6 +161,58 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """The part of something that is done."""
+
+    good: int
+    bad: int
+    total: int
+
+    def html(self) -> str:
+        """Write a bar with two colours."""
+        parts = "".join(
+            f'<span class="agui-part agui-part-{tone}" style="width:{100 * count / max(self.total, 1):.2f}%"></span>'
+            for tone, count in (("good", self.good), ("bad", self.bad))
+        )
+        return f'<div class="agui-bar" role="img" aria-label="{self.plain()}">{parts}</div>'
+
+    def markdown(self) -> str:
+        """Write the bar as text."""
+        return Code(self.plain()).markdown()
+
+    def plain(self) -> str:
+        """Write a bar of characters."""
+        good, bad = (round(20 * count / max(self.total, 1)) for count in (self.good, self.bad))
+        return f"{'█' * good}{'▒' * bad}".ljust(20, "░")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of elements."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Element]]
+
+    def html(self) -> str:
+        """Write a table."""
+        heads = "".join(f"<th>{_name(each)}</th>" for each in self.heads)
+        rows = "".join(f"<tr>{''.join(f'<td>{each.html()}</td>' for each in row)}</tr>" for row in self.rows)
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f'<div class="agui-rows" dir="auto">{table}</div>'
+
+    def markdown(self) -> str:
+        """Write a table of the first line of each cell."""
+        lines = [[_literal(each) for each in self.heads], ["---"] * len(self.heads)]
+        lines += [[_literal(_first_line(each)) for each in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def plain(self) -> str:
+        """Write a line of the first lines of the cells for each row."""
+        lines = [list(self.heads), *([_first_line(each) for each in row] for row in self.rows)]
+        return "\n".join(exact(" | ".join(line)) for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """Content that the application drew itself: it is trusted, and shown as it is."""
 
@@ -244,6 +296,10 @@ def _members(value: Any) -> Collection[tuple[object, Any]]:
     if is_object(value):
         return value.items()
     return [*enumerate(value)] if is_array(value) else ()
+
+
+def _first_line(element: Element) -> str:
+    return element.plain().partition("\n")[0]
 
 
 def as_json(value: Any, indent: int | None = 2) -> str:

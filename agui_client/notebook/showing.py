@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
+from agui_client._display import in_notebook
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
 from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
@@ -63,7 +64,7 @@ def show(
         return _show_sync_run(shown, math)
     elements = elements_of(shown)
     content = bundle(typeset(elements) if math else elements)
-    if _is_notebook():
+    if in_notebook():
         import_module("IPython.display").display(content, raw=True)
     else:
         sys.stdout.write(f"{content['text/plain']}\n")
@@ -110,7 +111,7 @@ def _show_sync_run(run: SyncAgentRun, math: bool) -> RunResult:
 @contextmanager
 def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
     """Draw a run while the block lasts; the block gets the function that takes each event."""
-    if not _is_notebook():
+    if not in_notebook():
         with _Terminal(run).running() as take:
             yield take
         return
@@ -119,13 +120,6 @@ def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
             yield take
     finally:
         _left_in_cell[:] = [(run.partial, _cell_number())]
-
-
-def _is_notebook() -> bool:
-    """Return whether this is a kernel, rather than a terminal."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
 
 
 class _Terminal:
