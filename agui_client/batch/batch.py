@@ -44,7 +44,7 @@ Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSour
 
 _CLOSING_SECONDS = 5.0
 _logger = logging.getLogger("agui_client.batch")
-_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results")
+_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results", "when_busy")
 
 
 @overload
@@ -370,8 +370,7 @@ class Batch(Displayed, Generic[ParsedT]):
                     finished.put((done, partial(loop.call, room.release)))
 
         loop = PrivateLoop(produce, "agui batch", finished.put)
-        loop.start()
-        with shown_while(self), _closing(loop):
+        with shown_while(self), _running(loop):
             while (item := finished.get()) is not None:
                 if isinstance(item, BaseException):
                     raise item
@@ -381,7 +380,8 @@ class Batch(Displayed, Generic[ParsedT]):
 
 
 @contextmanager
-def _closing(loop: PrivateLoop) -> Generator[None]:
+def _running(loop: PrivateLoop) -> Generator[None]:
+    loop.start()
     try:
         yield
     finally:
