@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
+
+
+def in_notebook() -> bool:
+    """Return whether this is a kernel, rather than a terminal."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def shown_while(watched: object) -> AbstractContextManager[object]:
+    """Show how far a batch is while a block lasts, if this is a notebook."""
+    if not in_notebook():
+        return nullcontext()
+    bar: AbstractContextManager[object] = import_module("agui_client.notebook.batches").bar_of(watched)
+    return bar
 
 
 class Displayed:

@@ -1,7 +1,8 @@
-"""`python -m tests.notebook_browser`: forms and approvals in JupyterLab and Notebook 7, filled in with a browser.
+"""`python -m tests.notebook_browser`: questions and a live run in JupyterLab and Notebook 7, touched with a browser.
 
 It makes an environment with both, serves them on loopback while it runs, and says for each whether all that stood on
-the screen was sent: after corrections, after refusals, and where nothing was typed. It needs Chromium, as tests do.
+the screen was sent: after corrections, after refusals, and where nothing was typed; and whether folds and selected text
+of a run stay while it goes on. It needs Chromium, as tests do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -57,8 +59,50 @@ answers = [each.payload for given in agent.inputs for each in given.resume or []
 print("SENT", answers, result.tool_executions[0].arguments)
 """
 ANSWER = {"mail": "ann@example.org", "seats": 9, "line": "B2", "window": True, "note": "vegetarian"}
-SENT = f"SENT {[ANSWER]} {{'seats': 2}}"
+LIVE = """
+from ag_ui.core import StateSnapshotEvent
+from agui_client.notebook import show
+from agui_client.testing import ScriptedAgent, text, tool_call, turn
+
+states = [StateSnapshotEvent(snapshot={"trip": {"count": count}}) for count in (4, 2)]
+call = tool_call("book", {"city": "Oslo", "why": "because " * 10}, delay=0.2)
+words = [text("# Oslo\\n\\nIt costs $5 and $10. " + "words " * 20, delay=0.1), text("more " * 300, delay=0.1)]
+result = await show(ScriptedAgent(turn(states[0], call, words[0], states[1], words[1])).stream("Where?"))
+print("STOPPED", result.aborted)
+"""
+SEEN = "Oslo | state · trip.count 4 → 2 | STOPPED True | state, trip {1}"
+LEFT = "Answered by you · mail: ann@example.org · seats: 9 · line: B2 · window: yes · note: vegetarian"
+SENT = f"SENT {[ANSWER]} {{'seats': 2}} {LEFT} | Approved by you · book, seats 4 → 2"
+_CLOCK = re.compile(r" \d\d:\d\d")
 _INSTALLING, _SERVING, _STARTING = 900, 300, 60
+
+
+def watch_and_stop(page: Page, pictures: Path) -> str:
+    """Run the second cell of a notebook, touch what it shows while it runs, and stop it; return what was seen."""
+    page.locator(".jp-CodeCell .cm-content").nth(1).click()
+    page.keyboard.press("Shift+Enter")
+    live = page.locator(".agui-live")
+    live.locator(".agui-unfinished").wait_for()
+    page.screenshot(path=pictures / "arriving.png")
+    live.locator("summary", has_text="state").click()
+    live.locator("h1").wait_for()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.agui-live h1'))")
+    live.locator(".agui-flash").wait_for()
+    page.screenshot(path=pictures / "changed.png")
+    selected = page.evaluate("getSelection().toString()")
+    changed = live.locator("summary[data-changed]").get_attribute("data-changed")
+    live.get_by_role("button", name="Stop").click()
+    live.wait_for(state="detached")
+    printed = page.locator(".jp-OutputArea-output pre", has_text="STOPPED")
+    printed.wait_for()
+    page.screenshot(path=pictures / "stopped.png")
+    left = page.locator(".jp-CodeCell").nth(1).locator(".agui details[open] > summary").all_inner_texts()
+    return f"{selected} | state · {changed} | {printed.inner_text().strip()} | {', '.join(left)}"
+
+
+def work(page: Page, address: str, pictures: Path) -> str:
+    """Do what a person does with the two cells of a notebook; return what came of it."""
+    return f"{type_and_click(page, address, pictures)}\n{watch_and_stop(page, pictures)}"
 
 
 def type_and_click(page: Page, address: str, pictures: Path) -> str:
@@ -79,27 +123,23 @@ def type_and_click(page: Page, address: str, pictures: Path) -> str:
     page.keyboard.type("le.org")
     page.get_by_label("seats").fill("99")
     page.get_by_role("button", name="Answer").click()
-    wait_for_problem(page, "seats: maximum is 9")
+    page.get_by_role("alert").get_by_text("seats: maximum is 9").wait_for()
+    page.get_by_label("seats").press("Escape")  # goes to the button that sends nothing, as something was typed
+    focused = page.evaluate("document.activeElement.textContent")
     page.screenshot(path=pictures / "refused.png")
-    page.get_by_label("seats").fill("9")
+    page.get_by_label("seats").fill("9" if focused == "Go on without" else "Esc does nothing")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Answer").click()
     page.get_by_label("Arguments").fill('{"seats": "two"}')
     page.get_by_role("button", name="Approve").click()
-    wait_for_problem(page, 'seats: type is "integer"')
+    page.get_by_role("alert").get_by_text('seats: type is "integer"').wait_for()
     page.get_by_label("Arguments").fill('{"seats": 2}')
     page.screenshot(path=pictures / "edited.png")
-    page.get_by_role("button", name="Approve").click()
-    printed = page.locator(".jp-OutputArea-output pre").first
+    page.get_by_label("Arguments").press("Control+Enter")
+    printed = page.locator(".jp-OutputArea-output pre").last
     printed.wait_for()
     page.screenshot(path=pictures / "sent.png")
-    return printed.inner_text().strip()
-
-
-def wait_for_problem(page: Page, problem: str) -> None:
-    """Wait until a reason is shown why an answer was refused."""
-    shown = "problem => [...document.querySelectorAll('textarea')].some(each => each.value === problem)"
-    page.wait_for_function(shown, arg=problem)
+    left = page.locator(".agui-fold > summary").all_inner_texts()
+    return f"{printed.inner_text().strip()} {_CLOCK.sub('', ' | '.join(left))}"
 
 
 @contextmanager
@@ -154,17 +194,11 @@ def made(environment: Path) -> Path:
 
 
 def notebook() -> str:
-    """Write a notebook with the cell."""
-    cell: dict[str, object] = {
-        "cell_type": "code",
-        "id": "one",
-        "metadata": {},
-        "execution_count": None,
-        "outputs": [],
-        "source": CELL,
-    }
+    """Write a notebook with the cells."""
+    empty: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cells = [{**empty, "id": f"cell-{place}", "source": source} for place, source in enumerate((CELL, LIVE))]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return json.dumps({"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+    return json.dumps({"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def main() -> int:
@@ -185,9 +219,9 @@ def main() -> int:
                 pictures = (given.pictures or Path(scratch)) / place
                 pictures.mkdir(parents=True, exist_ok=True)
                 address = f"{url}/{path}/{name}"
-                sent, _ = browser.visit(address, partial(type_and_click, address=address, pictures=pictures))
-                failed |= sent != SENT
-                sys.stdout.write(f"{place}: " + ("pass\n" if sent == SENT else f"FAIL\n  {sent}\n  {SENT}\n"))
+                sent, _ = browser.visit(address, partial(work, address=address, pictures=pictures))
+                failed |= sent != f"{SENT}\n{SEEN}"
+                sys.stdout.write(f"{place}: " + ("FAIL" if sent != f"{SENT}\n{SEEN}" else "pass") + f"\n{sent}\n")
     return failed
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from collections.abc import AsyncIterator
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ag_ui.core import RunErrorEvent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from agui_client import RunFailedError, tool
 from agui_client.notebook import marimo_chat, panel_chat
+from agui_client.notebook.inert_markdown import InertMarkdown
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, turn
 
 
@@ -117,3 +123,29 @@ def test_panel_shows_the_answer_of_an_agent() -> None:
     shown = asyncio.run(ask())
     assert type(shown._object_panel).__name__ == "HTML"
     assert "<strong>3</strong>" in shown.object._repr_html_()
+
+
+PAGE = (
+    "![a](http://e.example) <img src=x>\n\n~~~\n```\n~~~\n![b](u)\n```rust\nvec![1] as Vec<u8>\n```\n![c](u)\r```\r\n"
+    "<div>\n   ````  \n- ```\n  ```\n![d](u)\n$$\n```\n$$\n![e](u) <svg"
+)
+
+
+@pytest.mark.requirement("SEC-8")
+@given(cuts=st.lists(st.integers(0, len(PAGE)), max_size=12), around=st.text("`~$!<[( \n\r-i", max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_marimo_finds_no_image_and_no_tag_wherever_a_text_is_cut(cuts: list[int], around: str) -> None:
+    written = around + PAGE
+    places = [0, *sorted(cuts), len(written)]
+    inert = InertMarkdown()
+    shown = "".join(inert.feed(written[start:end]) for start, end in pairwise(places)) + inert.end()
+    assert shown.replace("\u200b", "") == written.replace("\u200b", "").replace("\r\n", "\n").replace("\r", "\n")
+    # With HTML and images, unlike the reader of this package.
+    html = MarkdownIt("commonmark").enable("table").render(shown)
+    assert re.findall(r"<img|<svg|<div", html) == []
+
+
+def test_code_for_marimo_stays_as_it_is() -> None:
+    inert = InertMarkdown()
+    code = "```rust\nvec![1] as Vec<u8>\n```\n"
+    assert "".join(map(inert.feed, code)) + inert.end() == code

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from ag_ui.core import (
     ToolMessage,
     UserMessage,
 )
+from anyio import fail_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
@@ -40,9 +43,10 @@ from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, interrupt, reasoning, text, tool_call, tool_result, turn
 from support.cells import Cell, shown_cell
 
+ATTRIBUTES = {"aria-label", "class", "dir", "href", "open", "role", "start", "style"}
 ALIGNED = ("left", "center", "right")
 EXAMPLES = int(os.environ.get("AGUI_DISPLAYS", "15"))
-TEXT_TAGS = "a blockquote br code em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul"
+TEXT_TAGS = "a blockquote br code em h1 h2 h3 h4 h5 h6 hr li ol p pre s strong table tbody td th thead tr ul"
 TAGS = {*TEXT_TAGS.split(), "details", "div", "span", "summary"}
 HOSTILE = st.lists(
     st.sampled_from(
@@ -135,7 +139,7 @@ def test_nothing_that_an_agent_wrote_is_more_than_text(prose: str, state: Any, n
     page = read(shown["text/html"])
     links = {value for key, value in page.attributes if key == "href"}
     assert page.tags <= TAGS
-    assert {key for key, _ in page.attributes} <= {"class", "href", "open", "start", "style"}
+    assert {key for key, _ in page.attributes} <= ATTRIBUTES
     assert {value for key, value in page.attributes if key == "style"} <= {f"text-align:{side}" for side in ALIGNED}
     assert not any(str(link).lower().startswith(("javascript:", "data:", "vbscript:")) for link in links)
     assert page.depth == 0
@@ -365,7 +369,10 @@ async def test_the_items_of_snapshots_and_lists_are_shown_at_once(cell: Cell) ->
 
 
 def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agui_client.notebook.elements._markdown_parser", lambda: None)
+    def without(has_math: bool) -> None:
+        """Find no library."""
+
+    monkeypatch.setattr("agui_client.notebook.markdown._markdown_parser", without)
     shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
     assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
 
@@ -475,3 +482,102 @@ def test_a_notebook_displays_everything() -> None:
     assert "progress\n  50 %" in notebook.cells[6].outputs[0].data["text/plain"]
     if "AGUI_DISPLAYS_NOTEBOOK" in os.environ:  # to look at the pages
         notebooks.write(notebook, os.environ["AGUI_DISPLAYS_NOTEBOOK"])
+
+
+def test_markdown_has_boxes_and_colours_and_tex_only_where_it_was_asked_for(cell: Cell) -> None:
+    code = "```python\ndef f(): ...\n```"
+    message = AssistantMessage(id="a", content=f"$5 and $10, $x_1$ `$y`\n\n- [ ] buy\n- [x] pack\n\n{code}\n\n$a$")
+    show(message)
+    show(message, math=True)
+    plain, drawn = cell.drawings
+    assert 'class="agui tex2jax_ignore mathjax_ignore"' in plain["text/html"]
+    assert "_process" not in plain["text/html"]
+    assert re.findall(r'mathjax_process">([^<]*)<', drawn["text/html"]) == ["$x_1$", "$a$"]
+    assert re.findall(r"<li class=\"agui-task\">([^<]*)</li>", plain["text/html"]) == ["☐ buy", "☑ pack"]
+    assert '<span class="agui-c-k">def</span>' in plain["text/html"]
+    assert r"\$5 and \$10, \$x_1\$ `$y`" in plain["text/markdown"]
+    assert code in plain["text/markdown"]
+
+
+@dataclass
+class LivePage:
+    """The page of a live cell: what its script reads, and the HTML that it puts together."""
+
+    blocks: dict[str, str] = field(default_factory=dict[str, str])
+    drawn: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    sent: int = 0
+    on_drawn: Any = None
+    comm: Any = None
+
+    def publish(self, comm: Any, message_type: str, data: Any = None, *rest: Any, **keys: Any) -> None:
+        """Take in what the kernel sends."""
+        self.sent += len(json.dumps(data))
+        if message_type == "comm_open":
+            self.comm = comm
+            self.tell({"ready": True})
+        elif message_type == "comm_msg" and data["method"] == "custom":
+            content = data["content"]
+            before = {} if content.get("whole") else self.blocks
+            self.blocks = {key: before.get(key, "") for key in content["keys"]}
+            for key, start, end, fresh in content["changes"]:
+                units = before.get(key, "").encode("utf-16-le")
+                made = units[: 2 * start] + fresh.encode("utf-16-le") + units[len(units) - 2 * end :]
+                self.blocks[key] = made.decode("utf-16-le")
+            self.drawn.append(self.blocks)
+            if self.on_drawn is not None:
+                self.on_drawn(self)
+
+    def tell(self, content: Any) -> None:
+        """Send a message of the page, a little later, as a kernel takes it."""
+        message: dict[str, Any] = {"content": {"data": {"method": "custom", "content": content}}, "buffers": []}
+        asyncio.get_event_loop().call_soon(self.comm.handle_msg, message)
+
+
+@pytest.fixture
+def live_page(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> LivePage:
+    page = LivePage()
+    monkeypatch.setattr("agui_client.notebook.live_cell.has_widgets", lambda: True)
+    monkeypatch.setattr("agui_client.notebook.live_cell._WIDGET_SECONDS_APART", 0.02)
+
+    def publish(comm: Any, *args: Any, **keys: Any) -> None:
+        page.publish(comm, *args, **keys)
+
+    monkeypatch.setattr("comm.DummyComm.publish_msg", publish)
+    return page
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_widget_is_sent_what_is_new_and_leaves_the_result(cell: Cell, live_page: LivePage) -> None:
+    prose = "".join(f"word {each} 🎈 **bold**\n\n" for each in range(500))
+    states = [StateSnapshotEvent(snapshot={"count": count}) for count in range(2)]
+    agent = ScriptedAgent(turn(reasoning("Hm. " * 50, delay=0.001), *states, text(prose, delay=0.001)))
+    result = await show(agent.stream("Hi"))
+    whole = len(bundle_of(result)["text/html"])
+    assert len(live_page.drawn) > 10
+    assert live_page.sent < 3 * whole + 200 * len(live_page.drawn), "each drawing has only what is new"
+    assert 'open><summary class="agui-dim">thought' in live_page.drawn[1]["message 1"]
+    final = bundle_of(result)["text/html"]
+    assert live_page.blocks["message 1"] in final
+    assert live_page.blocks["state"] in final
+    assert cell.drawings[-1]["text/plain"] == bundle_of(result)["text/plain"]
+    assert re.sub(' id="[^"]*"', "", cell.drawings[-1]["text/html"]) == final
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_arguments_that_arrive_look_unfinished_and_stop_ends_the_run(live_page: LivePage) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(page: LivePage) -> None:
+        """Press Stop once the arguments have begun to arrive."""
+        if "agui-unfinished" in "".join(page.blocks.values()):
+            page.on_drawn = None
+            loop.call_soon_threadsafe(page.tell, {"stop": True})
+
+    live_page.on_drawn = stop
+    call = tool_call("book", {"city": "Oslo", "note": "because " * 200}, delay=0.01)
+    with fail_after(20):
+        result = await show(ScriptedAgent(turn(call)).stream("Hi"))
+    assert result.aborted
+    assert "book …" in live_page.blocks["message 1"]

@@ -27,6 +27,7 @@ _PROJECT = Path(__file__).parents[1]
 _PACKAGE = _PROJECT / "agui_client"
 _HEAVY = (
     "aiohttp",
+    "anywidget",
     "ipywidgets",
     "jsonpatch",
     "mcp",
@@ -340,7 +341,7 @@ def _extra_of(one: _Import) -> str:
         return "threads"
     if one.module in {"agui_client.runs.database", "agui_client.runs.durable"}:
         return "durable"
-    if one.module == "agui_client.notebook.elements":
+    if one.module == "agui_client.notebook.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 

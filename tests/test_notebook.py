@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import io
-import itertools
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from queue import Empty
@@ -51,53 +48,54 @@ class Page:
     """What is displayed, and how the person at the notebook uses it."""
 
     def __init__(self) -> None:
-        self.boxes: list[Any] = []
+        self.outputs: list[dict[str, str]] = []
+        """What stands in the cell, by MIME type, the latest last."""
+        self.questions: list[dict[str, Any]] = []
+        """What each question showed when it was asked."""
         self.open_pages: list[NotebookPage] = []
         """The pages on which the notebook is open; the person is at the last one."""
         self.open()
 
     def open(self) -> None:
         """Open the notebook once more."""
-        session, number = f"page {len(self.open_pages)}", itertools.count()
 
-        def send(comm_id: str, data: dict[str, Any]) -> str:
+        def send(comm_id: str, data: dict[str, Any]) -> None:
             """Send a message to a widget in this process."""
             comm: Any = get_comm_manager().get_comm(comm_id)
-            if comm is not None:  # that it has been closed, this page hears later
-                comm.handle_msg({"header": {"session": session}, "content": {"data": data}, "buffers": []})
-            return f"{session}, message {next(number)}"
+            comm.handle_msg({"content": {"data": data}, "buffers": []})
 
         self.open_pages.append(NotebookPage(send))
 
-    @property
-    def fields(self) -> list[Any]:
-        """What can be filled in."""
-        return [each for each in self.boxes[-1].children[1:] if hasattr(each, "value")][:-1]
+    def update(self, content: dict[str, str], *, raw: bool, display_id: str = "") -> Page:
+        """Take the content of an output, as IPython's `display` and its handles do."""
+        assert raw
+        self.outputs.append(content)
+        return self
 
     @property
-    def shown(self) -> str:
-        return str(self.boxes[-1].children[0].value)
+    def left(self) -> str:
+        """The text that stands in the cell."""
+        return self.outputs[-1]["text/plain"]
 
     @property
-    def problem(self) -> str:
-        return str(self.boxes[-1].children[-1].value)
-
-    @property
-    def buttons(self) -> dict[str, Any]:
-        return {button.description: button for button in self.boxes[-1].children[-2].children}
+    def fields(self) -> list[dict[str, Any]]:
+        """The fields of the latest question."""
+        return self.questions[-1]["fields"]
 
     async def press(self, choice: str, *values: str) -> None:
         """Fill in the fields from the first on, and press a button."""
         await anyio.wait_all_tasks_blocked()
+        page = self.open_pages[-1]
+        self.questions.append(page.question)
         for field, value in zip(self.fields, values, strict=False):
-            self.open_pages[-1].fill(field.model_id, value)
-        self.open_pages[-1].click(choice)
+            page.fill(field["label"], value)
+        page.press(choice)
 
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     displayed = Page()
-    monkeypatch.setattr("IPython.display.display", displayed.boxes.append)
+    monkeypatch.setattr("IPython.display.display", displayed.update)
 
     def publish(comm: DummyComm, message_type: str, data: Any = None, *rest: Any, **keys: Any) -> None:
         """Bring a message of the kernel's to every page."""
@@ -105,6 +103,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Page:
             each.receive(message_type, {"comm_id": comm.comm_id, "data": data})
 
     monkeypatch.setattr(DummyComm, "publish_msg", publish)
+    monkeypatch.setattr("agui_client.notebook.handlers._clock", lambda: "14:02")
     return displayed
 
 
@@ -140,18 +139,26 @@ async def answer(page: Page, interrupt: Interrupt, *presses: Sequence[str]) -> A
 @pytest.mark.requirement("SEC-3")
 async def test_a_click_approves_or_denies(page: Page) -> None:
     assert await decision(page, ["Approve"]) == Approve()
-    assert page.shown == "The agent wants to call delete_file. Deletes a file."
-    assert page.fields[0].value == '{\n  "path": "/a\\u202e"\n}'
+    assert page.questions[-1]["question"] == "The agent wants to call delete_file. Deletes a file."
+    assert page.fields[0]["value"] == '{\n  "path": "/a\\u202e"\n}'
+    assert page.left.splitlines()[0] == "Approved by you 14:02 · delete_file"
     assert await decision(page, ["Always in this thread"]) == Approve(always=True)
+    assert page.left.splitlines()[0] == "Always approved by you 14:02 · delete_file"
     assert await decision(page, ["Deny"]) == Deny()
     assert await decision(page, ["Deny", "{}", "not today"]) == Deny("not today")
+    assert page.left.splitlines()[0] == "Denied by you 14:02 · delete_file: not today"
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("SEC-2")
 async def test_edited_arguments_are_approved_once_they_fit(page: Page) -> None:
     assert await decision(page, ["Approve", '{"path": 1}'], ["Approve", '{"path": "/b"}']) == Approve({"path": "/b"})
-    assert page.problem == 'path: type is "string"'
+    assert page.questions[-1]["problem"] == 'path: type is "string"'
+    line = 'Approved by you 14:02 · delete_file, path "/a\\u202e" → "/b"'
+    assert page.left.splitlines()[0] == line
+    assert page.outputs[-1].keys() == {"text/html", "text/markdown", "text/plain"}, (
+        "a notebook without a kernel shows it"
+    )
 
 
 @pytest.mark.anyio
@@ -171,7 +178,7 @@ async def test_fields_begin_with_the_defaults_of_the_schema(page: Page) -> None:
     assert await answer(page, asked, ["Answer"]) == Resolve(
         {"name": "Ann", "seats": 2, "line": 2, "return_trip": False, "stops": ["Å", "\u202e"], "note": "a\nb"}
     )
-    assert page.fields[4].value == '["Å", "\\u202e"]'
+    assert page.fields[4]["value"] == '["Å", "\\u202e"]'
     assert await answer(page, asked, ["Answer", "", "3", "", "yes", "", "", "x"]) == Resolve(
         {"seats": 3, "return_trip": True, "unseen": "x"}
     )
@@ -183,15 +190,9 @@ async def test_what_stands_on_the_page_whose_button_is_pressed_is_sent(page: Pag
     page.open()
     async with asking(lambda: NotebookAnswerer(widgets=True)(line)) as answers:
         await anyio.wait_all_tasks_blocked()
-        page.open_pages[0].fill(page.fields[0].model_id, "Bergen")
+        page.open_pages[0].fill("answer", "Bergen")
         await page.press("Answer", "Oslo")
     assert answers == [Resolve("Oslo")]
-
-
-@pytest.mark.anyio
-async def test_a_question_that_was_answered_takes_nothing_more(page: Page) -> None:
-    await decision(page, ["Approve"])
-    assert [each.disabled for each in (*page.fields, *page.buttons.values())] == [True] * 5
 
 
 @pytest.mark.anyio
@@ -200,7 +201,8 @@ async def test_a_question_that_nobody_waits_for_any_more_takes_nothing_more(page
         tasks.start_soon(NotebookApprover(widgets=True), REQUEST)
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    assert all(each.disabled for each in page.buttons.values())
+    assert page.open_pages[0].question == {}
+    assert page.left.splitlines()[0] == "No longer asked"
 
 
 @pytest.mark.anyio
@@ -209,14 +211,25 @@ async def test_a_schema_becomes_fields_and_is_asked_until_they_fit(page: Page) -
     assert await answer(page, ASKED, *presses) == Resolve(
         {"line": "B2", "tickets": 2, "return_trip": True, "seats": [1]}
     )
-    assert page.problem == "tickets: minimum is 1"
+    assert page.questions[-1]["problem"] == "tickets: minimum is 1"
+    assert page.left.splitlines()[0] == "Answered by you 14:02 · line: B2 · tickets: 2 · return_trip: yes · seats: [1]"
+
+
+@pytest.mark.anyio
+async def test_a_password_is_hidden_on_the_page_and_left_out_of_what_stays(page: Page) -> None:
+    schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
+    asked = Interrupt(id="i", reason="input_required", response_schema=schema)
+    assert await answer(page, asked, ["Answer", "1234"]) == Resolve({"pin": "1234"})
+    assert page.fields[0]["is_secret"]
+    assert page.left.splitlines()[0] == "Answered by you 14:02 · pin: •••"
+    assert not any("1234" in content for content in page.outputs[-1].values())
 
 
 @pytest.mark.anyio
 async def test_a_question_of_yes_or_no_is_a_choice(page: Page) -> None:
     asked = Interrupt(id="i", reason="question", response_schema={"type": "boolean"})
     assert await answer(page, asked, ["Answer", "no"]) == Resolve(False)
-    assert list(page.fields[0].options) == [("", ""), ("yes", "yes"), ("no", "no")]
+    assert page.fields[0]["choices"] == ["yes", "no"]
 
 
 @pytest.mark.anyio
@@ -224,12 +237,10 @@ async def test_a_question_of_yes_or_no_is_a_choice(page: Page) -> None:
 async def test_what_the_agent_says_is_shown_without_its_markup(page: Page) -> None:
     titled = {"type": "object", "properties": {"a": {"title": "$x$ <b>\u202e", "description": '"&'}}, "required": ["a"]}
     await answer(page, ASKED.model_copy(update={"response_schema": titled}), ["Go on without"])
-    assert page.shown == 'Which\\u001b?\n{\n  "a": "<b>"\n}'
-    kinds = {type(each).__name__ for each in page.boxes[-1].children}
-    assert kinds <= {"Textarea", "Text", "Select", "HBox"}
-    code = re.fullmatch(r'<code title="([^"<>]*)" style="[a-z:;\- ]*">([^<>]*)</code>', page.fields[0].description)
-    assert code is not None, "a notebook draws no TeX in code"
-    assert {html.unescape(each) for each in code.groups()} == {'$x$ <b>\\u202e (JSON): "&'}
+    assert page.questions[-1]["question"] == 'Which\\u001b?\n{\n  "a": "<b>"\n}'
+    assert (page.fields[0]["label"], page.fields[0]["description"]) == ("$x$ <b>\\u202e (JSON)", '"&')
+    assert page.left.startswith("Left without an answer by you 14:02\n")
+    assert "<b>" not in page.outputs[-1]["text/html"]
 
 
 @pytest.mark.anyio
@@ -290,8 +301,8 @@ async def test_where_nobody_can_type_nothing_is_approved_or_answered(
 @pytest.mark.requirement("INT-5")
 async def test_an_expired_question_can_only_be_gone_on_without(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await answer(page, EXPIRED, ["Go on without"]) == Cancel()
-    assert (list(page.buttons), page.fields) == (["Go on without"], [])
-    assert page.shown.endswith("\nIt has expired, and cannot be answered.")
+    assert ([each["name"] for each in page.questions[-1]["choices"]], page.fields) == (["Go on without"], [])
+    assert page.questions[-1]["question"].endswith("\nIt has expired, and cannot be answered.")
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n\n"))
     assert await NotebookAnswerer(widgets=False)(EXPIRED) == Cancel()
     assert await NotebookAnswerer(widgets=False)(EXPIRED) is None
@@ -386,36 +397,33 @@ print([each.payload for given in agent.inputs for each in given.resume or []], r
 
 
 def test_in_a_kernel_what_stands_on_the_page_is_sent_while_the_cell_waits(kernel: Any) -> None:
-    def send(comm_id: str, data: dict[str, Any]) -> str:
-        message = kernel.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
-        kernel.shell_channel.send(message)
-        return str(message["header"]["msg_id"])
+    def send(comm_id: str, data: dict[str, Any]) -> None:
+        kernel.shell_channel.send(kernel.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
 
     page = NotebookPage(send)
 
     def answer_wrongly() -> None:
-        page.fill("mail", "ann@example.com")
         page.fill("mail", "ann@example.org")
         page.fill("seats (whole number)", "99")
-        page.click("Answer")
+        page.press("Answer")
 
     def answer_rightly() -> None:
         page.fill("seats (whole number)", "9")
-        page.click("Answer")
+        page.press("Answer")
 
     def edit() -> None:
         page.fill("Arguments (JSON)", '{"seats": 2}')
-        page.click("Approve")
+        page.press("Approve")
 
     written = ""
     steps = [
-        ("Answer", "Who?", answer_wrongly),
-        ("seats (whole number)", "seats: maximum is 9", answer_rightly),
+        ("Answer", "", answer_wrongly),
+        ("Answer", "seats: maximum is 9", answer_rightly),
         ("Approve", "", edit),
     ]
     for message in messages_of(kernel, FORM):
-        page.receive(message["msg_type"], message["content"], message["parent_header"].get("msg_id", ""))
-        if steps and page.can_use(steps[0][0]) and page.reads(steps[0][1]):
+        page.receive(message["msg_type"], message["content"])
+        if steps and page.can_press(steps[0][0]) and page.question.get("problem", "") == steps[0][1]:
             steps.pop(0)[2]()
         if message["msg_type"] == "error":
             pytest.fail("\n".join(message["content"]["traceback"]))

@@ -1,1 +1,1 @@
-"""Parts for people at a terminal or a notebook: forms, escaping, and widgets below a cell."""
+"""Parts for people at a terminal or a notebook: forms, escaping, and views."""

@@ -172,6 +172,11 @@ def shown_call(
     )
 
 
+def is_unfinished(arguments: str) -> bool:
+    """Return whether more of a call's arguments has to arrive before they are JSON."""
+    return _read(arguments)[0] == "arriving"
+
+
 def viewed(event: Event, run: RunView) -> Viewed | None:
     """Return the custom event itself, or the activity that an event of a run changed, if a view draws it."""
     match event:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ import anyio
 from pydantic import TypeAdapter
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
+from agui_client._display import Displayed, shown_while
 from agui_client.agent import AbstractAgent
 from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
@@ -158,8 +159,11 @@ class _Attempts:
     tokens: dict[str, int] = field(default_factory=dict[str, int])
 
 
-class Batch(Generic[ParsedT]):
-    """A batch, made by `run_many`; iterate it once, with `async for` or with `for`."""
+class Batch(Displayed, Generic[ParsedT]):
+    """A batch, made by `run_many`; iterate it once, with `async for` or with `for`.
+
+    A notebook shows a bar while the loop runs, and a batch, its summary, and its rows with displays of their own.
+    """
 
     def __init__(
         self,
@@ -191,10 +195,16 @@ class Batch(Generic[ParsedT]):
         return self._tally.summary()
 
     def __aiter__(self) -> AsyncGenerator[RowResult[ParsedT]]:
-        return self._results()
+        return self._results_shown()
 
     def __iter__(self) -> Generator[RowResult[ParsedT]]:
         return self._results_sync()
+
+    async def _results_shown(self) -> AsyncGenerator[RowResult[ParsedT]]:
+        with shown_while(self):
+            async with aclosing(self._results()) as results:
+                async for done in results:
+                    yield done
 
     async def _results(self) -> AsyncGenerator[RowResult[ParsedT]]:
         """Yield the rows of the journal, and then run the others."""
@@ -360,16 +370,22 @@ class Batch(Generic[ParsedT]):
                     finished.put((done, partial(loop.call, room.release)))
 
         loop = PrivateLoop(produce, "agui batch", finished.put)
-        loop.start()
-        try:
+        with shown_while(self), _running(loop):
             while (item := finished.get()) is not None:
                 if isinstance(item, BaseException):
                     raise item
                 done, release = item
                 release()
                 yield done
-        finally:
-            loop.cancel_and_wait()
+
+
+@contextmanager
+def _running(loop: PrivateLoop) -> Generator[None]:
+    loop.start()
+    try:
+        yield
+    finally:
+        loop.cancel_and_wait()
 
 
 def _options_of_many(options: RunOptions) -> RunOptions:

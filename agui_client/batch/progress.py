@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _LATE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Progress(Record):
+class Progress(Displayed, Record):
     """The progress of a batch; its text is a line for people."""
 
     total: int
@@ -65,7 +66,7 @@ class AgentSummary(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Record):
+class Summary(Displayed, Record):
     """The summary of a batch; its text is a few lines for people."""
 
     total: int

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypeVar
 
+from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client.errors import ParseError, UsageError, sendable
 
@@ -40,7 +41,7 @@ class RowError(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RowResult(Record, Generic[ParsedT]):
+class RowResult(Displayed, Record, Generic[ParsedT]):
     """A row that is finished: answered, or given up."""
 
     number: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import (
@@ -24,6 +25,7 @@ from agui_client._widgets.drawing import Drawings
 from agui_client.errors import UsageError
 from agui_client.notebook.content import content_text, conversation, names_of, read_json, waiting_lines
 from agui_client.notebook.elements import page
+from agui_client.notebook.inert_markdown import InertMarkdown
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -46,9 +48,10 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
         """Answer the last message, in parts as marimo reads them."""
         if _has_steered(agent, prompt := _prompt(messages[-1])):
             return
+        texts = defaultdict[str, InertMarkdown](InertMarkdown)
         async with agent.stream(prompt) as run:
             async for event in run:
-                for chunk in _chunks(event, run):
+                for chunk in _chunks(event, run, texts):
                     yield chunk
             result = await run.result()
         for number, line in enumerate(waiting_lines(result.interrupts, result.pending_tool_calls)):
@@ -119,14 +122,23 @@ def _prompt(message: Any) -> str:
     return "".join(part.text for part in message.parts if part.type == "text")
 
 
-def _chunks(event: Event, run: AgentRun) -> Iterator[dict[str, Any]]:
-    """Write an event as parts of the stream protocol of the AI SDK, which marimo's chat reads."""
+def _chunks(event: Event, run: AgentRun, texts: Mapping[str, InertMarkdown]) -> Iterator[dict[str, Any]]:
+    """Write an event as parts of the stream protocol of the AI SDK, which marimo's chat reads.
+
+    Args:
+        event: The event.
+        run: The run.
+        texts: The texts that arrive, by the ids of their messages; it makes those that are not there.
+    """
     match event:
         case TextMessageStartEvent() | ReasoningMessageStartEvent():
             yield {"type": f"{_kind(event)}-start", "id": event.message_id}
         case TextMessageContentEvent() | ReasoningMessageContentEvent():
-            yield {"type": f"{_kind(event)}-delta", "id": event.message_id, "delta": event.delta}
+            if delta := texts[event.message_id].feed(event.delta):
+                yield {"type": f"{_kind(event)}-delta", "id": event.message_id, "delta": delta}
         case TextMessageEndEvent() | ReasoningMessageEndEvent():
+            if delta := texts[event.message_id].end():
+                yield {"type": f"{_kind(event)}-delta", "id": event.message_id, "delta": delta}
             yield {"type": f"{_kind(event)}-end", "id": event.message_id}
         case ToolCallStartEvent():
             yield {"type": "tool-input-start", "toolCallId": event.tool_call_id, "toolName": event.tool_call_name}

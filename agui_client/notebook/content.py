@@ -9,6 +9,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import singledispatch
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
 
 from ag_ui.core import (
@@ -31,8 +32,9 @@ from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
 from agui_client._tools.context import ToolExecution
 from agui_client._widgets.drawing import Drawing, Drawings
-from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, shown_call
+from agui_client._widgets.views import MOST_VALUES, ShownCustom, find_view, is_unfinished, shown_call
 from agui_client.agent import AbstractAgent
+from agui_client.batch.results import RowResult
 from agui_client.errors import UsageError
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Given, Line, Tree, as_json, bundle
 
@@ -63,7 +65,10 @@ def elements_of(shown: object) -> list[Element]:
     Raises:
         UsageError: There is no display of such an object.
     """
-    known = "a run, a result, an agent, messages, warnings, subagents or tool executions"
+    if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
+        import_module("agui_client.notebook.batches")  # which registers what it describes
+        return elements_of(shown)
+    known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
 
 
@@ -72,6 +77,8 @@ def elements_of(shown: object) -> list[Element]:
 def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
         return conversation(shown)
+    if all(isinstance(each, RowResult) for each in shown):
+        return import_module("agui_client.notebook.batches").table_of_rows(shown)
     return [element for each in shown for element in elements_of(each)]
 
 
@@ -145,6 +152,8 @@ def conversation(
     executions: Iterable[ToolExecution] = (),
     drawings: Drawings | None = None,
     names: Mapping[str, str] | None = None,
+    *,
+    is_live: bool = False,
 ) -> list[Element]:
     """Describe messages; the result of a tool call stands with the call.
 
@@ -153,6 +162,7 @@ def conversation(
         executions: Executions of the calls in them.
         drawings: What views drew of them before.
         names: The names of subagents by the ids of their invocations.
+        is_live: Whether the run goes on: then the latest thought is unfolded, and arguments may still arrive.
     """
     drawings, names = drawings or Drawings(), names or {}
     results = _results(messages)
@@ -166,10 +176,16 @@ def conversation(
     for message in messages[left_out:]:
         owner = _owner(message, names)
         if not isinstance(message, ToolMessage) or message.tool_call_id not in called:
-            elements += _message(message, owner, drawings)
+            is_thought = is_live and message is messages[-1]
+            elements += _message(message, owner, drawings, is_thought)
         for call in (message.tool_calls or []) if isinstance(message, AssistantMessage) else []:
             result = results.get((message.id, call.id))
-            elements.append(_tool_call(call, result, by_call.get(call.id), owner, drawings))
+            execution = by_call.get(call.id)
+            is_arriving = is_live and result is None and execution is None and is_unfinished(call.function.arguments)
+            if is_arriving and find_view(("tool", call.function.name)) is None:
+                elements.append(_arriving(call, owner))
+            else:
+                elements.append(_tool_call(call, result, execution, owner, drawings))
     return elements
 
 
@@ -221,6 +237,13 @@ def _tool_call(
         if (drawing := drawings.of(("tool", name), call.id, shown)) is not None:
             return Fold(f"{owner}{name} → {shown.status}", [_drawn(drawing)], is_open=True)
     return _call(f"{owner}{name}", read_json(arguments), result, execution)
+
+
+def _arriving(call: ToolCall, owner: str) -> Element:
+    """Describe a call whose arguments still arrive."""
+    partial = shown_call(call.id, call.function.name, call.function.arguments).partial_arguments
+    content: Element = Tree(partial) if isinstance(partial, dict | list) else Code(call.function.arguments)
+    return Fold(f"{owner}{call.function.name} …", [content, Line("arguments still arrive")], "unfinished", is_open=True)
 
 
 def names_of(subagents: Iterable[SubagentResult]) -> dict[str, str]:
@@ -304,12 +327,11 @@ def waiting_lines(interrupts: Sequence[Interrupt], calls: Sequence[ToolCall] = (
     return [*asked, *(Line(f"waits for the result of {call.function.name}", "bad") for call in calls)]
 
 
-def _message(message: Message, owner: str, drawings: Drawings) -> list[Element]:
+def _message(message: Message, owner: str, drawings: Drawings, is_thought: bool) -> list[Element]:
     match message:
         case ReasoningMessage():
-            return [
-                Fold(f"{owner}thought: {_beginning(message.content)}", [Bubble("system", "reasoning", message.content)])
-            ]
+            summary = f"{owner}thought: {beginning(message.content)}"
+            return [Fold(summary, [Bubble("system", "reasoning", message.content)], is_open=is_thought)]
         case ActivityMessage():
             drawing = drawings.of(("activity", message.activity_type), message.id, message)
             content = Tree(message.content) if drawing is None else _drawn(drawing)
@@ -337,7 +359,7 @@ def _call(name: str, arguments: Any, result: ToolMessage | None, execution: Tool
         content += [Line(result.error, "bad")] if result.error else []
     shown = arguments if isinstance(arguments, str) else as_json(arguments, indent=None)
     good = status in ("succeeded", "answered")
-    return Fold(f"{name} {_beginning(shown)} → {status}{took}", content, "good" if good else "bad")
+    return Fold(f"{name} {beginning(shown)} → {status}{took}", content, "good" if good else "bad")
 
 
 def _drawn(drawing: Drawing) -> Element:
@@ -354,7 +376,8 @@ def _value(text: str) -> Element:
     return Tree(value) if isinstance(value, dict | list) and value else Code(text)
 
 
-def _beginning(text: str) -> str:
+def beginning(text: str) -> str:
+    """Return the beginning of a text as one line."""
     line = " ".join(text[:200].split())
     return line if len(line) <= 80 else f"{line[:79]}…"
 

@@ -1,7 +1,8 @@
-"""The elements of a display, each as HTML, as Markdown and as plain text.
+r"""The elements of a display, each as HTML, as Markdown and as plain text.
 
 An agent wrote most of what is shown, so every text is escaped here: markup shows as text, and characters that a screen
-would obey or hide show as JSON writes them (SEC-8). Nothing that is shown makes a browser fetch anything.
+would obey or hide show as JSON writes them (SEC-8). Nothing that is shown makes a browser fetch anything, and
+a notebook draws TeX only where `typeset` was asked for: "$5 and $10" are prices, and `\phantom` would hide text.
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ import html
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._widgets.escaping import exact, sentence
+from agui_client.notebook.markdown import cut, prose
+from agui_client.notebook.style import STYLE
 
-Tone = Literal["dim", "good", "bad"]
+Tone = Literal["dim", "good", "bad", "unfinished"]
 
 _MOST_MEMBERS = 200
 _MOST_OPEN = 20
 _DEEPEST = 12
-_LONGEST_TEXT = 50_000
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~$])")
 _BACKTICKS = re.compile("`+")
+_CODE = re.compile(r"(^ {0,3}```.*?(?:^ {0,3}```[^\n]*$|\Z)|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+ROOT_CLASSES = "agui tex2jax_ignore mathjax_ignore"
+"""The classes of the element around everything; notebooks draw no TeX in it."""
 
 
 class Element(Protocol):
@@ -71,21 +75,24 @@ class Bubble:
     side: Literal["user", "agent", "system"]
     author: str
     text: str
+    has_math: bool = False
+    """Whether the notebook draws the TeX in it."""
 
     def html(self) -> str:
         """Write a bubble; the text of agents is Markdown."""
-        text = _prose(self.text) if self.side == "agent" else f"<p>{_text(self.text)}</p>"
+        text = prose(self.text, has_math=self.has_math) if self.side == "agent" else f"<p>{_text(self.text)}</p>"
         author = f'<div class="agui-author">{_name(self.author)}</div>'
-        return f'<div class="agui-bubble agui-{self.side}">{author}<div class="agui-text">{text}</div></div>'
+        inside = f'{author}<div class="agui-text" dir="auto">{text}</div>'
+        return f'<div class="agui-bubble agui-{self.side}" role="article">{inside}</div>'
 
     def markdown(self) -> str:
         """Write the author, and the text with its markup, but without HTML and images."""
-        text = html.escape(sentence(_cut(self.text)), quote=False).replace("![", "\\!\\[")
-        return f"**{_literal(self.author)}**\n\n{text}"
+        text = html.escape(sentence(cut(self.text)), quote=False).replace("![", "\\!\\[")
+        return f"**{_literal(self.author)}**\n\n{text if self.has_math else _without_tex(text)}"
 
     def plain(self) -> str:
         """Write the author and the text."""
-        return f"{exact(self.author)}: {sentence(_cut(self.text))}"
+        return f"{exact(self.author)}: {sentence(cut(self.text))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +161,58 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """The part of something that is done."""
+
+    good: int
+    bad: int
+    total: int
+
+    def html(self) -> str:
+        """Write a bar with two colours."""
+        parts = "".join(
+            f'<span class="agui-part agui-part-{tone}" style="width:{100 * count / max(self.total, 1):.2f}%"></span>'
+            for tone, count in (("good", self.good), ("bad", self.bad))
+        )
+        return f'<div class="agui-bar" role="img" aria-label="{self.plain()}">{parts}</div>'
+
+    def markdown(self) -> str:
+        """Write the bar as text."""
+        return Code(self.plain()).markdown()
+
+    def plain(self) -> str:
+        """Write a bar of characters."""
+        good, bad = (round(20 * count / max(self.total, 1)) for count in (self.good, self.bad))
+        return f"{'█' * good}{'▒' * bad}".ljust(20, "░")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of elements."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Element]]
+
+    def html(self) -> str:
+        """Write a table."""
+        heads = "".join(f"<th>{_name(each)}</th>" for each in self.heads)
+        rows = "".join(f"<tr>{''.join(f'<td>{each.html()}</td>' for each in row)}</tr>" for row in self.rows)
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return f'<div class="agui-rows" dir="auto">{table}</div>'
+
+    def markdown(self) -> str:
+        """Write a table of the first line of each cell."""
+        lines = [[_literal(each) for each in self.heads], ["---"] * len(self.heads)]
+        lines += [[_literal(_first_line(each)) for each in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def plain(self) -> str:
+        """Write a line of the first lines of the cells for each row."""
+        lines = [list(self.heads), *([_first_line(each) for each in row] for row in self.rows)]
+        return "\n".join(exact(" | ".join(line)) for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """Content that the application drew itself: it is trusted, and shown as it is."""
 
@@ -173,46 +232,40 @@ class Given:
         return _exact(self.as_text)
 
 
-def bundle(elements: Sequence[Element]) -> dict[str, str]:
-    """Write elements as the content of a cell's output, by MIME type."""
+def bundle(elements: Sequence[Element], *, element_id: str = "") -> dict[str, str]:
+    """Write elements as the content of a cell's output, by MIME type.
+
+    Args:
+        elements: The elements.
+        element_id: The id of the HTML element around them; empty for none.
+    """
     return {
-        "text/html": page(elements),
+        "text/html": page(elements, element_id),
         "text/markdown": "\n\n".join(each.markdown() for each in elements),
         "text/plain": "\n".join(each.plain() for each in elements),
     }
 
 
-def page(elements: Sequence[Element]) -> str:
-    """Write elements as HTML, with the style sheet that they need."""
-    return f'<style>{_THEMES}{_RULES}</style><div class="agui">{"".join(each.html() for each in elements)}</div>'
+def page(elements: Sequence[Element], element_id: str = "") -> str:
+    """Write elements as HTML, with the style sheet that they need; see `bundle`."""
+    inside = "".join(each.html() for each in elements)
+    named = f' id="{element_id}"' if element_id else ""
+    return f'<style>{STYLE}</style><div{named} class="{ROOT_CLASSES}" role="group" aria-label="Agent">{inside}</div>'
 
 
-@lru_cache(maxsize=128)  # of a run that goes on, the latest message changes, and all are drawn
-def _prose(text: str) -> str:
-    """Write Markdown as HTML; without the library for it, or of a very long or deep text, the text as it is."""
-    parser = _markdown_parser() if len(text) <= _LONGEST_TEXT else None
-    if parser is None:
-        return f"<p>{_text(text)}</p>"
-    try:
-        tokens = parser.parse(text.expandtabs(4))
-        # What nests deeper than the parser reads would be left out, and a person would not see it.
-        if all(token.level < parser.options.maxNesting - 1 for token in tokens):
-            # Escaped afterwards: Markdown may make a hidden character out of something else.
-            return sentence(parser.renderer.render(tokens, parser.options, {}))
-    except RecursionError:
-        pass
-    return f"<p>{_text(text)}</p>"
+def typeset(elements: Sequence[Element]) -> list[Element]:
+    """Return elements in which the notebook draws the TeX that agents wrote in their answers."""
+    return [_typeset(each) for each in elements]
 
 
-@cache
-def _markdown_parser() -> Any:
-    try:
-        from markdown_it import MarkdownIt
-    except ModuleNotFoundError:
-        return None
-    # An image would be fetched when it is shown, and its address may carry what the agent knows.
-    parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
-    return parser.disable(["image", "entity", "html_inline", "html_block", "reference"])
+def _typeset(element: Element) -> Element:
+    match element:
+        case Bubble():
+            return replace(element, has_math=True)
+        case Fold():
+            return replace(element, content=typeset(element.content))
+        case _:
+            return element
 
 
 def _branch(value: Any, depth: int) -> str:
@@ -245,6 +298,10 @@ def _members(value: Any) -> Collection[tuple[object, Any]]:
     return [*enumerate(value)] if is_array(value) else ()
 
 
+def _first_line(element: Element) -> str:
+    return element.plain().partition("\n")[0]
+
+
 def as_json(value: Any, indent: int | None = 2) -> str:
     """Write a JSON value as text that is not escaped yet."""
     try:
@@ -255,67 +312,23 @@ def as_json(value: Any, indent: int | None = 2) -> str:
 
 def _name(text: str) -> str:
     """Write a name or one line as HTML."""
-    return html.escape(exact(" ".join(_cut(text).split())))
+    return html.escape(exact(" ".join(cut(text).split())))
 
 
 def _text(text: str) -> str:
-    return html.escape(sentence(_cut(text).expandtabs(4)))
+    return html.escape(sentence(cut(text).expandtabs(4)))
 
 
 def _exact(text: str) -> str:
-    return exact(_cut(text).expandtabs(4))
+    return exact(cut(text).expandtabs(4))
 
 
 def _literal(text: str) -> str:
     """Write one line as Markdown that shows it as it is."""
-    return _MARKUP.sub(r"\\\1", exact(" ".join(_cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return _MARKUP.sub(r"\\\1", exact(" ".join(cut(text).split()))).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
-def _cut(text: str) -> str:
-    """Return a text; of a very long one its beginning and its end, which grows while it arrives."""
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    half = _LONGEST_TEXT // 2
-    return f"{text[:half]}\n… ({len(text) - 2 * half} characters) …\n{text[-half:]}"
-
-
-_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
---agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;color-scheme:light"""
-_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
---agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;color-scheme:dark"""
-_THEMES = f"""
-.agui{{{_LIGHT}}}
-@media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
-[data-jp-theme-light=true] .agui,.vscode-light .agui,[data-theme=light] .agui{{{_LIGHT}}}
-[data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
-"""
-_RULES = """
-.agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}
-.agui *{box-sizing:border-box;max-width:100%}
-.agui-bubble{border-radius:10px;margin:6px 0;padding:6px 12px;width:fit-content;background:var(--agui-agent)}
-.agui-user{background:var(--agui-user);margin-left:auto}
-.agui-system{background:none;border:1px dashed var(--agui-line)}
-.agui-author{color:var(--agui-dim);font-size:11px}
-.agui-text p{margin:4px 0;white-space:pre-wrap}
-.agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
-.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
-.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
-width:fit-content}
-.agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
-.agui-text th,.agui-text td{border:1px solid var(--agui-line);padding:2px 8px}
-.agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
-.agui pre{margin:4px 0;max-height:400px;overflow:auto;padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
-.agui a{color:var(--agui-key)}
-.agui-text a::after{color:var(--agui-dim);content:" (" attr(href) ")"}
-.agui-line{font-size:12px;margin:3px 0}
-.agui-fold{border-left:2px solid var(--agui-line);margin:5px 0;padding-left:10px}
-.agui summary{cursor:pointer;font-size:12px;overflow-wrap:anywhere}
-.agui-inside{margin:4px 0 4px 2px}
-.agui-tree{font:12px/1.5 ui-monospace,monospace}
-.agui-tree ul{list-style:none;margin:0;padding-left:14px}
-.agui-tree>ul{padding-left:0}
-.agui-key{color:var(--agui-key)}
-.agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
-.agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
-.agui-view{margin:5px 0;overflow-x:auto}
-"""
+def _without_tex(text: str) -> str:
+    """Write Markdown so that no notebook draws TeX in it; code, where none is drawn, stays as it is."""
+    parts = _CODE.split(text)
+    return "".join(part if place % 2 else part.replace("$", "\\$") for place, part in enumerate(parts))

@@ -1,7 +1,7 @@
 """Approval and answers in a notebook: `approve=NotebookApprover()`, `answer=NotebookAnswerer()` (extra `notebook`).
 
 Questions are buttons and fields below the cell, and runs are awaited: `await agent.run_agent(...)`. Since ipykernel 7.4
-a click reaches a cell that is still waiting. Before that, and without ipywidgets, questions use `input()`, which blocks
+a click reaches a cell that is still waiting. Before that, and without anywidget, questions use `input()`, which blocks
 the event loop meanwhile. Where nobody can type, a call is denied and an interrupt stays pending.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,23 +21,35 @@ from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.people import AtScreen
 from agui_client._widgets.escaping import json_text, sentence
 from agui_client._widgets.forms import AnswerForm, decision_form, read_arguments
-from agui_client._widgets.panel import Panel, area, field_input, labelled, widget
 from agui_client.errors import CannotWaitError, InterruptsNotCoveredError
+from agui_client.notebook.cell_widget import has_widgets
+from agui_client.notebook.elements import Code, Fold, Line, Tree, as_json
+from agui_client.notebook.question_panel import Choice, Field, Panel, form_field, is_secret, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ag_ui.core import Interrupt
 
     from agui_client._tools.approval import ApprovalRequest
+    from agui_client.notebook.elements import Element, Tone
 
 __all__ = ["NotebookAnswerer", "NotebookApprover"]
 
 AnswerT = TypeVar("AnswerT")
 
 _NOBODY = "There was nobody to ask, so this tool call was not carried out."
-_ALWAYS = "Always in this thread"
 _EXPIRED = "It has expired, and cannot be answered."
+_APPROVE, _ALWAYS = Choice("Approve", "good"), Choice("Always in this thread", "good")
+_DENY = Choice("Deny", "bad", is_refusal=True)
+_ANSWER, _GO_ON = Choice("Answer", "good"), Choice("Go on without", is_refusal=True)
+_PAST: Mapping[str, tuple[str, Tone]] = {
+    _APPROVE.name: ("Approved", "good"),
+    _ALWAYS.name: ("Always approved", "good"),
+    _DENY.name: ("Denied", "bad"),
+    _ANSWER.name: ("Answered", "good"),
+    _GO_ON.name: ("Left without an answer", "dim"),
+}
+"""The word and the colour of each button in the line that is left."""
+_LONGEST_CHANGE = 80
 
 
 class NotebookApprover(AtScreen):
@@ -65,18 +78,54 @@ class NotebookApprover(AtScreen):
         question = f"{request.message}\nThe agent wants to call {request.name}. {request.tool.description}".lstrip()
         if not self._uses_widgets:
             return _typed(f"{sentence(question)}\n{json_text(request.arguments)}", _typed_decision) or Deny(_NOBODY)
-        arguments = area(json_text(request.arguments), is_shown=False, **labelled("Arguments (JSON)"))
-        reason = widget("Text", **labelled("Why not, if you deny it"))
         _check_clicks_arrive()
-        async with Panel(question, [arguments, reason], ["Approve", _ALWAYS, "Deny"]) as panel:
-            while (choice := await panel.pressed()) != "Deny":
-                try:
-                    edited = read_arguments(arguments.value, request.tool.parameters)
-                    is_edited = not is_same_json(edited, request.arguments)
-                    return Approve(edited if is_edited else None, always=choice == _ALWAYS)
-                except ValueError as error:
-                    panel.say(str(error))
-        return Deny(reason.value.strip() or Deny().reason)
+        text = json_text(request.arguments)
+        arguments = Field("arguments", "Arguments (JSON)", text, rows=rows_of(text))
+        reason = Field("reason", "Why not, if you deny it", enters=_DENY.name)
+        async with Panel(question, [arguments, reason], [_APPROVE, _ALWAYS, _DENY]) as panel:
+            while True:
+                choice, values = await panel.pressed()
+                decision = _read_decision(request, panel, choice, values)
+                if decision is not None:
+                    panel.end_with(_decided(request, decision))
+                    return decision
+
+
+def _read_decision(
+    request: ApprovalRequest, panel: Panel, choice: str, values: Mapping[str, str]
+) -> Approve | Deny | None:
+    """Read the decision of a pressed button; return None if the arguments do not fit, which the panel then says."""
+    if choice == _DENY.name:
+        return Deny(values["reason"].strip() or Deny().reason)
+    try:
+        edited = read_arguments(values["arguments"], request.tool.parameters)
+    except ValueError as error:
+        panel.say(str(error))
+        return None
+    is_edited = not is_same_json(edited, request.arguments)
+    return Approve(edited if is_edited else None, always=choice == _ALWAYS.name)
+
+
+def _decided(request: ApprovalRequest, decision: Approve | Deny) -> Element:
+    """Describe a decision in a line, with the call below it."""
+    if isinstance(decision, Deny):
+        reason = "" if decision.reason == Deny().reason else f": {decision.reason}"
+        line, tone = f"Denied by you {_clock()} · {request.name}{reason}", "bad"
+    else:
+        edits = "" if decision.arguments is None else f", {_changes(request.arguments, decision.arguments)}"
+        approved = "Always approved" if decision.always else "Approved"
+        line, tone = f"{approved} by you {_clock()} · {request.name}{edits}", "good"
+    return Fold(line, [Line(request.tool.description), Tree(dict(request.arguments))], tone)
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Write the arguments that a person changed, such as `count 4 → 2`."""
+    changes = list[str]()
+    for name in [*before, *(each for each in after if each not in before)]:
+        old, new = (as_json(each[name], indent=None) if name in each else "nothing" for each in (before, after))
+        if name not in before or name not in after or not is_same_json(before[name], after[name]):
+            changes.append(f"{name} {_beginning(old)} → {_beginning(new)}")
+    return ", ".join(changes)
 
 
 class NotebookAnswerer(AtScreen):
@@ -104,30 +153,55 @@ class NotebookAnswerer(AtScreen):
         details = f"\n{json_text(interrupt.metadata)}" if interrupt.metadata else ""
         question = f"{sentence(interrupt.message or interrupt.reason)}{details}"
         if is_expired(interrupt):
-            question, form, choices = f"{question}\n{_EXPIRED}", None, list[str]()
+            question, form, choices = f"{question}\n{_EXPIRED}", None, list[Choice]()
         elif (decision := decision_form(interrupt)) is not None:
-            form, choices = None, ["Approve", *([_ALWAYS] if decision.can_last else ()), "Deny"]
+            form, choices = None, [_APPROVE, *([_ALWAYS] if decision.can_last else ()), _DENY]
         else:
-            form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), ["Answer"]
+            form, choices = AnswerForm(interrupt.response_schema or {"type": "string"}), [_ANSWER]
         if not self._uses_widgets:
             return _typed(question, lambda: _typed_answer(interrupt, form, choices))
-        inputs = {field.name: field_input(field) for field in (form.fields if form is not None else ())}
         _check_clicks_arrive()
-        async with Panel(question, list(inputs.values()), [*choices, "Go on without"]) as panel:
+        fields = [form_field(each) for each in (form.fields if form is not None else ())]
+        async with Panel(question, fields, [*choices, _GO_ON]) as panel:
             while True:
+                choice, values = await panel.pressed()
                 try:
-                    answer = _pressed_answer(await panel.pressed(), form, inputs)
+                    answer = _pressed_answer(choice, form, values)
                     cover([interrupt], {interrupt.id: answer})
+                    panel.end_with(_answered(question, choice, form, values))
                     return answer
                 except (ValueError, InterruptsNotCoveredError) as error:
                     panel.say(str(error))
 
 
-def _pressed_answer(choice: str, form: AnswerForm | None, inputs: Mapping[str, Any]) -> Answer:
-    if form is not None and choice == "Answer":
-        return Resolve(form.payload(form.read({name: each.value for name, each in inputs.items()})))
-    decisions: Mapping[str, Answer] = {"Approve": Approve(), _ALWAYS: Approve(always=True), "Deny": Deny()}
+def _pressed_answer(choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Answer:
+    if form is not None and choice == _ANSWER.name:
+        return Resolve(form.payload(form.read(values)))
+    decisions: Mapping[str, Answer] = {
+        _APPROVE.name: Approve(),
+        _ALWAYS.name: Approve(always=True),
+        _DENY.name: Deny(),
+    }
     return decisions.get(choice, Cancel())
+
+
+def _answered(question: str, choice: str, form: AnswerForm | None, values: Mapping[str, str]) -> Element:
+    """Describe an answer in a line, with the question below it."""
+    verb, tone = _PAST[choice]
+    given = list[str]()
+    if form is not None and choice == _ANSWER.name:
+        shown = {each.title: "•••" if is_secret(each) else values[each.name] for each in form.fields}
+        given = [f"{name}: {_beginning(text)}" for name, text in shown.items() if text.strip()]
+    return Fold(" · ".join([f"{verb} by you {_clock()}", *given]), [Code(question)], tone)
+
+
+def _beginning(text: str) -> str:
+    line = " ".join(text[:_LONGEST_CHANGE].split())
+    return line if len(text) < _LONGEST_CHANGE else f"{line}…"
+
+
+def _clock() -> str:
+    return datetime.now().astimezone().strftime("%H:%M")
 
 
 def _typed(question: str, read: Callable[[], AnswerT]) -> AnswerT | None:
@@ -149,7 +223,7 @@ def _typed_decision() -> Approve | Deny:
     return Deny(input("Why not? ").strip() or Deny().reason)
 
 
-def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[str]) -> Answer | None:
+def _typed_answer(interrupt: Interrupt, form: AnswerForm | None, choices: Sequence[Choice]) -> Answer | None:
     if not choices:
         return Cancel() if _is_yes("Let the agent go on without an answer? [y/N] ") else None
     if form is None:
@@ -180,6 +254,6 @@ def _clicks_arrive() -> bool:
     """Whether there are widgets, in a kernel that delivers clicks while a cell waits."""
     try:
         major, minor = map(int, version("ipykernel").split(".")[:2])
-        return bool(version("ipywidgets")) and (major, minor) >= (7, 4)
+        return has_widgets() and (major, minor) >= (7, 4)
     except PackageNotFoundError:
         return False

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from contextvars import copy_context
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
-from ag_ui.core import (
-    CustomEvent,
-    ReasoningMessageContentEvent,
-    SubagentStartedEvent,
-    TextMessageContentEvent,
-    ToolCallArgsEvent,
-)
-
+from agui_client._display import in_notebook
 from agui_client._run.async_run import AgentRun
 from agui_client._run.sync_run import SyncAgentRun
-from agui_client._widgets.drawing import Drawings
 from agui_client._widgets.views import viewed, warn_of_unknown, was_executed_here
 from agui_client.notebook.content import (
     bundle_of,
-    conversation,
-    custom_events,
+    elements_of,
     ending_line,
-    names_of,
-    nested,
-    of_result,
-    of_this_call,
-    seconds_text,
-    state_fold,
     waiting_lines,
 )
-from agui_client.notebook.elements import Line, bundle
+from agui_client.notebook.elements import bundle, typeset
 
 if TYPE_CHECKING:
     from ag_ui.core import Event, Message
@@ -47,33 +28,28 @@ if TYPE_CHECKING:
     from agui_client._display import Displayed
     from agui_client._run.result import RunResult
     from agui_client._run.scope import StateT
-    from agui_client._tools.context import ToolExecution
-    from agui_client.notebook.elements import Element
 
     Run = AgentRun | SyncAgentRun
     Shown = Displayed | Message
 
-_SECONDS_APART = 0.05
-_LONG = 100_000
-"""The number of characters in a call after which a piece of text may be shown a moment later."""
-_REST = 3
-"""A drawing that takes long is followed by a pause of this many times as long."""
-
 
 @overload
-def show(shown: AgentRun[StateT]) -> Coroutine[Any, Any, RunResult[StateT]]: ...
+def show(shown: AgentRun[StateT], *, math: bool = False) -> Coroutine[Any, Any, RunResult[StateT]]: ...
 @overload
-def show(shown: SyncAgentRun[StateT]) -> RunResult[StateT]: ...
+def show(shown: SyncAgentRun[StateT], *, math: bool = False) -> RunResult[StateT]: ...
 @overload
-def show(shown: Shown | Sequence[Shown]) -> None: ...
-def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult] | RunResult | None:
+def show(shown: Shown | Sequence[Shown], *, math: bool = False) -> None: ...
+def show(
+    shown: Run | Shown | Sequence[Shown], *, math: bool = False
+) -> Coroutine[Any, Any, RunResult] | RunResult | None:
     """Show a run while it goes on: `await show(agent.stream("..."))`, or `show(agent.stream_sync("..."))`.
 
-    In a notebook that is one output of the cell, redrawn at most 20 times a second; elsewhere the terminal is used.
+    In a notebook that is one output of the cell, with a button that stops the run; elsewhere the terminal is used.
 
     Args:
         shown: A run, which is entered here unless it was before, and may be over; or a result, an agent, messages, a
             snapshot, warnings, subagents or tool executions, which are shown at once.
+        math: Whether the notebook draws the TeX that stands between dollar signs in the agent's answers.
 
     Returns:
         Of a run the result, to be awaited where the run is asynchronous; else None.
@@ -83,11 +59,12 @@ def show(shown: Run | Shown | Sequence[Shown]) -> Coroutine[Any, Any, RunResult]
         UsageError: There is no display of such an object.
     """
     if isinstance(shown, AgentRun):
-        return _show_run(shown)
+        return _show_run(shown, math)
     if isinstance(shown, SyncAgentRun):
-        return _show_sync_run(shown)
-    content = bundle_of(shown)
-    if _is_notebook():
+        return _show_sync_run(shown, math)
+    elements = elements_of(shown)
+    content = bundle(typeset(elements) if math else elements)
+    if in_notebook():
         import_module("IPython.display").display(content, raw=True)
     else:
         sys.stdout.write(f"{content['text/plain']}\n")
@@ -109,9 +86,9 @@ def _cell_number() -> int:
     return getattr(ipython and ipython.get_ipython(), "execution_count", 0)
 
 
-async def _show_run(run: AgentRun) -> RunResult:
+async def _show_run(run: AgentRun, math: bool) -> RunResult:
     async with nullcontext() if run.is_entered else run:
-        with _view(run).running() as take:
+        with _drawn(run, math) as take:
             if not run.call.state.has_ended:
                 async for event in run:
                     take(event)
@@ -120,9 +97,9 @@ async def _show_run(run: AgentRun) -> RunResult:
         return result
 
 
-def _show_sync_run(run: SyncAgentRun) -> RunResult:
+def _show_sync_run(run: SyncAgentRun, math: bool) -> RunResult:
     with nullcontext() if run.is_entered else run:
-        with _view(run).running() as take:
+        with _drawn(run, math) as take:
             if not run.call.state.has_ended:
                 for event in run:
                     take(event)
@@ -131,114 +108,18 @@ def _show_sync_run(run: SyncAgentRun) -> RunResult:
         return result
 
 
-def _view(run: Run) -> _Cell | _Terminal:
-    return _Cell(run) if _is_notebook() else _Terminal(run)
-
-
-def _is_notebook() -> bool:
-    """Return whether this is a kernel, rather than a terminal."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A run after an event; nothing in it changes any more."""
-
-    messages: Sequence[Message]
-    executions: Sequence[ToolExecution]
-    custom: Sequence[CustomEvent]
-    state: Any
-    events: int
-    at: float
-
-
-class _Cell:
-    """One output of a cell; a thread of its own draws, so that neither the run nor a pause of it waits for drawing.
-
-    Args:
-        run: The run, in its block.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        before = run.partial
-        self._known = {each.id for each in before.messages} - {each.id for each in before.new_messages}
-        self._names = names_of(before.subagents)
-        self._drawings = Drawings()
-        self._events = self._arrived = 0
-        self._moment = self._look()
-        self._began = time.perf_counter()
-        self._is_over, self._news = threading.Event(), threading.Event()
-        display = import_module("IPython.display").display
-        self._handle: Any = display(bundle(self._elements()), raw=True, display_id=True)
-
-    @contextmanager
-    def running(self) -> Generator[Callable[[Event], None]]:
-        """Draw while the block lasts, and once more after it; the block gets the function that takes each event."""
-        # With the context of the cell, which its output belongs to.
-        drawing = threading.Thread(target=copy_context().run, args=(self._draw,), name="agui_client.show", daemon=True)
-        drawing.start()
-        self._run.call.watch_tools(lambda _: self._renew())
-        ended = ""
-        try:
-            yield self._take
-        except Exception as error:
-            ended = f"{type(error).__name__}: {error}"
-            raise
-        except BaseException:
-            ended = "interrupted"
-            raise
-        finally:
-            self._is_over.set()
-            self._news.set()
-            drawing.join()
-            elements = of_result(self._run.partial)
-            self._update([*elements, Line(ended, "bad")] if ended else elements)
-            _left_in_cell[:] = [(self._run.partial, _cell_number())]
-
-    def _take(self, event: Event) -> None:
-        if isinstance(event, SubagentStartedEvent):
-            outer = self._names.get(event.parent_subagent_run_id or "")
-            self._names[event.subagent_run_id] = nested(outer, event.name)
-        self._events += 1
-        if not self._may_wait(event):
-            self._renew()
-
-    def _may_wait(self, event: Event) -> bool:
-        """Return whether the next look is early enough for an event: looking at a long text copies it."""
-        if not isinstance(event, TextMessageContentEvent | ReasoningMessageContentEvent | ToolCallArgsEvent):
-            return False
-        self._arrived += len(event.delta)
-        return self._arrived > _LONG and time.perf_counter() < self._moment.at + _SECONDS_APART
-
-    def _renew(self) -> None:
-        self._moment = self._look()
-        self._news.set()
-
-    def _look(self) -> _Moment:
-        run = self._run
-        return _Moment(run.messages, run.tool_executions, run.custom, run.state, self._events, time.perf_counter())
-
-    def _draw(self) -> None:
-        while self._news.wait() and not self._is_over.is_set():
-            self._news.clear()
-            began = time.perf_counter()
-            self._update(self._elements())
-            took = time.perf_counter() - began
-            self._is_over.wait(max(_SECONDS_APART, _REST * took))
-
-    def _elements(self) -> list[Element]:
-        moment = self._moment
-        messages = of_this_call(moment.messages, lambda message_id: message_id not in self._known)
-        seconds = seconds_text(time.perf_counter() - self._began)
-        elements = conversation(messages, moment.executions, self._drawings, self._names)
-        elements += [*custom_events(moment.custom, self._drawings), *state_fold(moment.state)]
-        return [*elements, Line(f"running · {seconds} · {moment.events} events")]
-
-    def _update(self, elements: Sequence[Element]) -> None:
-        self._handle.update(bundle(elements), raw=True)
+@contextmanager
+def _drawn(run: Run, math: bool) -> Generator[Callable[[Event], None]]:
+    """Draw a run while the block lasts; the block gets the function that takes each event."""
+    if not in_notebook():
+        with _Terminal(run).running() as take:
+            yield take
+        return
+    try:
+        with import_module("agui_client.notebook.live_cell").LiveCell(run, math).running() as take:
+            yield take
+    finally:
+        _left_in_cell[:] = [(run.partial, _cell_number())]
 
 
 class _Terminal:

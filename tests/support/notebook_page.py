@@ -1,99 +1,55 @@
-"""The page of a notebook as the kernel sees it: ipywidgets 8 in a browser, with its rules for what is sent when."""
+"""The page of a notebook as the kernel sees it: what a question shows, and the one message that answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Send = Callable[[str, dict[str, Any]], str]
+Send = Callable[[str, dict[str, Any]], object]
 
 
 class NotebookPage:
-    """Widgets on a page: the page has their state, and sends changes of a widget one at a time.
-
-    The next change waits until the kernel has reported the last as handled, with `status: idle`. Clicks never wait.
+    """A page with the questions of a notebook; what is typed stays on the page until a button is pressed.
 
     Args:
-        send: Sends data to the comm of a widget, and returns the id of the message.
+        send: Sends data to the comm of a widget.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._models: dict[str, dict[str, Any]] = {}
-        self._in_flight: dict[str, str] = {}
-        """The ids of widgets by the ids of messages that the kernel has not reported as handled."""
-        self._held: dict[str, dict[str, Any]] = {}
+        self._shown: dict[str, dict[str, Any]] = {}
+        self._typed: dict[str, dict[str, str]] = {}
 
-    def receive(self, message_type: str, content: Mapping[str, Any], parent_id: str = "") -> None:
+    def receive(self, message_type: str, content: Mapping[str, Any]) -> None:
         """Take in a message of the kernel's."""
         match message_type, content:
-            case "comm_open", {"comm_id": comm_id, "data": {"state": state}}:
-                self._models[comm_id] = dict(state)
-                if state["_model_name"] == "DirectionalLinkModel":
-                    (source, shown), (target, copied) = state["source"], state["target"]
-                    self._change(_id(target), {copied: self._models[_id(source)][shown]})
-            case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": state}}:
-                self._models[comm_id] |= state
+            case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": shown}}}:
+                self._shown[comm_id] = shown
+                self._typed[comm_id] = {each["name"]: each["value"] for each in shown["fields"]}
+            case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": {"shown": shown}}}:
+                self._shown[comm_id] = shown
             case "comm_close", {"comm_id": comm_id}:
-                del self._models[comm_id]
-            case "status", {"execution_state": "idle"} if parent_id in self._in_flight:
-                comm_id = self._in_flight.pop(parent_id)
-                if held := self._held.pop(comm_id, None):
-                    self._update(comm_id, held)
+                self._shown.pop(comm_id, None)
             case _:
                 pass
 
-    def can_use(self, label: str) -> bool:
-        """Whether the last button or field with this label is there, and is not disabled."""
-        found = self._labelled(label)
-        return bool(found) and not self._models[found[-1]]["disabled"]
+    @property
+    def question(self) -> dict[str, Any]:
+        """What the latest question shows; empty if there is none any more."""
+        return [*self._shown.values()][-1] if self._shown else {}
 
-    def reads(self, text: str) -> bool:
-        """Whether a field shows a text."""
-        return any(text in model["value"] for model in self._models.values() if "value" in model)
+    def can_press(self, choice: str) -> bool:
+        """Return whether the latest question has a button."""
+        return choice in [each["name"] for each in self.question.get("choices", ())]
 
-    def fill(self, field: str, text: str) -> None:
-        """Choose a text in a field, or delete what stands there and type the text, character by character.
+    def fill(self, label: str, text: str) -> None:
+        """Type in the field with a label, or choose in it."""
+        field = next(each for each in self.question["fields"] if each["label"] == label)
+        assert field["choices"] is None or text in ("", *field["choices"])
+        [*self._typed.values()][-1][field["name"]] = text
 
-        Args:
-            field: The id of the field, or its label, which means the last one with this label.
-            text: The text.
-        """
-        comm_id = field if field in self._models else self._labelled(field)[-1]
-        model = self._models[comm_id]
-        if model["disabled"]:
-            raise AssertionError(f"nobody can type in {field}")
-        if "index" in model:
-            self._change(comm_id, {"index": model["_options_labels"].index(text)})
-            return
-        while model["value"]:
-            self._change(comm_id, {"value": model["value"][:-1]})
-        for character in text:
-            self._change(comm_id, {"value": model["value"] + character})
-
-    def click(self, label: str) -> None:
-        """Click on the last button with this label."""
-        self._send(self._labelled(label)[-1], {"method": "custom", "content": {"event": "click"}})
-
-    def _labelled(self, label: str) -> list[str]:
-        """Return the ids of buttons and fields with a label, the last one made last."""
-        descriptions = {comm_id: model.get("description", "") for comm_id, model in self._models.items()}
-        return [comm_id for comm_id, found in descriptions.items() if found == label or f">{label}<" in found]
-
-    def _change(self, comm_id: str, change: dict[str, Any]) -> None:
-        model = self._models[comm_id]
-        if change.items() <= model.items():
-            return
-        model |= change
-        if comm_id in self._in_flight.values():
-            self._held[comm_id] = self._held.get(comm_id, {}) | change
-        else:
-            self._update(comm_id, change)
-
-    def _update(self, comm_id: str, change: dict[str, Any]) -> None:
-        message_id = self._send(comm_id, {"method": "update", "state": change, "buffer_paths": []})
-        self._in_flight[message_id] = comm_id
-
-
-def _id(reference: str) -> str:
-    return reference.removeprefix("IPY_MODEL_")
+    def press(self, choice: str) -> None:
+        """Press a button of the latest question."""
+        assert self.can_press(choice)
+        comm_id = [*self._shown][-1]
+        self._send(comm_id, {"method": "custom", "content": {"pressed": choice, "values": {**self._typed[comm_id]}}})

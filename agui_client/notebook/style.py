@@ -1,0 +1,94 @@
+"""The style sheet of displays, which follows the light or dark theme of the notebook, or else of the system."""
+
+from __future__ import annotations
+
+_LIGHT = """--agui-fg:#1f2328;--agui-dim:#59636e;--agui-line:#d1d9e0;--agui-soft:#f3f5f7;--agui-user:#dbeafe;
+--agui-agent:#eef1f4;--agui-good:#1a7f37;--agui-bad:#b35900;--agui-key:#0550ae;--agui-string:#0a5c36;--agui-on:#fff;--agui-mark:#ffe58f;color-scheme:light"""
+_DARK = """--agui-fg:#e6edf3;--agui-dim:#9da7b3;--agui-line:#3d444d;--agui-soft:#20262d;--agui-user:#1d3a5f;
+--agui-agent:#272e36;--agui-good:#4ac26b;--agui-bad:#f0a050;--agui-key:#79c0ff;--agui-string:#8ddb8c;--agui-on:#0d1117;--agui-mark:#5c4a00;color-scheme:dark"""
+_THEMES = f"""
+.agui{{{_LIGHT}}}
+@media (prefers-color-scheme:dark){{.agui{{{_DARK}}}}}
+[data-jp-theme-light=true] .agui,.vscode-light .agui,[data-theme=light] .agui{{{_LIGHT}}}
+[data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
+"""
+_RULES = """
+.agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}
+.agui *{box-sizing:border-box;max-width:100%}
+.agui-bubble{border-radius:10px;margin:6px 0;padding:6px 12px;width:fit-content;background:var(--agui-agent)}
+.agui-user{background:var(--agui-user);margin-left:auto}
+.agui-system{background:none;border:1px dashed var(--agui-line)}
+.agui-author{color:var(--agui-dim);font-size:11px}
+.agui-text p{margin:4px 0;white-space:pre-wrap}
+.agui-text ul,.agui-text ol{margin:4px 0;padding-left:22px}
+.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4{font-size:15px;margin:8px 0 4px}
+.agui table{color:inherit;font:inherit;border-collapse:collapse;display:block;overflow-x:auto;overflow-wrap:break-word;
+width:fit-content}
+.agui-text blockquote{border-left:3px solid var(--agui-line);margin:4px 0;padding-left:10px}
+.agui .agui-text th,.agui .agui-text td{border:1px solid var(--agui-line);padding:2px 8px;text-align:start}
+.agui .agui-text th{background:var(--agui-soft);font-weight:600}
+.agui-text p,.agui-text li,.agui-text h1,.agui-text h2,.agui-text h3,.agui-text h4,.agui-text td,.agui-text th,.agui pre
+{text-align:start;unicode-bidi:plaintext}
+.agui-text .agui-task{list-style:none;margin-left:-18px}
+.agui pre,.agui code{background:var(--agui-soft);border-radius:4px;color:inherit;font:12px/1.45 ui-monospace,monospace}
+.agui.agui pre{background:var(--agui-soft);margin:4px 0;max-height:400px;overflow:auto;
+padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
+.agui.agui pre code{background:none;padding:0}
+.agui .agui-text tr{background:none}
+.agui [class^=agui-c-k],.agui .agui-c-nt{color:var(--agui-key)}
+.agui [class^=agui-c-s],.agui .agui-c-gi{color:var(--agui-string)}
+.agui [class^=agui-c-m],.agui .agui-c-gd{color:var(--agui-bad)}
+.agui [class^=agui-c-c]{color:var(--agui-dim);font-style:italic}
+.agui .agui-c-nf,.agui .agui-c-nc{font-weight:600}
+.agui a{color:var(--agui-key)}
+.agui-text a::after{color:var(--agui-dim);content:" (" attr(href) ")"}
+.agui-line{font-size:12px;margin:3px 0}
+.agui-fold{border-left:2px solid var(--agui-line);margin:5px 0;padding-left:10px}
+.agui summary{cursor:pointer;font-size:12px;overflow-wrap:anywhere}
+.agui-inside{margin:4px 0 4px 2px}
+.agui-tree{font:12px/1.5 ui-monospace,monospace}
+.agui-tree ul{list-style:none;margin:0;padding-left:14px}
+.agui-tree>ul{padding-left:0}
+.agui-key{color:var(--agui-key)}
+.agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
+.agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
+.agui-view{margin:5px 0;overflow-x:auto}
+.agui-unfinished{color:var(--agui-dim);font-style:italic}
+.agui-fold:has(>.agui-unfinished){border-left-style:dashed}
+.agui-unfinished~.agui-inside .agui-tree{opacity:.65}
+.agui-foot{align-items:center;display:flex;gap:10px;margin-top:6px}
+.agui-stop{background:none;border:1px solid var(--agui-bad);border-radius:4px;color:var(--agui-bad);cursor:pointer;
+font:600 12px system-ui,sans-serif;padding:2px 10px}
+.agui-stop:disabled{cursor:default;opacity:.55}
+.agui-flash{animation:agui-flash 4s ease-out;border-radius:3px}
+.agui [data-was]::before{color:var(--agui-dim);content:attr(data-was) " → "}
+.agui summary[data-changed]::after{color:var(--agui-bad);content:" · " attr(data-changed)}
+@keyframes agui-flash{from{background:var(--agui-mark)}to{background:transparent}}
+@media (prefers-reduced-motion:reduce){.agui-flash{animation:none;background:var(--agui-mark)}}
+.agui-bar{background:var(--agui-soft);border:1px solid var(--agui-line);border-radius:4px;display:flex;height:12px;
+margin:4px 0;overflow:hidden}
+.agui-part-good{background:var(--agui-good)}.agui-part-bad{background:var(--agui-bad)}
+.agui-rows{margin:6px 0;overflow-x:auto}
+.agui.agui .agui-rows th,.agui.agui .agui-rows td{border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;
+text-align:start;vertical-align:top;min-width:60px}
+.agui.agui .agui-rows tr{background:none}
+.agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
+.agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
+.agui-question{white-space:pre-wrap}
+.agui-field{margin:8px 0}
+.agui-field label{display:block;font-size:12px;font-weight:600}
+.agui-field input,.agui-field textarea,.agui-field select{background:var(--agui-soft);border:1px solid var(--agui-line);
+border-radius:4px;color:inherit;display:block;font:13px/1.4 ui-monospace,monospace;margin:3px 0 0;padding:4px 6px;
+width:100%}
+.agui-panel :focus-visible{outline:2px solid var(--agui-key);outline-offset:1px}
+.agui-choices{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 0}
+.agui-choices button{background:none;border:1px solid var(--agui-line);border-radius:4px;color:inherit;cursor:pointer;
+font:600 13px system-ui,sans-serif;padding:5px 14px}
+.agui-choices .agui-choice-good{background:var(--agui-good);border-color:var(--agui-good);color:var(--agui-on)}
+.agui-choices .agui-choice-bad{border-color:var(--agui-bad);color:var(--agui-bad)}
+.agui-panel :disabled{cursor:default;opacity:.55}
+.agui-problem{font-size:13px;margin-top:6px;white-space:pre-wrap}
+.agui-problem:empty{display:none}
+"""
+STYLE = _THEMES + _RULES
+"""The style sheet of everything that is displayed."""
