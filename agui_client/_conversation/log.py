@@ -239,7 +239,8 @@ class PastRuns:
         """
         # Entries of the first version have them as JSON.
         pending: Sequence[Any] = members["pending_interrupts"]
-        self.interrupt_ids.update(each["id"] if is_object(each) else each.id for each in pending)
+        for each in pending:
+            self.interrupt_ids.add(each["id"] if is_object(each) else each.id)
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:
@@ -253,12 +254,17 @@ class Log:
         self.past = PastRuns()
         """The runs that the entries tell of."""
         self._members: Members = empty_members()
+        # By id, as a list would be searched for each entry; entries of the first version do not have them.
+        self._calls: dict[str, ToolCallRecord] = {}
         self._is_first_version = False
 
     @property
     def members(self) -> Members:
         """The conversation so far, as members of their own."""
-        return _upgraded(self._members) if self._is_first_version else dict(self._members)
+        if self._is_first_version:
+            return _upgraded(self._members)
+        own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
+        return {**self._members, **own}
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -282,8 +288,9 @@ class Log:
     def _add(self, entry: Entry) -> None:
         if self._is_first_version:
             self._members, self._is_first_version = _upgraded(self._members), False
+            self._calls = {each.tool_call_id: each for each in self._members["tool_calls"]}
         try:
-            _apply(self._members, entry)
+            _apply(self._members, self._calls, entry)
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
 
@@ -393,17 +400,17 @@ def _has_changed(old: Any, new: Any) -> bool:
 # --- application
 
 
-def _apply(members: Members, entry: Entry) -> None:
-    if not {"text", "arguments", "messages"}.isdisjoint(entry):
-        members["messages"] = _changed_messages(members["messages"], entry)
+def _apply(members: Members, calls: dict[str, ToolCallRecord], entry: Entry) -> None:
+    # In place: a copy for each entry would cost the square of the length of the thread.
+    _change_messages(members["messages"], entry)
     if "state" in entry:
         members["state"] = entry["state"]
     elif "patch" in entry:
         members["state"] = _patched(members["state"], entry["patch"])
-    if "calls" in entry:
-        calls = entry["calls"]
-        kept = [each for each in members["tool_calls"] if each.tool_call_id not in calls]
-        members["tool_calls"] = [*kept, *(each for each in calls.values() if each is not None)]
+    for tool_call_id, record in entry.get("calls", {}).items():
+        calls.pop(tool_call_id, None)
+        if record is not None:
+            calls[tool_call_id] = record
     if "results" in entry:
         keep, added = entry["results"]
         members["results"] = [*members["results"][:keep], *added]
@@ -416,8 +423,7 @@ def _patched(state: Any, patch: list[dict[str, Any]]) -> Any:
     return document.look()
 
 
-def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:
-    messages = list(before)
+def _change_messages(messages: list[Message], entry: Entry) -> None:
     for at, offset, text in entry.get("text", ()):
         content = messages[at].content
         if not isinstance(content, str) or len(content) != offset:
@@ -430,7 +436,6 @@ def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:
         if start + removed > len(messages):
             raise ValueError(f"there are no messages {start} to {start + removed}")
         messages[start : start + removed] = added
-    return messages
 
 
 def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:
