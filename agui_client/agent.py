@@ -289,7 +289,25 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
-        self._conversation.interrupt_run()
+        if (call := self._conversation.turns.current) is not None:
+            call.interrupt()
+
+    def steer(self, prompt: Prompt) -> None:
+        """Say something to the run that is going on, from any task or thread: `agent.steer("no museums")`.
+
+        The message goes with the next run of the call, after the tools that the agent called; if none follows, the
+        call goes on with a run of its own. If it ends with a failure, an abort or an open question,
+        `result.unsent_messages` has the message.
+
+        Args:
+            prompt: As for `run_agent`; text, usually.
+
+        Raises:
+            UsageError: No run is going on, or the run has just ended: ask with `run_agent`.
+        """
+        if (call := self._conversation.turns.current) is None:
+            raise UsageError("no run is going on, so nothing can steer it; ask with run_agent() or stream()")
+        call.steer(prompt)
 
     # --- the conversation
 
@@ -427,8 +445,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Return what the function of `save_with` would get now, also in the middle of a run; the state is a copy."""
         from agui_client._run.ending import Checkpoint
 
-        make = self._conversation.run_checkpoint
-        now = Checkpoint(self._conversation.members()) if make is None else make()
+        call = self._conversation.turns.current
+        now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()
         return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
 
     def abandon_interrupts(self) -> None:

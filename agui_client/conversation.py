@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -13,12 +13,13 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, ToolCallRecord, further
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
+from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.thread_state import is_same_call
 from agui_client._tools.questions import ToolQuestion
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, as_messages
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _LONGEST_CALL = 300
 
 
 class Conversation:
-    """Messages, state and pending work of one thread, and the lock that keeps its runs apart.
+    """Messages, state and pending work of one thread.
 
     Args:
         thread_id: The id of the thread; None makes one.
@@ -73,9 +74,8 @@ class Conversation:
         """Functions that are called after every change."""
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
-        self._interrupt: Callable[[], None] | None = None
-        self.run_checkpoint: Callable[[], Any] | None = None
-        """Returns the `Checkpoint` of the run that is going on; None between runs."""
+        self.turns = Turns()
+        """Keeps the calls apart."""
         self.past: PastRuns | None = None
         """The runs that the log of a stored thread knows; None where no log is kept."""
         self.state_base: str | None = None
@@ -90,39 +90,10 @@ class Conversation:
         # The messages and the state that a replay goes back to if it ends early.
         self._local = self.reducer
 
-    @contextmanager
-    def running(self, interrupt: Callable[[], None], checkpoint: Callable[[], Any] | None = None) -> Generator[None]:
-        """Reserve the conversation for one run.
-
-        Args:
-            interrupt: Stops the run, from any thread.
-            checkpoint: Returns the `Checkpoint` of the run.
-
-        Raises:
-            RunInProgressError: Another run is going on.
-        """
-        # No lock: a conversation belongs to one thread, and only `interrupt_run` may come from others.
-        if self.is_running:
-            raise RunInProgressError(
-                f"thread {self.thread_id!r} is in the middle of a run; wait for it, abort_run() it, "
-                "or clone() the agent for parallel work"
-            )
-        self._interrupt, self.run_checkpoint = interrupt, checkpoint
-        try:
-            yield
-        finally:
-            self._interrupt = self.run_checkpoint = None
-
     @property
     def is_running(self) -> bool:
         """Whether a run is going on."""
-        return self._interrupt is not None
-
-    def interrupt_run(self) -> None:
-        """Stop the run that is going on, if there is one."""
-        # Taken once, as the run may end in its own thread between a look and the call.
-        if (interrupt := self._interrupt) is not None:
-            interrupt()
+        return self.turns.current is not None
 
     @property
     def messages(self) -> list[Message]:
@@ -561,8 +532,8 @@ class Conversation:
         """
         if not isinstance(cast("object", document), ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
-        with self.running(lambda: None):
-            self.become(document)
+        self.turns.check()
+        self.become(document)
 
     def become(self, document: ConversationSnapshot) -> None:
         """Replace the conversation by a saved one, as `restore` does, also in the middle of a run."""

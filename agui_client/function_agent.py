@@ -70,8 +70,11 @@ class FunctionAgent(AbstractAgent[StateT]):
         if self._is_plain:
             return _Answer(call_aside(partial(self._function, run_input), self.agent_id), run_input)
         answer = self._function(run_input)
-        is_answer = isinstance(answer, str | Generator | AsyncGenerator) or inspect.isawaitable(answer)
-        return _Answer(cast("object", answer), run_input) if is_answer else cast("AsyncIterator[WireEvent]", answer)
+        return _Answer(answer, run_input) if _is_answer(answer) else cast("AsyncIterator[WireEvent]", answer)
+
+
+def _is_answer(value: object) -> bool:
+    return isinstance(value, str | Generator | AsyncGenerator) or inspect.isawaitable(value)
 
 
 class _Answer(AsyncIterator[Any]):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agui_client._transport.http_source import HttpSource
     from agui_client.asgi.in_process import ASGIApp
     from agui_client.options import RunOptions
+    from agui_client.reconnect import ReconnectPolicy
 
 
 class HttpAgent(AbstractAgent[StateT]):
@@ -54,7 +55,10 @@ class HttpAgent(AbstractAgent[StateT]):
             within the origin if the POST stays one (307, 308), whatever the client would do, and reported otherwise.
         app: An ASGI app in this process that answers instead of a server; its responses stream, and what happens to it
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
-        connect_url: The address that sends a thread again, absolute or relative to `url`; see `connect_agent`.
+        reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`;
+            without one, a cut stream is an error. A run is never posted again.
+        connect_url: The address that sends a thread again, absolute or relative to `url`, as events or as one JSON
+            document with `messages` and `state`; see `connect_agent`.
         capabilities_url: The address of the agent's `AgentCapabilities` as JSON, absolute or relative to `url`; see
             `capabilities`.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
@@ -79,6 +83,7 @@ class HttpAgent(AbstractAgent[StateT]):
         retry: RetryPolicy | int | None = None,
         http_client: ClientSource | None = None,
         app: ASGIApp | None = None,
+        reconnect: ReconnectPolicy | None = None,
         connect_url: str | None = None,
         capabilities_url: str | None = None,
         max_protocol_version: str | None = None,
@@ -109,6 +114,11 @@ class HttpAgent(AbstractAgent[StateT]):
             max_run_bytes=max_run_bytes,
         )
         self._connect_url = None if connect_url is None else self._elsewhere(connect_url)
+        if reconnect is not None:
+            from agui_client.reconnect import check_policy
+
+            check_policy(reconnect, self._connect_url)
+        self._reconnect = reconnect
         if capabilities_url is not None and options.get("capabilities") is not None:
             raise UsageError("give capabilities= or capabilities_url=, not both")
         self._capabilities_url = None if capabilities_url is None else self._transport.resolve(capabilities_url)
@@ -125,7 +135,7 @@ class HttpAgent(AbstractAgent[StateT]):
         return self._post(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
-        """Have the server send the thread again, with a POST to `connect_url`.
+        """Have the server send the thread again, with a POST to `connect_url`, or as the policy of `reconnect=` says.
 
         Args:
             input: The thread, with the messages that the client has.
@@ -136,14 +146,15 @@ class HttpAgent(AbstractAgent[StateT]):
         Raises:
             UsageError: The agent has no `connect_url`.
         """
-        if self._connect_url is None:
+        if self._connect_url is None and (self._reconnect is None or not self._reconnect.can_connect):
             raise UsageError("this agent has no way to reconnect: give it connect_url=, or override connect()")
-        return self._post(input, self._connect_url)
+        return self._post(input, is_replay=True)
 
     @property
     def can_connect(self) -> bool:
         """Whether the agent has a way to send a thread again."""
-        return self._connect_url is not None or type(self).connect is not HttpAgent.connect
+        by_policy = self._reconnect is not None and self._reconnect.can_connect
+        return self._connect_url is not None or by_policy or type(self).connect is not HttpAgent.connect
 
     async def capabilities(self) -> AgentCapabilities | None:
         """Return what the agent declares to be able to do: the document at `capabilities_url`, or `capabilities=`.
@@ -169,7 +180,7 @@ class HttpAgent(AbstractAgent[StateT]):
             refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in invalid.errors())
             raise DecodeError(f"the agent's capabilities cannot be used: {refused}", rule="CAP-3") from None
 
-    def _post(self, input: RunAgentInput, url: Address | None = None) -> HttpSource:
+    def _post(self, input: RunAgentInput, *, is_replay: bool = False) -> HttpSource:
         from agui_client._protocol.request import request_body
         from agui_client._transport.http_source import HttpSource
 
@@ -177,20 +188,34 @@ class HttpAgent(AbstractAgent[StateT]):
         # Headers that are meant for one server are never sent to another.
         is_own = scope is not None and scope.owner is self
         options: RunOptions = scope.options if scope is not None and is_own else {}
-        if is_own and url is None and (base := self._conversation.state_base) is not None:
+        if is_own and not is_replay and (base := self._conversation.state_base) is not None:
             # No other server gets it: some hand these properties on to models, or refuse those that they do not know.
             props = with_base(input.forwarded_props, base)
             input = input.model_copy(update={"forwarded_props": props})
         request = Request(
             body=request_body(input),
-            url=url,
-            may_find_nothing=url is not None,
+            url=self._connect_url if is_replay else None,
+            is_replay=is_replay,
             headers=options.get("headers"),
             timeouts=self._timeouts_of(options),
             until=math.inf if scope is None else scope.until,
             observer=scope,
         )
-        source = HttpSource(self._transport, request, WarningLog() if scope is None else scope.warnings)
+        warnings = WarningLog() if scope is None else scope.warnings
+        way, policy = None, self._reconnect
+        if policy is not None:
+            if is_replay and policy.can_connect:
+                # A message that was cut is no answer yet.
+                whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
+                input = input.model_copy(update={"messages": whole})
+                request = policy.connecting(request, input)
+            way = policy.way(request, input, self._connect_url, is_replay=is_replay)
+        if way is None:
+            source = HttpSource(self._transport, request, warnings)
+        else:
+            from agui_client._transport.resuming import ResumableSource
+
+            source = ResumableSource(self._transport, request, warnings, way)
         if scope is not None:
             scope.requests.append(source)
         return source

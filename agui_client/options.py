@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 if TYPE_CHECKING:
     from ag_ui.core import Context
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Resume
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.timeouts import Timeouts
+
+
+WhenBusy: TypeAlias = Literal["raise", "queue", "interrupt"]
+"""The choices for a call that is made while another one of the same agent is going on."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -26,6 +30,9 @@ class ConnectOptions(TypedDict, total=False):
     """Request headers for this call, over the agent's own (HttpAgent)."""
     timeout: float | Timeouts
     """Time-outs for this call, in seconds: instead of the agent's own, or of none for an agent in this process."""
+    when_busy: WhenBusy
+    """What happens while another run of the agent is going on: this one is refused with a `RunInProgressError`
+    ("raise", also if left out), waits for its end ("queue"), or stops it and takes its place ("interrupt")."""
 
 
 class RunOptions(ConnectOptions, total=False):
@@ -44,7 +51,7 @@ class RunOptions(ConnectOptions, total=False):
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
-BESIDE_AN_INPUT = frozenset({"headers", "timeout", "tools"})
+BESIDE_AN_INPUT = frozenset({"headers", "timeout", "tools", "when_busy"})
 """Keywords that can stand beside a whole `RunAgentInput`.
 
 Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never

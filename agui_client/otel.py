@@ -135,6 +135,8 @@ class SpanObserver(RunObserver):
         match get_value(_ATTEMPT):
             case (RunScope() as scope, _Span() as span) if scope is run:
                 _end_attempt(span, attempt, error)
+                if attempt.is_reconnect and error is None and (outer := self._runs.get(run)) is not None:
+                    outer.note("agui.reconnect", {"agui.reconnect.reason": attempt.reason})
             case _:
                 pass
 
@@ -325,6 +327,14 @@ class _Span:
         """Put attributes on the span."""
         self._span.set_attributes(attributes)
 
+    def rename(self, name: str) -> None:
+        """Give the span another name."""
+        self._span.update_name(name)
+
+    def note(self, name: str, attributes: Mapping[str, str | int]) -> None:
+        """Add an event to the span."""
+        self._span.add_event(name, attributes)
+
     def fail(self, error_type: str) -> None:
         """Set the kind of error, without a description: its text may quote what an agent or a user wrote."""
         self._span.set_attribute("error.type", error_type)
@@ -347,6 +357,9 @@ class _Span:
 
 
 def _end_attempt(span: _Span, attempt: Attempt, error: BaseException | None) -> None:
+    if attempt.method != "POST":
+        span.rename(attempt.method)
+        span.add({"http.request.method": attempt.method})
     if attempt.status_code is not None:
         span.add({"http.response.status_code": attempt.status_code})
     if attempt.status_code is not None and attempt.status_code >= _HTTP_ERRORS:

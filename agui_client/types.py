@@ -33,3 +33,4 @@ from agui_client.messages import MessageLike as MessageLike
 from agui_client.messages import Prompt as Prompt
 from agui_client.options import ConnectOptions as ConnectOptions
 from agui_client.options import RunOptions as RunOptions
+from agui_client.options import WhenBusy as WhenBusy

@@ -50,6 +50,7 @@ _NAMESPACES = (
     "agui_client.fast",
     "agui_client.mcp",
     "agui_client.notebook",
+    "agui_client.reconnect",
     "agui_client.recording",
     "agui_client.runs",
     "agui_client.state",
@@ -76,6 +77,7 @@ _ROOMS = (
     ("agent", "teams.agent_tool"),
     ("asgi.caller_input", "asgi.repetition", "asgi.caller_state"),
     ("runs",),
+    ("reconnect",),
     ("http_agent", "function_agent"),
     (
         "asgi",

@@ -17,12 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext, SpanKind, StatusCode, TraceFlags
 
-from agui_client import Deny, FunctionAgent, HttpAgent, tool
+from agui_client import Deny, FunctionAgent, HttpAgent, RetryPolicy, tool
 from agui_client._concurrency import side_by_side
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.observers import Observers
 from agui_client.asgi import ASGITransport, agent_app
 from agui_client.otel import SpanObserver
+from agui_client.reconnect import LastEventId
 from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import ScriptedAgent, sse, text, tool_call, turn
 from agui_client.types import AgentInfo, Attempt, RunEnd, RunScope, Timings
@@ -302,6 +303,24 @@ def test_two_requests_of_one_run_have_a_span_each(
     assert sorted(map(span_id, requests)) == sorted(span.span_id for span in server.spans)
     assert {parent_id(span) for span in requests} == {span_id(ended(exporter)["run both"])}
     assert [record for record in caplog.records if record.name.startswith("opentelemetry")] == []
+
+
+def test_a_stream_that_is_taken_up_is_a_request_of_its_run_and_an_event_on_its_span(
+    exporter: InMemorySpanExporter,
+) -> None:
+    frames = [b"id: %d\n%b\n\n" % (number, frame) for number, frame in enumerate(sse(TURN).strip().split(b"\n\n"))]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        content = b"".join(frames[1:] if request.method == "GET" else frames[:1])
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=content)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    agent = HttpAgent(URL, http_client=client, retry=RetryPolicy(first_wait=0), reconnect=LastEventId())
+    assert agent.run_agent_sync().reconnects == 1
+    spans = ended(exporter)
+    assert attributes(spans["GET"])["http.request.method"] == "GET"
+    assert parent_id(spans["GET"]) == span_id(spans["run"])
+    assert [event.name for event in spans["run"].events] == ["agui.reconnect"]
 
 
 @pytest.mark.anyio

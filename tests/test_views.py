@@ -330,7 +330,7 @@ def test_a_view_that_hangs_ends_no_run_and_is_not_called_again(
     place: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request.getfixturevalue(place)
-    monkeypatch.setattr("agui_client._widgets.drawing._PATIENCE", 0.05)
+    monkeypatch.setattr("agui_client._widgets.drawing._DRAW_TIMEOUT", 0.05)
     calls: list[object] = []
     goes_on = threading.Event()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunFinishedCancelledOutcome
@@ -13,8 +14,9 @@ from ag_ui.core import RunFinishedCancelledOutcome
 from agui_client._cli.demo import SCRIPTED, demo_server
 from agui_client._cli.exit_codes import ExitCode, code_of, drive
 from agui_client._cli.input_lines import GivenLines, TypedLines
+from agui_client._cli.lines_beside import LinesBeside
 from agui_client._cli.live_run import LiveRun
-from agui_client._cli.output import WarningLines, usage_line
+from agui_client._cli.output import WarningLines, content_text, usage_line
 from agui_client._cli.pending_work import PendingWork
 from agui_client._cli.plain_view import PlainRun
 from agui_client._cli.slash_commands import SLASH_COMMANDS, run_slash_command
@@ -22,10 +24,12 @@ from agui_client._cli.terminal_handlers import TerminalAnswerer, TerminalApprove
 from agui_client._cli.thread_commands import open_threads
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._run.observers import RunObserver
+from agui_client.errors import AGUIError, UsageError
 
 if TYPE_CHECKING:
     from agui_client._cli.agent_settings import AgentSettings
     from agui_client._conversation.snapshot import ConversationSnapshot
+    from agui_client._run.async_run import AgentRun
     from agui_client._run.result import RunResult
     from agui_client._run.scope import RunScope
     from agui_client._tools.context import ToolExecution
@@ -66,8 +70,16 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
     view: View = PlainRun(answers=sys.stdout, notes=sys.stderr) if console is None else LiveRun(console)
     WarningLines(view.note).install()
     lines: Lines = TypedLines(SLASH_COMMANDS) if sys.stdin.isatty() else GivenLines()
-    approve = TerminalApprover(around=view.paused)
-    answer = TerminalAnswerer(around=view.paused, messages=lambda: agent.messages, name_of=view.speakers.name)
+    beside = LinesBeside() if lines.is_typed else None
+
+    @contextmanager
+    def paused() -> Generator[None]:
+        """Leave the screen and the keys to a question."""
+        with view.paused(), nullcontext() if beside is None else beside.paused():
+            yield
+
+    approve = TerminalApprover(around=paused)
+    answer = TerminalAnswerer(around=paused, messages=lambda: agent.messages, name_of=view.speakers.name)
     agent = settings.make_agent(tools=tools, approve=approve, answer=answer)
     if lines.is_typed:
         view.note(f"talking with {settings.shown_url}; /help lists the slash commands")
@@ -83,6 +95,7 @@ def chat_with(settings: AgentSettings, tools: ToolSource, *, introduction: str =
         runner = stack.enter_context(asyncio.Runner())
         chat = Chat(agent, view, PendingWork(agent, approve, answer), runner)
         chat.is_kept = settings.threads is not None
+        chat.lines_beside = beside
         return chat.talk(lines)
 
 
@@ -111,6 +124,9 @@ class Chat(RunObserver):
         """Whether the conversation is a thread of --threads, so that no other one can take its place."""
         self.attached: list[MediaPart] = []
         """The files that go with the next prompt."""
+        self.lines_beside: LinesBeside | None = None
+        """Reads the lines that a user types while a run goes on; None where no user types."""
+        self._early: deque[str] = deque()
         self._unsent_prompt: Prompt = None
         self._pending_work = pending_work
         self._runner = runner
@@ -129,7 +145,7 @@ class Chat(RunObserver):
         Returns:
             The exit code.
         """
-        while not self.is_over and (line := lines.next()) is not None:
+        while not self.is_over and (line := self._early.popleft() if self._early else lines.next()) is not None:
             code = self._handle_line(line.strip())
             if code and (not lines.is_typed or code == ExitCode.BROKEN_PIPE):
                 return code
@@ -175,7 +191,11 @@ class Chat(RunObserver):
             return ExitCode.UNFINISHED
         earlier = len(self.agent.messages)
         try:
-            result = self._runner.run(watch(self.agent.stream(self._unsent_prompt, **options), self.view))
+            result = self._runner.run(self._watched(self.agent.stream(self._unsent_prompt, **options)))
+        except AGUIError as error:
+            if error.partial is not None:
+                self._keep_unsent(error.partial)
+            raise
         finally:
             # The prompt of a run that never started is not in the conversation, and is sent again by /retry.
             if len(self.agent.messages) > earlier:
@@ -183,9 +203,31 @@ class Chat(RunObserver):
         self._conclude(result)
         return code_of(result)
 
+    async def _watched(self, run: AgentRun) -> RunResult:
+        if self.lines_beside is None:
+            return await watch(run, self.view)
+        with self.lines_beside.read(self._steer):
+            return await watch(run, self.view)
+
+    def _steer(self, line: str) -> None:
+        """Give the run what the user typed meanwhile; commands, and what comes too late, are carried out after it."""
+        try:
+            if line.startswith("/"):
+                raise UsageError("a command is not for the agent")
+            self.agent.steer(line)
+        except UsageError:
+            self._early.append(line)
+        else:
+            self.view.note(f"the agent gets this when it has come to a stop: {line}")
+
+    def _keep_unsent(self, result: RunResult) -> None:
+        """Send the lines that no run was sent as prompts of their own."""
+        self._early.extend(content_text(message.content or "") for message in result.unsent_messages)
+
     def _conclude(self, result: RunResult) -> None:
         """Write what a run left open, and its usage."""
         self._unsent_prompt, self.is_settled = None, not result.interrupts
+        self._keep_unsent(result)
         for call in result.pending_tool_calls:
             self.view.note(f"no tool here answers the call of {call.function.name} ({call.id})")
         if isinstance(result.outcome, RunFinishedCancelledOutcome):

@@ -75,7 +75,7 @@ class ServedRuns:
         Raises:
             click.UsageError: The agent keeps no such run.
         """
-        found = [each for each in await self.ask("runs") if each["runId"] == run_id]
+        found: list[dict[str, Any]] = [each for each in await self.ask("runs") if each["runId"] == run_id]
         if not found:
             raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are")
         return found[0]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.source import Source
     from agui_client.asgi.seal import Seal
+    from agui_client.messages import Prompt
 
 SYNC_CALLER: ContextVar[Thread | None] = ContextVar("SYNC_CALLER", default=None)
 """The thread that waits for the work that is going on; None if the work is awaited."""
@@ -166,6 +167,30 @@ class RunView(Generic[StateT]):
     def cancel(self) -> None:
         """Stop the run from any task or thread: iteration ends, and `result()` returns with `aborted` set."""
         self._engine.interrupt()
+
+    def detach(self) -> None:
+        """Leave the run and let the server go on with it, from any task or thread.
+
+        Iteration ends, the connection is closed, and `on_abort` is not called. `result()` returns what arrived, with
+        `aborted` and `detached` set. `connect_agent` follows the run again, also in another process. The server has to
+        keep runs whose callers leave; others end the run.
+
+        Raises:
+            UsageError: The agent runs in this process, so nothing would go on.
+        """
+        self.call.detach()
+        self._engine.interrupt()
+
+    def steer(self, prompt: Prompt) -> None:
+        """Say something to the agent while the run goes on, from any task or thread; see `AbstractAgent.steer`.
+
+        Args:
+            prompt: As for `run_agent`; text, usually.
+
+        Raises:
+            UsageError: The run has ended.
+        """
+        self.call.steer(prompt)
 
     @property
     def call(self) -> Call:

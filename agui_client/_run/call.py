@@ -14,8 +14,10 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
+from agui_client._run.steering import Steering
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput, ToolMessage
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._tools.toolset import CallTools
+    from agui_client.messages import Prompt
     from agui_client.options import RunOptions
 
 _LIMITS = ToolLimits()
@@ -62,7 +65,11 @@ class Call:
         self.state = CallState()
         """The phase of the call, and the reason why it stops."""
         self.time = TimeLimit(setup.timeouts.total)
-        """The time that the call may take."""
+        """The time that the call may take, from when it has its turn."""
+        self.is_detached = False
+        """Whether the call was left so that the server goes on with its run."""
+        self.steering = Steering()
+        """Messages of the user that came while the call goes on."""
         self.warnings = WarningLog()
         """The log of the call's warnings."""
         self.rounds: list[Round] = []
@@ -96,6 +103,26 @@ class Call:
             first=self.rounds[0].scope if self.rounds else None,
         )
 
+    def detach(self) -> None:
+        """Note that the server goes on when the run is left.
+
+        Raises:
+            UsageError: The agent runs in this process.
+        """
+        if self.setup.agent.url is None:
+            raise UsageError("this agent runs in the process, so nothing goes on when its run is left; cancel() it")
+        self.is_detached = not self.state.has_ended
+
+    def steer(self, prompt: Prompt) -> None:
+        """Add a message of the user, from any thread; the next run gets it.
+
+        Raises:
+            UsageError: The call takes no message any more.
+        """
+        if self.setup.is_replay:
+            raise UsageError("connecting asks nothing, so nothing can steer it; ask with run_agent() when it is over")
+        self.steering.add(prompt)
+
     @property
     def executions(self) -> list[ToolExecution]:
         """The tools that were executed here, in order."""
@@ -112,6 +139,7 @@ class Call:
             error: The exception that the call failed with; None if it did not fail.
         """
         self.error = error
+        self.steering.close()
         try:
             self._result = build_result(self, is_over=True)
         finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -24,11 +24,14 @@ from agui_client._run.hooks import HookContext
 from agui_client._run.result import annotate, run_end
 from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import Phase, Reason
+from agui_client._run.steering import goes_on
 from agui_client._run.subagents import is_of_a_member
+from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import IncompleteRunError, RunFailedError, UsageError
+from agui_client.errors import CannotWaitError, IncompleteRunError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
@@ -88,7 +91,8 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            stack.enter_context(conversation.running(self.interrupt, partial(ending.checkpoint_of, call)))
+            await stack.enter_async_context(self._turn())
+            call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
@@ -107,6 +111,17 @@ class Engine:
             call.known_ids = frozenset(message.id for message in conversation.messages)
             self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        """Return the block in which the conversation is this call's alone."""
+        when_busy, around = self.call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
+        while when_busy != "raise" and around is not None:
+            if around.owner is self.call.setup.owner:
+                raise CannotWaitError(
+                    "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
+                )
+            around = around.parent
+        return self.call.conversation.turns.turn(self, when_busy)
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
         tools = self.call.tools
@@ -166,7 +181,7 @@ class Engine:
                 answers = await answers_to(call, self._saving.save, self._wait_for)
                 for result in await self._take_in(answers):
                     yield result
-                if not answers.is_complete or state.is_stopped:
+                if not goes_on(call, answers):
                     break
                 await self._begin_next_run(answers)
 
@@ -269,7 +284,7 @@ class Engine:
         call, source = self.call, run.source
         if source is not None:
             failure = await self._try(source.aclose(), failure)
-        on_abort = call.setup.options.get("on_abort")
+        on_abort = None if call.is_detached else call.setup.options.get("on_abort")
         has_begun = source is not None and run.scope.may_have_started
         if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
             context = HookContext(run.input, call.conversation, run.run_id)
@@ -327,6 +342,16 @@ class Engine:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])
         return events
+
+    # --- from outside: another task or thread may call these
+
+    def steer(self, prompt: Prompt) -> None:
+        """Add a message of the user for the next run."""
+        self.call.steer(prompt)
+
+    def checkpoint(self) -> ending.Checkpoint:
+        """Return the conversation as it would be if the program ended now."""
+        return ending.checkpoint_of(self.call)
 
     # --- stopping, and leaving the block
 

@@ -330,6 +330,11 @@ class RunLog(RunObserver):
         _calls.info(form, *shown, extra={"agui": fields})
 
 
+def reconnects_in(attempts: Sequence[Attempt]) -> int:
+    """Return how often a stream that was cut was taken up."""
+    return sum(attempt.is_reconnect and attempt.error is None for attempt in attempts)
+
+
 def _ending(end: RunEnd) -> str:
     return end.ending or type(end.error).__name__
 
@@ -341,6 +346,7 @@ def _fields(run: RunScope, end: RunEnd) -> dict[str, object]:
         "ending": _ending(end),
         "events": end.events,
         "attempts": len(end.attempts),
+        "reconnects": reconnects_in(end.attempts),
         "warnings": end.warnings,
         "connect_seconds": end.timings.connect,
         "first_event_seconds": end.timings.first_event,

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
-from agui_client._run.observers import CallEnd, RunEnd, without_secrets
+from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, subagent_results
@@ -136,7 +136,7 @@ class RunResult(TypedState[StateT], Record, Displayed):
     response: ResponseInfo | None = None
     """The HTTP response, of several the last, secrets redacted; None for agents in this process."""
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
-    """Every POST that was tried, why, and what became of it; empty for agents in this process."""
+    """Every request that was tried, why, and what became of it; empty for agents in this process."""
     tool_executions: list[ToolExecution] = field(default_factory=list["ToolExecution"])
     """The tools that were run here, in the order they were begun."""
     called_ids: list[str] = field(default_factory=list[str])
@@ -145,8 +145,12 @@ class RunResult(TypedState[StateT], Record, Displayed):
     """The subagents that the agent announced, in the order of their beginnings, with what came of each."""
     incomplete_ids: list[str] = field(default_factory=list[str])
     """The messages and tool calls that the run began and did not complete; empty when it finished."""
+    unsent_messages: list[Message] = field(default_factory=list["Message"])
+    """Messages of `steer()` that came too late, or before a failure, an abort or a question: no run was sent them."""
     aborted: bool = False
     """Whether the run was stopped from here with `abort_run()` or `cancel()`; then there is no outcome."""
+    detached: bool = False
+    """Whether the run was left with `detach()`, so that the server may go on with it."""
 
     def __repr__(self) -> str:
         outcome = "aborted=True" if self.aborted else "outcome=None"
@@ -160,6 +164,11 @@ class RunResult(TypedState[StateT], Record, Displayed):
             f"RunResult({outcome}, text={text!r}{waiting}, new_messages={len(self.new_messages)}, "
             f"warnings={len(self.warnings)}, run_id={self.run_id!r})"
         )
+
+    @property
+    def reconnects(self) -> int:
+        """The number of times that a cut stream was taken up; see `agui_client.reconnect`."""
+        return reconnects_in(self.attempts)
 
     @overload
     def parse(self, shape: type[T]) -> T: ...
@@ -236,7 +245,9 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         called_ids=list(outcome.tool_call_ids),
         subagents=subagent_results([each.outcome for each in rounds], conversation.reducer, is_over=is_over),
         incomplete_ids=list(run.pipeline.verifier.left_open),
+        unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
+        detached=state.is_aborted and call.is_detached,
     )
     return result.read_with(call.setup.read_state)
 

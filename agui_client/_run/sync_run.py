@@ -46,7 +46,8 @@ class SyncAgentRun(RunView[StateT]):
     """A run in progress, for code without `await`: `with agent.stream_sync("...") as run`, then iterate it.
 
     As `AgentRun`: iterating gives typed events, `messages` and `state` include the event that was just given, leaving
-    the block ends the run. Ctrl-C works. To be used in one thread; only `cancel()` may be called from any.
+    the block ends the run. Ctrl-C works. To be used in one thread; only `cancel()` and `steer()` may be called from
+    any.
     """
 
     _outside = "a run is used inside its block: with agent.stream_sync(...) as run"

@@ -24,7 +24,7 @@ from agui_client.errors import UsageError
 DEFAULT_MAX_EVENT_BYTES = 10 * 1024 * 1024
 DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
 _OF_DOCUMENTS = {"accept": JSON, "accept-encoding": ACCEPTED}
-_OF_RUNS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store"}
+_OF_STREAMS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store"}
 """Headers that are always sent."""
 
 Address: TypeAlias = httpx.URL
@@ -35,7 +35,7 @@ AuthSource: TypeAlias = httpx.Auth | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Record):
-    """One POST of a run, and its outcome."""
+    """One request of a run, and its outcome."""
 
     reason: str
     """The reason for it: "first attempt", or the end of the attempt before."""
@@ -47,6 +47,10 @@ class Attempt(Record):
     """The HTTP status; None without a response."""
     error: str | None = None
     """The reason for its failure; None if an event stream came back."""
+    method: str = "POST"
+    """The HTTP method."""
+    is_reconnect: bool = False
+    """Whether it takes up a stream that was cut, rather than starts the run."""
 
 
 class AttemptObserver(Protocol):
@@ -68,10 +72,14 @@ class Request:
     """The `RunAgentInput` as JSON."""
     url: Address | None = field(default=None, repr=False)
     """The address to post it to; None for the agent's."""
-    may_find_nothing: bool = False
-    """Whether 204 No Content is an answer: an empty stream."""
+    is_replay: bool = False
+    """Whether a thread is sent again: 204 No Content is an empty stream then, and the thread may come as JSON."""
     is_document: bool = False
-    """Whether a JSON document is asked for, with GET if there is no body, instead of a run."""
+    """Whether a JSON document is asked for, instead of an event stream."""
+    is_reconnect: bool = False
+    """Whether it takes up a stream that was cut, rather than starts a run."""
+    last_event_id: str | None = field(default=None, repr=False)
+    """The id of the last event that arrived, after which the server goes on; None if the request names none."""
     headers: Headers | None = field(default=None, repr=False)
     """Headers for this run, which stand over the agent's."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -80,6 +88,11 @@ class Request:
     """The `time.perf_counter()` at which the call that the run belongs to has taken too long."""
     observer: AttemptObserver | None = field(default=None, repr=False)
     """The observer of its attempts; None without one."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method: POST with a body, or else GET."""
+        return "POST" if self.body else "GET"
 
 
 class Transport:
@@ -152,10 +165,14 @@ class Transport:
         limits = request.timeouts
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        method = "GET" if request.is_document and not request.body else "POST"
-        fixed = _OF_DOCUMENTS if request.is_document else _OF_RUNS
-        headers.update(fixed if method == "GET" else {**fixed, "content-type": JSON})
-        sent = client.build_request(method, _bare(url), content=request.body, headers=headers, timeout=timeout)
+        headers.update(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)
+        if request.is_replay:
+            headers["accept"] = f"{EVENT_STREAM}, {JSON};q=0.5"
+        if request.method == "POST":
+            headers["content-type"] = JSON
+        if request.last_event_id is not None:
+            headers["last-event-id"] = request.last_event_id
+        sent = client.build_request(request.method, _bare(url), content=request.body, headers=headers, timeout=timeout)
         # After `build_request`, which has set the length of the content by then.
         sent.stream = _Content(request.body)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.

@@ -79,15 +79,39 @@ class Delivery:
             TransportError: The server did not accept it; `attempts` lists every attempt.
             StopAsyncIteration: The run was interrupted.
         """
-        self._clock, reason = clock, "first attempt"
+        self._clock = clock
+        body = await self._delivered(client, "first attempt")
+        self.connect_seconds = clock.elapsed
+        return body
+
+    async def take_up(self, client: httpx.AsyncClient, request: Request, reason: str) -> Body:
+        """Take up a stream that was cut, with a request that starts no run.
+
+        Args:
+            client: The HTTP client.
+            request: The request; it is not repeated here if no connection can be made, or the server is busy.
+            reason: The reason for it, for the record.
+
+        Returns:
+            The event stream that came back, not yet read.
+
+        Raises:
+            TransportError: The server did not accept it.
+            StopAsyncIteration: The run was interrupted.
+        """
+        self._request, self._url = request, request.url or self._transport.url
+        self._redirects, self._is_renewed = 0, False
+        return await self._delivered(client, reason)
+
+    async def _delivered(self, client: httpx.AsyncClient, reason: str) -> Body:
         while True:
             try:
-                body = await self._attempt(client, reason)
-                self.connect_seconds = clock.elapsed
-                return body
+                return await self._attempt(client, reason)
             except TransportError as error:
-                # `_send` knows whether the request went out, the error whether it was refused before the agent began.
-                self.may_have_started = self.may_have_started and error.may_have_started
+                # `_send` knows whether the request went out, the error whether it was refused before the agent began; a
+                # refusal to take up a run says nothing about the run.
+                is_certain = not (error.may_have_started or self._request.is_reconnect)
+                self.may_have_started = self.may_have_started and not is_certain
                 following = await self._reason_to_go_on(error)
                 if following is None:
                     raise
@@ -109,7 +133,15 @@ class Delivery:
             cause = None if self._redirected_to else error
             raise
         finally:
-            attempt = Attempt(reason, address_of(self._url), self._clock.elapsed - began, self._status, failure)
+            attempt = Attempt(
+                reason,
+                address_of(self._url),
+                self._clock.elapsed - began,
+                self._status,
+                failure,
+                method=self._request.method,
+                is_reconnect=self._request.is_reconnect,
+            )
             self.attempts.append(attempt)
             if observer is not None:
                 observer.attempt_end(attempt, cause)
@@ -137,7 +169,10 @@ class Delivery:
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
         body, request = Body(response), self._request
-        if responses.is_of(response, self._wanted) or (request.may_find_nothing and response.status_code == 204):
+        is_wanted = responses.is_of(response, self._wanted)
+        if is_wanted or (
+            request.is_replay and (response.status_code == 204 or responses.is_of(response, responses.JSON))
+        ):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
@@ -158,8 +193,8 @@ class Delivery:
             # A password in the redirect's address is not the agent's.
             self._redirected_to = None if refusal else url.copy_with(userinfo=self._url.userinfo)
             where += f" and points to {address_of(url)}{refusal}"
-        if response.status_code in _NOT_HERE and not self._request.is_document:
-            is_connect = self._request.may_find_nothing
+        if response.status_code in _NOT_HERE and not (self._request.is_document or self._request.is_reconnect):
+            is_connect = self._request.is_replay
             where += f"; is this the address that {'sends threads again' if is_connect else 'takes runs'}?"
         message, headers = f"{where}: {body[:_SNIPPET]}" if body else where, responses.headers_to_show(response)
         advice = self._advice_on_credentials() if response.status_code == 401 else _ADVICE.get(response.status_code)
@@ -192,6 +227,8 @@ class Delivery:
         return await self._pause_before_repeating(error)
 
     async def _pause_before_repeating(self, error: TransportError) -> str | None:
+        if self._request.is_reconnect:
+            return None
         policy, is_refusal = self._transport.retry, isinstance(error, HTTPStatusError)
         if self._repeated[is_refusal] >= policy.allowance(error):
             return None

@@ -19,7 +19,7 @@ from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.clock import Clock
 from agui_client._transport.delivery import Delivery
-from agui_client._transport.response import Body
+from agui_client._transport.response import JSON, Body
 from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
@@ -117,9 +117,13 @@ class HttpSource(Source):
         request, transport = self._request, self._transport
         self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until)
         self._stack.callback(clock.close)
-        client = await self._stack.enter_async_context(transport.clients.client())
-        self._body = await self.delivery.deliver(client, clock)
+        self._client = await self._stack.enter_async_context(transport.clients.client())
+        self._body = await self.delivery.deliver(self._client, clock)
         self._stack.push_async_callback(self._body.aclose)
+        if request.is_replay and self._body.media_type == JSON:
+            from agui_client._transport.thread_document import DocumentFramer
+
+            self._framer = DocumentFramer(transport.max_event_bytes, request.body)
         self._reading = clock, self._body.chunks.__anext__
         return self._reading
 

@@ -92,6 +92,8 @@ class Body:
         # What `aiter_raw()` reads, without a step in between.
         unread = response.aiter_bytes() if is_read else aiter(cast("httpx.AsyncByteStream", response.stream))
         self._packed = cast("AsyncGenerator[bytes]", unread)
+        self.media_type = media_type_of(response)
+        """The type of the content, in lower case; empty if the response names none."""
         # Other words there, such as "none", mean nothing.
         named = re.split(r"[\s,]+", response.headers.get("content-encoding", "").lower())
         codings = [] if is_read else [name for name in named if name in _CODINGS]

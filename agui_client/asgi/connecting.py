@@ -66,8 +66,8 @@ class _StoredThread(AbstractAgent):
 
     async def run(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield nothing: the agent of the thread runs."""
-        return
-        yield
+        for event in list[Event]():
+            yield event
 
     async def connect(self, input: RunAgentInput) -> AsyncGenerator[Event]:
         """Yield one run with the messages, the state and the interrupts."""

@@ -43,7 +43,7 @@ Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSour
 
 _CLOSING_SECONDS = 5.0
 _logger = logging.getLogger("agui_client.batch")
-_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results")
+_OF_ONE_RUN = ("run_id", "parent_run_id", "resume", "tool_results", "when_busy")
 
 
 @overload

@@ -21,6 +21,7 @@ from ag_ui.core import (
 )
 
 from agui_client._widgets.drawing import Drawings
+from agui_client.errors import UsageError
 from agui_client.notebook.content import content_text, conversation, names_of, read_json, waiting_lines
 from agui_client.notebook.elements import page
 
@@ -34,7 +35,8 @@ _SECONDS_APART = 0.1
 def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIterator[dict[str, Any]]]:
     """Make the model of a chat of marimo: `mo.ui.chat(marimo_chat(agent))`.
 
-    marimo shows the text, the reasoning and the tool calls while they arrive, and its button stops the run.
+    marimo shows the text, the reasoning and the tool calls while they arrive, and its button stops the run. A message
+    that is sent while a run goes on steers that run, whose answer has what the agent says to it.
 
     Args:
         agent: The agent, whose conversation goes on with each message of the chat.
@@ -42,7 +44,9 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
 
     async def model(messages: Sequence[Any], config: Any) -> AsyncIterator[dict[str, Any]]:
         """Answer the last message, in parts as marimo reads them."""
-        async with agent.stream(_prompt(messages[-1])) as run:
+        if _has_steered(agent, prompt := _prompt(messages[-1])):
+            return
+        async with agent.stream(prompt) as run:
             async for event in run:
                 for chunk in _chunks(event, run):
                     yield chunk
@@ -58,7 +62,8 @@ def marimo_chat(agent: AbstractAgent) -> Callable[[Sequence[Any], Any], AsyncIte
 def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterator[Answer]]:
     """Make the callback of a chat of Panel: `pn.chat.ChatInterface(callback=panel_chat(agent))`.
 
-    The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second.
+    The answer is shown as in a notebook, with reasoning, tool calls and their views, at most ten times a second. A
+    message that is sent while a run goes on steers that run, whose answer has what the agent says to it.
 
     Args:
         agent: The agent, whose conversation goes on with each message of the chat.
@@ -67,6 +72,8 @@ def panel_chat(agent: AbstractAgent) -> Callable[[object, str, Any], AsyncIterat
     async def answer(contents: object, user: str, instance: Any) -> AsyncIterator[Answer]:
         """Answer a message; each answer takes the place of the one before."""
         drawings, drawn_at = Drawings(), time.monotonic()
+        if _has_steered(agent, str(contents)):
+            return
         async with agent.stream(str(contents)) as run:
             async for event in run:
                 is_end = isinstance(event, TextMessageEndEvent | ReasoningMessageEndEvent | ToolCallEndEvent)
@@ -95,6 +102,15 @@ class Answer:
 
     def _repr_html_(self) -> str:
         return self._html
+
+
+def _has_steered(agent: AbstractAgent, prompt: str) -> bool:
+    """Give a message to the run that is going on, if there is one that still takes it."""
+    try:
+        agent.steer(prompt)
+    except UsageError:
+        return False
+    return True
 
 
 def _prompt(message: Any) -> str:

@@ -73,16 +73,16 @@ class Cassette:
             recorder.close()
             unfinished.unlink(missing_ok=True)
 
-    def _replayed(self, agent: HttpAgent, input: RunAgentInput, url: Any = None) -> AsyncIterator[WireEvent]:
+    def _replayed(self, agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False) -> AsyncIterator[WireEvent]:
         if self._player is None:
             if not self.path.exists():
                 how = "make it with `pytest --agui-record=once`, where the agent can be reached"
                 raise UsageError(f"there is no recording {self.path}; {how}")
             self._player = Player(self.path, match=self._match, redact=self._redact)
-        return self._player.answer(input, is_connecting=url is not None)
+        return self._player.answer(input, is_connecting=is_replay)
 
     def _recorded(
-        self, recorder: Recorder, post: Any, agent: HttpAgent, input: RunAgentInput, url: Any = None
+        self, recorder: Recorder, post: Any, agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False
     ) -> AsyncIterator[WireEvent]:
         scope = CURRENT_SCOPE.get()
         url_shown = without_credentials(agent.url)
@@ -93,18 +93,18 @@ class Cassette:
             call = recorder.new_call()
             if first:
                 self._calls[first] = call
-        request = recorder.begin_request(call, input, agent=info, is_connecting=url is not None)
+        request = recorder.begin_request(call, input, agent=info, is_connecting=is_replay)
         end = partial(recorder.end_request, request, is_in_process=False)
-        return ObservedSource(post(agent, input, url), partial(recorder.write_event, request), end)
+        return ObservedSource(post(agent, input, is_replay=is_replay), partial(recorder.write_event, request), end)
 
 
 @contextmanager
 def _answering(answer: Any) -> Generator[None]:
     """Let a function answer for all agents of a URL."""
 
-    def post(agent: HttpAgent, input: RunAgentInput, url: Any = None) -> AsyncIterator[WireEvent]:
+    def post(agent: HttpAgent, input: RunAgentInput, *, is_replay: bool = False) -> AsyncIterator[WireEvent]:
         """Answer a request."""
-        events: AsyncIterator[WireEvent] = answer(agent, input, url)
+        events: AsyncIterator[WireEvent] = answer(agent, input, is_replay=is_replay)
         return events
 
     with patch.object(HttpAgent, "_post", post):

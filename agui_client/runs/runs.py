@@ -346,7 +346,7 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
         UsageError: It is neither an agent nor a function.
     """
     if isinstance(agent, AbstractAgent):
-        given = cast("Agent", agent)
+        given: Agent = cast("Any", agent)
         own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
         return lambda _: own
     if not callable(cast("object", agent)) or inspect.isclass(agent):

@@ -213,7 +213,7 @@ def test_an_answer_that_is_not_of_the_type_harms_no_row_but_its_own(
     def names(name: str) -> list[tuple[str, str | None, bool]]:
         agent = ScriptedAgent(turn(text(json.dumps({"name": name, "legs": 4}))))
         batch = run_many(agent, ["a", "b"], parse=Animal, journal=journal, at_once=1)
-        return [(done.key, done.parsed and done.parsed.name, done.from_journal) for done in batch]
+        return [(done.key, done.parsed.name if done.parsed else None, done.from_journal) for done in batch]
 
     names("dog")
     first, second = journal.read_text().splitlines()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -47,12 +49,16 @@ def stored_turns(repeat: int) -> list[Row]:
             numbers = count()
             stored, unstored = best_times(
                 repeat,
-                lambda threads=threads, numbers=numbers: asyncio.run(_stored_turns(threads, str(next(numbers)))),
+                partial(_run_stored_turns, threads, numbers),
                 lambda: asyncio.run(_unstored_turns()),
             )
             costs = f"{stored * 1000 / _STORED_TURNS:.2f} / {unstored * 1000 / _STORED_TURNS:.2f} ms"
             rows.append(Row(f"a stored turn, {name}", stored / unstored, limit, "one that nothing saves", costs))
     return rows
+
+
+def _run_stored_turns(threads: Threads, numbers: Iterator[int]) -> None:
+    asyncio.run(_stored_turns(threads, str(next(numbers))))
 
 
 async def _stored_turns(threads: Threads, name: str = "first") -> None:

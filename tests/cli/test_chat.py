@@ -492,6 +492,26 @@ def test_a_failed_run_leaves_the_chat_open_and_can_be_tried_again(on_terminal: O
         assert terminal.finish() == 0
 
 
+def test_a_line_that_is_typed_while_the_agent_works_steers_the_run(on_terminal: OnTerminal) -> None:
+    gate = Gate()
+
+    async def planner(input: RunAgentInput) -> AsyncIterator[Step]:
+        prompts = [message.content for message in input.messages if message.role == "user"]
+        yield turn(text("Museums, "), gate, text("monuments.")) if len(prompts) == 1 else turn(text(f"Got {prompts}."))
+
+    with serve(ScriptedAgent(planner)) as server:
+        terminal = on_terminal("chat", server.url)
+        terminal.await_sight(PROMPT)
+        terminal.send("Plan a trip\r")
+        terminal.await_sight("Museums,")
+        terminal.send("No museums.\n/state\n")
+        terminal.await_sight("the agent gets this when it has come to a stop: No museums.")
+        gate.open()
+        terminal.await_sight("Got ['Plan a trip', 'No museums.'].", "{}", PROMPT)
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+
+
 def test_ctrl_c_stops_the_run_that_is_going_on_and_leaves_where_none_is(on_terminal: OnTerminal) -> None:
     gate = Gate()
 

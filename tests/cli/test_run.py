@@ -348,7 +348,7 @@ def test_characters_that_an_encoding_lacks_are_written_readably_and_named_once(
     with serve(ScriptedAgent(turn(text(ANSWER_OF_MANY_SCRIPTS)))) as server:
         done = agui(command, server.url, *(["Hi"] if command == "run" else []), stdin="Hi\nHo\n")
     assert done.returncode == 0
-    assert shown in screen.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+    assert shown in screen.buffer.getvalue().decode(encoding)
     what = f"agui: the encoding {encoding} lacks characters, which were written differently: {named}"
     assert done.stderr.count("lacks characters") == (0 if named is None else 1)
     assert named is None or what in done.stderr

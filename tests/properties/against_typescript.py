@@ -119,7 +119,7 @@ async def _read_here(frames: Sequence[str]) -> Reading:
     has_run_error = any(event["type"] == "RUN_ERROR" for event in events)
     messages = [as_json(message) for message in agent.messages]
     rule = getattr(error, "rule", None)
-    return Reading(error and str(error), rule, has_run_error, events, messages, agent.state)
+    return Reading(None if error is None else str(error), rule, has_run_error, events, messages, agent.state)
 
 
 # --- the differences that there are, and why

@@ -81,7 +81,7 @@ WIRE = (
     ),
     Requirement(
         "SSE-5",
-        "The SSE fields event, id and retry are ignored.",
+        "The SSE fields event, id and retry are ignored, unless a policy takes cut streams up.",
         "basic/transports/http-sse",
     ),
     Requirement(
@@ -106,7 +106,7 @@ WIRE = (
     ),
     Requirement(
         "SSE-10",
-        "A broken connection is never picked up again: no Last-Event-ID, no second POST.",
+        "A broken connection is picked up only if the application asked for it, and a run is never posted twice.",
         "basic/transports/http-sse",
     ),
     Requirement(

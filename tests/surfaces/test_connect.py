@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from ag_ui.core import (
 from agui_client import (
     AbstractAgent,
     ConnectError,
+    DecodeError,
     EventOrderError,
     HttpAgent,
     HTTPStatusError,
@@ -491,3 +493,26 @@ async def test_an_agent_of_ones_own_is_an_agent() -> None:
 
     async with Teller().stream_connect() as run:
         assert [each async for each in run.text_stream] == ["Hello"]
+
+
+@pytest.mark.anyio
+async def test_a_thread_that_comes_as_one_json_document_is_gone_on_with() -> None:
+    messages = [
+        {"id": "u", "role": "user", "content": "Hi", "name": None},
+        {"id": "a", "role": "assistant", "content": "Hello.", "toolCalls": None},
+    ]
+    known = {"threadId": "t", "threadExists": True, "state": {"city": "Oslo"}, "messages": messages}
+    unknown: dict[str, Any] = {"threadId": "t", "threadExists": False, "state": {}, "messages": []}
+
+    def answer(document: object) -> Reply:
+        return Reply([json.dumps(document).encode()], content_type="application/json")
+
+    with serve_bytes(answer(known), answer(unknown), answer({"detail": "?"})) as server:
+        agent = HttpAgent(server.url, thread_id="t", connect_url="/agents/state")
+        result = await agent.connect_agent()
+        assert [(each.role, each.content) for each in agent.messages] == [("user", "Hi"), ("assistant", "Hello.")]
+        assert (agent.state, result.warnings) == ({"city": "Oslo"}, [])
+        assert (await agent.connect_agent()).outcome is None
+        with pytest.raises(DecodeError, match="no list of `messages`"):
+            await agent.connect_agent()
+    assert len(agent.messages) == 2

@@ -57,6 +57,7 @@ FIELDS = {
     "ending",
     "events",
     "attempts",
+    "reconnects",
     "warnings",
     "connect_seconds",
     "first_event_seconds",

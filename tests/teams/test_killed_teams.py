@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("aiosqlite", reason="needs the extra threads: pip install 'agui-client[threads]'")
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
 from support.programs import Program
 from support.waiting import LIMIT, until_sync
@@ -20,7 +21,7 @@ def test_a_team_that_is_killed_again_and_again_asks_no_member_again_that_was_don
     ledger.touch()
     for last in ("c begins", "d begins"):
         with Program(*arguments) as program:
-            until_sync(lambda last=last: last in ledger.read_text() or program.poll() is not None, 3 * LIMIT)
+            until_sync(partial(_is_over, program, ledger, last), 3 * LIMIT)
             program.kill()
             program.wait(LIMIT)
     with Program(*arguments) as program:
@@ -30,3 +31,7 @@ def test_a_team_that_is_killed_again_and_again_asks_no_member_again_that_was_don
     assert began == ["once", *(f"{name} begins" for name in "abccdd")]
     words = [word for name in "abcd" for word in (f"{name} is ", "done.")]
     assert ended == f"ended {{}} {['Hi', *words]}"
+
+
+def _is_over(program: Program, ledger: Path, last: str) -> bool:
+    return last in ledger.read_text() or program.poll() is not None

@@ -61,8 +61,12 @@ async def test_a_team_that_failed_before_anything_was_asked_goes_on_through_any_
     first, second, failing = says("first", "F"), says("second", "S"), flaky()
     inner = SequentialAgent(second, failing, agent_id="inner")
 
+    def draw() -> int:
+        drawn.append(len(drawn))
+        return len(drawn)
+
     async def lead(team: Team) -> str:
-        number = await team.once(lambda: drawn.append(len(drawn)) or len(drawn))
+        number = await team.once(draw)
         await team.say("Go.")
         await team.run(first)
         return f"{number} {(await team.run(inner)).text}"

@@ -698,10 +698,6 @@ async def test_a_limit_of_a_list_is_a_number_of_threads(new_threads: NewThreads)
             await threads.list(limit=limit)  # type: ignore[arg-type]
 
 
-# After a failed connection, aiosqlite's thread reports to the event loop once more, which may have ended by then.
-@pytest.mark.filterwarnings(
-    "ignore:(?s)Exception in thread.*Event loop is closed:pytest.PytestUnhandledThreadExceptionWarning"
-)
 async def test_a_database_that_cannot_be_used_is_an_error_of_ours(tmp_path: Path) -> None:
     for url in ("mysql://localhost/x", "chats.db", "postgresql://localhost/x"):
         with pytest.raises(UsageError, match="subclass ThreadStore"):

@@ -1,0 +1,96 @@
+"""Steering: messages of the user that a call gets while it goes on, for its next run.
+
+They come from any thread, at any moment. Under one lock it is decided whether a message still reaches the call: once
+the call has seen that there is none left, further ones are refused, so that none is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from agui_client._protocol.reduce import Change
+from agui_client._run.result import pending_calls
+from agui_client._run.state import Phase
+from agui_client.errors import UsageError
+from agui_client.messages import prompt_messages
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message
+
+    from agui_client._run.call import Call
+    from agui_client._run.run_request import Answers
+    from agui_client.messages import Prompt
+
+
+class Steering:
+    """The messages that a call was given while it went on, and that no run was sent yet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._messages: list[Message] = []
+        self._is_closed = False
+
+    @property
+    def unsent(self) -> list[Message]:
+        """The messages that wait for a run; after the end of the call, those that none was sent."""
+        return list(self._messages)
+
+    def add(self, prompt: Prompt) -> None:
+        """Add the messages of a prompt.
+
+        Raises:
+            UsageError: The call takes no message any more, or it is no prompt.
+        """
+        messages = prompt_messages(prompt)
+        if not messages:
+            raise UsageError("steer() takes a prompt: text, a message, or a list with attachments")
+        with self._lock:
+            if self._is_closed:
+                raise UsageError("the run has ended, so nothing can steer it; ask with run_agent() or stream()")
+            self._messages += messages
+
+    def take(self) -> list[Message]:
+        """Take out the messages."""
+        with self._lock:
+            taken, self._messages = self._messages, []
+            return taken
+
+    def close_if_empty(self) -> bool:
+        """Accept no message any more unless one waits for a run; return whether none does."""
+        with self._lock:
+            self._is_closed = not self._messages
+            return self._is_closed
+
+    def close(self) -> None:
+        """Accept no message any more."""
+        with self._lock:
+            self._is_closed = True
+
+
+def goes_on(call: Call, answers: Answers) -> bool:
+    """Return whether another run follows, and add the messages to the conversation that it brings.
+
+    Args:
+        call: The call, between two runs.
+        answers: The answers of tools and people to the run before.
+    """
+    steering = call.steering
+    # Nearly always nobody steers, and whether the run is settled takes longer to find out.
+    is_last = not answers.is_complete and (steering.close_if_empty() or not _is_settled(call))
+    if is_last or call.state.is_stopped:
+        steering.close()
+        return False
+    if messages := steering.take():
+        call.conversation.add_messages(messages)
+        call.conversation.notify(Change.MESSAGES)
+        if call.state.phase is Phase.OVER:
+            call.state.answer()
+    return True
+
+
+def _is_settled(call: Call) -> bool:
+    """Return whether the present run has finished, and left nothing that somebody has to answer."""
+    conversation = call.conversation
+    is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
+    return call.round.outcome.is_finished and not call.setup.is_replay and not is_open

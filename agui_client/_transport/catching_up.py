@@ -1,0 +1,256 @@
+"""A run that is sent again from its beginning, as the rest of a stream that was cut.
+
+`Delivered` notes how much of each message and call the application has. `CatchingUp` leaves that out of what the server
+sends again: a message that was cut goes on at the character where it broke off, however its text is divided now. Other
+events are counted; new changes of the state and of activities become snapshots, which fit whatever was before them.
+Messages that the server restates come at the end, when no message of the run is open any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, cast
+
+from ag_ui import core
+
+from agui_client._protocol.events import WireEvent
+from agui_client._protocol.reduce import Reducer
+from agui_client.errors import ConnectError
+
+Item: TypeAlias = tuple[str, str]
+"""The kind and the id of a message, a call or a reasoning phase."""
+
+_STARTS: dict[type, str] = {
+    core.TextMessageStartEvent: "text",
+    core.ReasoningMessageStartEvent: "reasoning",
+    core.ReasoningStartEvent: "phase",
+    core.ToolCallStartEvent: "call",
+}
+_CONTENTS: dict[type, str] = {
+    core.TextMessageContentEvent: "text",
+    core.ReasoningMessageContentEvent: "reasoning",
+    core.ToolCallArgsEvent: "call",
+}
+_ENDS: dict[type, str] = {
+    core.TextMessageEndEvent: "text",
+    core.ReasoningMessageEndEvent: "reasoning",
+    core.ReasoningEndEvent: "phase",
+    core.ToolCallEndEvent: "call",
+}
+_CHUNKS: dict[type, str] = {
+    core.TextMessageChunkEvent: "text",
+    core.ReasoningMessageChunkEvent: "reasoning",
+    core.ToolCallChunkEvent: "call",
+}
+_TERMINAL = (core.RunFinishedEvent, core.RunErrorEvent)
+_STATES = (core.StateSnapshotEvent, core.StateDeltaEvent)
+_ACTIVITIES = (core.ActivitySnapshotEvent, core.ActivityDeltaEvent)
+
+
+class Delivered:
+    """The events of a run that the application has.
+
+    Args:
+        run_id: The id of the run that was asked for.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_ids = {run_id}
+        """The ids of the run: the one that was asked for, and the one that the server gave it."""
+        self.has_begun = False
+        """Whether the run's RUN_STARTED is among the events."""
+        self.openers: dict[Item, Any] = {}
+        """The events that opened messages, calls and phases that are not closed; chunks stand for themselves."""
+        self.sizes: Counter[Item] = Counter()
+        """Characters of each message and call; those that were opened have an entry."""
+        self.closed: set[Item] = set()
+        """The messages, calls and phases that were closed."""
+        self.steps: Counter[str] = Counter()
+        """The steps that are open, by name."""
+        self.others: Counter[tuple[str, str]] = Counter()
+        """The number of the events of each other type and subject."""
+        self._chunk_ids: dict[str, str] = {}
+
+    def note(self, event: WireEvent) -> None:
+        """Note an event that the application gets."""
+        kind = type(event)
+        if kind is core.RunStartedEvent:
+            self.has_begun = True
+            self.run_ids.add(cast("core.RunStartedEvent", event).run_id)
+        elif (name := _STARTS.get(kind)) is not None:
+            item = name, _id_of(event)
+            self.openers[item] = event
+            self.closed.discard(item)
+            self.sizes[item] += 0
+        elif (name := _CONTENTS.get(kind)) is not None:
+            self.sizes[name, _id_of(event)] += len(cast("Any", event).delta)
+        elif (name := _ENDS.get(kind)) is not None:
+            item = name, _id_of(event)
+            self.openers.pop(item, None)
+            self.closed.add(item)
+        elif (name := _CHUNKS.get(kind)) is not None:
+            item = name, self.id_of_chunk(name, event)
+            self.openers[item] = event
+            self.sizes[item] += len(cast("Any", event).delta or "")
+        elif isinstance(event, core.StepStartedEvent | core.StepFinishedEvent):
+            self.steps[event.step_name] += 1 if isinstance(event, core.StepStartedEvent) else -1
+            self.others[_subject(event)] += 1
+        else:
+            self.others[_subject(event)] += 1
+
+    def id_of_chunk(self, name: str, event: Any) -> str:
+        """Return the id of the item that a chunk belongs to: only the first one of an item has to name it."""
+        self._chunk_ids[name] = _id_of(event) or self._chunk_ids.get(name, "")
+        return self._chunk_ids[name]
+
+
+class CatchingUp:
+    """One stream that sends the run again.
+
+    Args:
+        delivered: The events that the application has, which goes on to note those that this returns.
+    """
+
+    def __init__(self, delivered: Delivered) -> None:
+        self._delivered = delivered
+        self._thread = Reducer((), {})
+        self._offsets: Counter[Item] = Counter()
+        self._others: Counter[tuple[str, str]] = Counter()
+        self._before = Counter(delivered.others)
+        self._chunks = Delivered("")
+        self._is_in_run = self._has_messages = False
+        # The latest change of the state, and of each activity, that was left out.
+        self._latest: dict[tuple[str, str], Any] = {}
+
+    def feed(self, event: WireEvent) -> Iterator[WireEvent]:
+        """Take in the next event of the stream; return the events that the application does not have."""
+        if isinstance(event, core.RunStartedEvent):
+            self._is_in_run = event.run_id in self._delivered.run_ids
+            self._thread.feed(event)
+            if self._is_in_run and not self._delivered.has_begun:
+                self._delivered.note(event)
+                yield event
+            return
+        if isinstance(event, core.BaseEvent) and type(event) not in _CHUNKS:
+            self._thread.feed(cast("core.Event", event))
+        if not self._is_in_run:
+            return
+        for each in self._rest_of(event):
+            self._delivered.note(each)
+            yield each
+
+    def _rest_of(self, event: Any) -> Iterable[WireEvent]:
+        """Return the part of an event of the run that the application does not have."""
+        delivered = self._delivered
+        kind = cast("type[object]", type(event))
+        if (name := _STARTS.get(kind)) is not None:
+            return () if (name, _id_of(event)) in delivered.sizes else (event,)
+        if (name := _CONTENTS.get(kind)) is not None:
+            return self._tail((name, _id_of(event)), event)
+        if (name := _ENDS.get(kind)) is not None:
+            item = name, _id_of(event)
+            by_chunks = type(delivered.openers.get(item)) in _CHUNKS
+            return () if by_chunks or item in delivered.closed else (event,)
+        if (name := _CHUNKS.get(kind)) is not None:
+            return self._tail((name, self._chunks.id_of_chunk(name, event)), event)
+        if isinstance(event, core.MessagesSnapshotEvent):
+            self._has_messages = True
+            return ()
+        if isinstance(event, _TERMINAL):
+            return (*self._closing(event), event)
+        subject = _subject(event)
+        self._others[subject] += 1
+        is_known = self._others[subject] <= self._before[subject]
+        if isinstance(event, _STATES + _ACTIVITIES):
+            self._latest[subject] = event
+            return () if is_known else self._as_it_is(event)
+        return () if is_known else (event,)
+
+    def _tail(self, item: Item, event: Any) -> Iterable[WireEvent]:
+        """Return what a piece of a text adds to the text that the application has."""
+        delta: str = event.delta or ""
+        before = self._offsets[item]
+        self._offsets[item] = before + len(delta)
+        is_known = item in self._delivered.sizes
+        missing = delta[max(self._delivered.sizes[item] - before, 0) :] if is_known else delta
+        if is_known and not missing:
+            return ()
+        opener: Any = self._delivered.openers.get(item)
+        if type(opener) in _CHUNKS and type(event) not in _CHUNKS:
+            return (opener.model_copy(update={"delta": missing}),)
+        if type(event) in _CHUNKS and opener is not None and type(opener) not in _CHUNKS:
+            return (_content(item, missing, opener),)
+        return (event.model_copy(update={"delta": missing}),)
+
+    def _as_it_is(self, event: Any) -> Iterable[WireEvent]:
+        """Return the state, or an activity, with the event in it: a patch fits only what was before it."""
+        self._latest.pop(_subject(event), None)
+        if isinstance(event, _STATES):
+            return (core.StateSnapshotEvent(snapshot=self._thread.state),)
+        message: Any = self._thread.message(event.message_id)
+        if message is None:
+            return ()
+        about = {"message_id": event.message_id, "subagent_run_id": event.subagent_run_id}
+        return (core.ActivitySnapshotEvent(activity_type=event.activity_type, content=message.content, **about),)
+
+    def _closing(self, end: Any) -> Iterator[WireEvent]:
+        """Complete what is open from the messages that the server restated, and restate them.
+
+        Raises:
+            ConnectError: The rest of a tool call did not come again: its arguments may be incomplete.
+        """
+        if isinstance(end, core.RunFinishedEvent):
+            for item, opener in list(self._delivered.openers.items()):
+                if type(opener) not in _CHUNKS:
+                    yield from self._completing(item, opener)
+            for step, number in self._delivered.steps.items():
+                yield from [core.StepFinishedEvent(step_name=step)] * number
+        # The server may have put several changes into one, so that counting them left out too many.
+        for latest in list(self._latest.values()):
+            yield from self._as_it_is(latest)
+        if self._has_messages:
+            yield core.MessagesSnapshotEvent(messages=self._thread.messages)
+
+    def _completing(self, item: Item, opener: Any) -> Iterator[WireEvent]:
+        kind, item_id = item
+        if kind == "call":
+            call = self._thread.tool_call(item_id)
+            if call is None:
+                raise ConnectError(f"the server sent the thread again without the tool call {item_id!r} that was cut")
+            whole = call.function.arguments
+        else:
+            content = getattr(self._thread.message(item_id), "content", None)
+            whole = content if isinstance(content, str) else ""
+        if missing := whole[self._delivered.sizes[item] :]:
+            yield _content(item, missing, opener)
+        ends = {name: each for each, name in _ENDS.items()}
+        yield ends[kind](**_about(item, opener))
+
+
+def _content(item: Item, delta: str, opener: Any) -> WireEvent:
+    contents = {name: each for each, name in _CONTENTS.items()}
+    event: WireEvent = contents[item[0]](delta=delta, **_about(item, opener))
+    return event
+
+
+def _about(item: Item, opener: Any) -> dict[str, Any]:
+    id_field = "tool_call_id" if item[0] == "call" else "message_id"
+    return {id_field: item[1], "subagent_run_id": opener.subagent_run_id}
+
+
+def _id_of(event: Any) -> str:
+    """Return the id of the message or call that an event is about; empty if it names none."""
+    return getattr(event, "tool_call_id", None) or getattr(event, "message_id", None) or ""
+
+
+def _subject(event: Any) -> tuple[str, str]:
+    """Return the type of an event, and what tells it from others of the type."""
+    if isinstance(event, _STATES):
+        return "STATE", ""
+    if isinstance(event, _ACTIVITIES):
+        return "ACTIVITY", event.message_id
+    for name in ("tool_call_id", "entity_id", "step_name", "name", "subagent_run_id"):
+        if (value := getattr(event, name, None)) is not None:
+            return str(event.type), str(value)
+    return str(event.type), ""

@@ -1,0 +1,171 @@
+"""The ways to join the responses that carry one run: which of their events are new, and when the run has ended."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ag_ui.core import RunErrorEvent, RunFinishedEvent, RunStartedEvent
+
+from agui_client._protocol.events import WireEvent
+from agui_client._transport.catching_up import CatchingUp, Delivered
+
+_ENDS = ("RUN_FINISHED", "RUN_ERROR")
+
+
+class Joining(ABC):
+    """Joins the responses that carry one run."""
+
+    is_pending = False
+    """Whether the server has answered that it still works on the run."""
+
+    @abstractmethod
+    def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
+        """Return the events that the application does not have, possibly none.
+
+        Args:
+            events: The events that arrived together; None at the end of a response.
+
+        Returns:
+            The events; None to go on with the end of the response.
+        """
+
+    @abstractmethod
+    def begin_response(self) -> None:
+        """Go on with a response that takes up the run."""
+
+    @abstractmethod
+    def has_ended(self, frame: str | None) -> bool:
+        """Return whether the run has ended.
+
+        Args:
+            frame: The data of the latest frame; None before the first.
+        """
+
+
+class AtCursor(Joining):
+    """Each response goes on where the one before broke off.
+
+    Args:
+        run_id: The id of the run; None for a replay.
+    """
+
+    def __init__(self, run_id: str | None) -> None:
+        self._run_id = run_id
+        self._is_taken_up = False
+
+    def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
+        """Return all events; they are decoded as they are iterated."""
+        return self._without_second_start(events) if events is not None and self._is_taken_up else events
+
+    def begin_response(self) -> None:
+        """Go on with a response that takes up the run."""
+        self._is_taken_up = True
+
+    def has_ended(self, frame: str | None) -> bool:
+        """Return whether the latest frame is the end of a run."""
+        if frame is None or not any(end in frame for end in _ENDS):
+            return False
+        try:
+            return json.loads(frame)["type"] in _ENDS
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return False
+
+    def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
+        """Leave out the RUN_STARTED with which a server may begin each response."""
+        for event in events:
+            if not (isinstance(event, RunStartedEvent) and event.run_id == self._run_id):
+                yield event
+
+
+class FromTheBeginning(Joining):
+    """Each further response sends the run again from its beginning.
+
+    Events are decoded at once, and not as they are iterated: what is new says whether the server gets on.
+
+    Args:
+        run_id: The id of the run.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._delivered = Delivered(run_id)
+        self._catching_up: CatchingUp | None = None
+        self._fault: Exception | None = None
+        self._has_ended = False
+
+    def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
+        """Return the events that the application does not have."""
+        if self._fault is not None:
+            raise self._fault
+        if events is None:
+            return None
+        found: list[WireEvent] = []
+        try:
+            for event in events:
+                found += self._new(event)
+        except Exception as error:
+            if not found:
+                raise
+            self._fault = error  # raised behind the events before it
+        return found
+
+    def begin_response(self) -> None:
+        """Go on with a response that sends the run again."""
+        self._catching_up = CatchingUp(self._delivered)
+
+    def has_ended(self, frame: str | None) -> bool:
+        """Return whether the application has the end of the run."""
+        return self._has_ended
+
+    def _new(self, event: WireEvent) -> list[WireEvent]:
+        if self._catching_up is None:
+            self._delivered.note(event)
+            found = [event]
+        else:
+            found = list(self._catching_up.feed(event))
+        self._has_ended = self._has_ended or any(isinstance(each, RunFinishedEvent | RunErrorEvent) for each in found)
+        return found
+
+
+class WhenItIsOver(Joining):
+    """Further responses have the thread as it is stored, and nothing of a run that is going on.
+
+    Args:
+        first: Joins the responses that have the end of the run; None for a replay, of which the first response that has
+            it is all.
+        is_whole: Returns whether a response has the end of the run.
+    """
+
+    def __init__(self, first: FromTheBeginning | None, is_whole: Callable[[Sequence[WireEvent]], bool]) -> None:
+        self._first, self._is_whole = first, is_whole
+        self._response: list[WireEvent] | None = [] if first is None else None
+        self._has_ended = False
+
+    def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
+        """Collect a response; return what is new when it is over."""
+        if self._response is None:
+            assert self._first is not None
+            return self._first.new(events)
+        if events is not None:
+            self._response += events
+            return ()
+        response, self._response = self._response, []
+        # Without its end, the response was cut.
+        if not response or not isinstance(response[-1], RunFinishedEvent | RunErrorEvent):
+            return None
+        if not self._is_whole(response):
+            self.is_pending = True
+            return None
+        self._has_ended = True
+        return response if self._first is None else self._first.new(response)
+
+    def begin_response(self) -> None:
+        """Go on with a response that has the thread as it is stored."""
+        self._response = []
+        if self._first is not None:
+            self._first.begin_response()
+
+    def has_ended(self, frame: str | None) -> bool:
+        """Return whether the application has the end of the run."""
+        return self._has_ended or (self._first is not None and self._first.has_ended(frame))

@@ -1,0 +1,197 @@
+"""Streams that are taken up where they were cut, with a request that starts no run.
+
+A run is posted once. A stream that breaks off before its run has ended is taken up by a further request, as a policy of
+`agui_client.reconnect` says; without one, and for everything before the first event, nothing is done here.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from agui_client._transport.http_source import HttpSource
+from agui_client._transport.joining import AtCursor, Joining
+from agui_client._transport.numbered import NumberedFramer
+from agui_client._transport.retry import retry_after
+from agui_client.errors import (
+    ConnectError,
+    ConnectTimeoutError,
+    HTTPStatusError,
+    IdleTimeoutError,
+    RunTimeoutError,
+    StreamTimeoutError,
+    TransportError,
+)
+
+if TYPE_CHECKING:
+    from agui_client._protocol.events import WireEvent
+    from agui_client._protocol.warnings import WarningLog
+    from agui_client._transport.client import Request, Transport
+    from agui_client._transport.clock import Clock
+    from agui_client._transport.response import Body
+
+_logger = logging.getLogger("agui_client.transport")
+_BUSY = 409
+"""The status of servers that work on a run of the thread."""
+_LONGEST_PAUSE = 2.0
+"""Seconds between two questions to a server that still works on the run."""
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of servers and proxies that may say something else in a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakingUp:
+    """The way to take up the stream of one run."""
+
+    request: Callable[[str | None], Request | None]
+    """Returns the request for a cursor, None if the latest event had no id; it returns None if there is no way."""
+    joining: Joining
+    """Joins the responses."""
+    attempts: int
+    """The number of requests in a row that bring no new event, after which the run fails."""
+    patience: float = math.inf
+    """Seconds for which a server is asked again that answers that it still works on the run."""
+
+
+class ResumableSource(HttpSource):
+    """The events of one run, over as many responses as it takes.
+
+    Args:
+        transport: The way to the agent.
+        request: The request that starts the run.
+        warnings: The run's warnings.
+        way: The way to take up the stream.
+    """
+
+    def __init__(self, transport: Transport, request: Request, warnings: WarningLog, way: TakingUp) -> None:
+        super().__init__(transport, request, warnings)
+        is_numbered = isinstance(way.joining, AtCursor)
+        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=is_numbered)
+        self._way, self._joining, self._failures = way, way.joining, 0
+        self._waits, self._pending_since = 0, math.inf
+
+    async def read(self) -> Iterable[WireEvent] | None:
+        """Wait for the next events; if the stream breaks off before the run has ended, take it up."""
+        while True:
+            cut: Exception | None = None
+            try:
+                batch = await super().read()
+                if (events := self._joining.new(batch)) is not None:
+                    if isinstance(events, Sequence) and not events:
+                        continue
+                    self._failures = self._waits = 0
+                    return events
+            except (ConnectError, IdleTimeoutError) as error:
+                cut = error
+            if self.is_interrupted or self._has_ended or not await self._take_up(cut):
+                if cut is not None and not self.is_interrupted:
+                    raise cut
+                return None
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether nothing of the run is missing."""
+        return self._joining.has_ended(None if self._clock is None else self._clock.latest_frame)
+
+    def _finish(self) -> Iterable[WireEvent] | None:
+        """Return a last frame that no blank line terminated: if it is whole, or if the stream cannot be taken up."""
+        if self.is_interrupted or self._body is None or self._request_at_cursor() is None:
+            return super()._finish()
+        frames = self._framer.finish()
+        if not frames or not AtCursor(None).has_ended(frames[-1]):
+            return None
+        self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
+        return map(self._decoder.finish, frames)
+
+    def _request_at_cursor(self) -> Request | None:
+        return None if self._reading is None else self._way.request(self._numbered.cursor)
+
+    async def _take_up(self, cut: Exception | None) -> bool:
+        """Open the next response.
+
+        Args:
+            cut: The exception that the stream was cut with; None if it stopped early.
+
+        Returns:
+            Whether there is one, or the run was interrupted meanwhile; False if there is no way to take the stream up.
+
+        Raises:
+            ConnectError: The stream could not be taken up.
+        """
+        request = self._request_at_cursor()
+        if request is None or (clock := self._clock) is None:
+            return False
+        what = "the stream stopped early" if cut is None else f"the stream was cut ({type(cut).__name__})"
+        cause = cut
+        try:
+            await self._leave_body()
+            while self._has_patience(clock) and self._failures < self._way.attempts:
+                seconds = self._seconds_before_next(cause)
+                if seconds >= clock.left:
+                    break
+                await clock.wait_for_caller(anyio.sleep(seconds))
+                self._failures += 1
+                try:
+                    self._body = await self.delivery.take_up(self._client, request, f"{what}; taken up")
+                except TransportError as error:
+                    cause = error
+                    if _is_at_work(error) and self._way.patience < math.inf:
+                        self._joining.is_pending = True
+                    elif not _may_pass(error):
+                        break
+                else:
+                    self._go_on(clock, self._body)
+                    return True
+        except StopAsyncIteration:
+            return True
+        why = f"{self._failures} requests in a row brought no event" + ("" if cause is cut else f"; {cause}")
+        _logger.warning("%s, and could not be taken up", what)
+        raise ConnectError(f"{cut or what}; it could not be taken up: {why}") from cause
+
+    def _go_on(self, clock: Clock, body: Body) -> None:
+        """Read another response from now on."""
+        self._stack.push_async_callback(body.aclose)
+        self._numbered.restart()
+        self._joining.begin_response()
+        self._reading = clock, body.chunks.__anext__
+        _logger.info("a stream that was cut was taken up by request %d", len(self.delivery.attempts))
+
+    async def _leave_body(self) -> None:
+        if self._body is not None:
+            await self._body.aclose()
+        self._body = None
+
+    def _has_patience(self, clock: Clock) -> bool:
+        """Return whether a server is asked again; a server that still works on the run has failed at nothing."""
+        if self._joining.is_pending:
+            self._joining.is_pending = False
+            self._failures, self._waits = 0, self._waits + 1
+            self._pending_since = min(self._pending_since, clock.now())
+        return clock.now() - self._pending_since < self._way.patience
+
+    def _seconds_before_next(self, cause: Exception | None) -> float:
+        policy = self._transport.retry
+        error = cause if isinstance(cause, TransportError) else ConnectError("the stream stopped early")
+        asked = retry_after(error) if isinstance(error, HTTPStatusError) else self._numbered.retry_seconds
+        grown = policy.wait_before(max(self._failures, self._waits) + 1, ConnectError(""))
+        if self._waits:
+            grown = min(grown, _LONGEST_PAUSE)
+        return min(max(asked or 0.0, grown), policy.max_wait)
+
+
+def _is_at_work(error: TransportError) -> bool:
+    """Return whether the server answered that a run is going on."""
+    return isinstance(error, HTTPStatusError) and error.status_code == _BUSY
+
+
+def _may_pass(error: TransportError) -> bool:
+    """Return whether another attempt may succeed."""
+    if isinstance(error, HTTPStatusError):
+        return error.status_code in _PASSING
+    is_late = isinstance(error, StreamTimeoutError | ConnectTimeoutError) and not isinstance(error, RunTimeoutError)
+    return is_late or isinstance(error, ConnectError)

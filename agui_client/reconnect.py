@@ -1,0 +1,195 @@
+"""Reconnecting: policies that take up a stream that was cut, without starting the run again.
+
+    HttpAgent(url, reconnect=LastEventId())
+
+A run is posted once. A policy names the request that goes on with it; `_transport.resuming` sends that request, waits
+between attempts, and joins the responses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
+
+from ag_ui.core import MessagesSnapshotEvent
+
+from agui_client._field_docs import Record
+from agui_client._protocol.request import request_body
+from agui_client._transport.joining import AtCursor, FromTheBeginning, WhenItIsOver
+from agui_client._transport.resuming import TakingUp
+from agui_client.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._protocol.events import WireEvent
+    from agui_client._transport.client import Address, Request
+
+__all__ = ["Connect", "DetachedRuns", "LastEventId", "ReconnectPolicy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconnectPolicy(Record, ABC):
+    """The base of the policies.
+
+    Waits between attempts are those of the agent's `RetryPolicy`. The server's `retry:` and `Retry-After` make them
+    longer, up to `RetryPolicy.max_wait`. No wait goes beyond `Timeouts.total`.
+    """
+
+    attempts: int = 5
+    """The number of requests in a row that bring no new event, after which the run fails; an event resets it."""
+
+    def __post_init__(self) -> None:
+        attempts = cast("object", self.attempts)
+        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+            raise UsageError(f"{type(self).__name__}.attempts is a number of requests, 1 or more, not {attempts!r}")
+
+    @property
+    def needs_connect_url(self) -> bool:
+        """Whether the policy works only with the agent's `connect_url`."""
+        return False
+
+    @abstractmethod
+    def way(
+        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+    ) -> TakingUp | None:
+        """Return the way to take up a stream; for the transport.
+
+        Args:
+            request: The request that starts the run or the replay.
+            input: Its input.
+            connect_url: The agent's `connect_url`; None without one.
+            is_replay: Whether the thread is sent again.
+
+        Returns:
+            The way; None if the stream is not taken up.
+        """
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the policy sends a thread again without the agent's `connect_url`."""
+        return False
+
+    def connecting(self, request: Request, input: RunAgentInput) -> Request:
+        """Return the request that sends a thread again, of a policy that can; for the transport."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEventId(ReconnectPolicy):
+    """Go on after the last event that arrived, for servers that number their events (`id:` in SSE).
+
+    A stream whose latest event has no `id:` is not taken up. Events that come a second time are dropped.
+    """
+
+    method: Literal["GET", "POST"] | None = None
+    """"GET" asks at the agent's own url, as browsers do. "POST" sends the input once more, to `connect_url`, which
+    starts no run. None, the default, posts if the agent has a `connect_url`. Both send `Last-Event-ID`."""
+
+    def __post_init__(self) -> None:
+        super(LastEventId, self).__post_init__()
+        if self.method not in (None, "GET", "POST"):
+            raise UsageError(f'LastEventId.method is "GET", "POST" or None, not {self.method!r}')
+
+    @property
+    def needs_connect_url(self) -> bool:
+        """Whether the policy works only with the agent's `connect_url`."""
+        return self.method == "POST"
+
+    def way(
+        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+    ) -> TakingUp | None:
+        """Return the way to take up a stream."""
+        method = self.method or ("GET" if connect_url is None else "POST")
+        again = replace(request, is_reconnect=True)
+        again = replace(again, url=connect_url) if method == "POST" else replace(again, url=None, body=b"")
+        joining = AtCursor(None if is_replay else input.run_id)
+        return TakingUp(partial(_at_cursor, again), joining, self.attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect(ReconnectPolicy):
+    """Have the server send the run again, for servers with a `connect_url` that do not number their events.
+
+    CopilotKit's runtime is one. The server follows the run from its beginning; what the application has already is left
+    out. A server that does not know the run, as after a restart, ends it with an error.
+    """
+
+    @property
+    def needs_connect_url(self) -> bool:
+        """Whether the policy works only with the agent's `connect_url`."""
+        return True
+
+    def way(
+        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+    ) -> TakingUp | None:
+        """Return the way to take up a stream."""
+        if is_replay:
+            return None
+        again = replace(request, is_reconnect=True, is_replay=True, url=connect_url)
+        return TakingUp(partial(_anywhere, again), FromTheBeginning(input.run_id), self.attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedRuns(ReconnectPolicy):
+    """Ask for the thread until the run is over, for agent-framework-ag-ui with `detached_runs` and a `snapshot_store`.
+
+    Such a server goes on with a run whose caller has left, and answers a POST without messages, at the same address,
+    with the thread as it stored it after a run. It sends nothing of a run that is going on. `connect_agent()` asks in
+    the same way. Without a `snapshot_store` the server would start a run without messages.
+    """
+
+    patience: float = 3600.0
+    """Seconds for which the server is asked again while it works on the run; as long as it keeps such runs."""
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the policy sends a thread again without the agent's `connect_url`."""
+        return True
+
+    def connecting(self, request: Request, input: RunAgentInput) -> Request:
+        """Return the request for the thread: without messages, answers and whatever else could start a run."""
+        bare = input.model_copy(update={"messages": [], "resume": None, "forwarded_props": None, "tools": None})
+        return replace(request, body=request_body(bare), url=None)
+
+    def way(
+        self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
+    ) -> TakingUp | None:
+        """Return the way to take up a stream."""
+        again = replace(self.connecting(request, input), is_reconnect=True)
+        joining = WhenItIsOver(None if is_replay else FromTheBeginning(input.run_id), partial(_has_answer, input))
+        return TakingUp(partial(_anywhere, again), joining, self.attempts, self.patience)
+
+
+def _has_answer(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:
+    """Return whether a thread goes on after the latest message that was sent, if that waits for an answer."""
+    latest = input.messages[-1] if input.messages else None
+    if latest is None or latest.role not in ("user", "tool"):
+        return True
+    snapshots = [event.messages for event in response if isinstance(event, MessagesSnapshotEvent)]
+    ids = [message.id for message in snapshots[-1]] if snapshots else []
+    return latest.id in ids[:-1]
+
+
+def _anywhere(request: Request, cursor: str | None) -> Request:
+    return request
+
+
+def check_policy(policy: object, connect_url: Address | None) -> None:
+    """Refuse what is no policy, and a policy that lacks the agent's `connect_url`.
+
+    Raises:
+        UsageError: The policy cannot be used.
+    """
+    if not isinstance(policy, ReconnectPolicy):
+        raise UsageError(f"reconnect= takes a policy, such as LastEventId(), not {policy!r}")
+    if policy.needs_connect_url and connect_url is None:
+        raise UsageError(f"{policy!r} needs connect_url=: a POST to the agent's own url would start the run again")
+
+
+def _at_cursor(request: Request, cursor: str | None) -> Request | None:
+    return None if cursor is None else replace(request, last_event_id=cursor)

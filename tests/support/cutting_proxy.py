@@ -1,0 +1,65 @@
+"""A TCP proxy that cuts connections at random moments."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+
+_BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class CuttingProxy:
+    """A proxy in front of a server on this machine.
+
+    Args:
+        port: The port of the server.
+        cuts: The number of connections that are cut; further ones are left alone.
+        seconds: The shortest and the longest time from the first bytes of an answer to its cut.
+        seed: Of the random moments.
+    """
+
+    def __init__(self, port: int, *, cuts: int, seconds: tuple[float, float], seed: int) -> None:
+        self.url = ""
+        """The address of the proxy, such as "http://127.0.0.1:51234"."""
+        self.left = cuts
+        """The number of connections that are still to be cut."""
+        self._port, self._seconds, self._chance = port, seconds, random.Random(seed)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """Serve while the block lasts."""
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        self.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, self._pass_on)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _pass_on(self, caller: SocketStream) -> None:
+        life = self._chance.uniform(*self._seconds) if self.left > 0 else math.inf
+        async with caller, await anyio.connect_tcp("127.0.0.1", self._port) as server:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+
+                    async def answer() -> None:
+                        """Pass the answer on; the life of the connection begins with its first bytes."""
+                        with suppress(anyio.EndOfStream, *_BROKEN):
+                            await caller.send(await server.receive())
+                            scope.deadline = anyio.current_time() + life
+                            await _copy(server, caller)
+                        tasks.cancel_scope.cancel()
+
+                    tasks.start_soon(_copy, caller, server)
+                    tasks.start_soon(answer)
+            self.left -= scope.cancelled_caught
+
+
+async def _copy(source: SocketStream, target: SocketStream) -> None:
+    with suppress(*_BROKEN):
+        async for data in source:
+            await target.send(data)

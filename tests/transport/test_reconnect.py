@@ -1,0 +1,277 @@
+"""Streams that are cut and taken up at their cursor (`agui_client.reconnect`)."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from agui_client import HttpAgent, RetryPolicy, RunResult
+from agui_client.errors import IncompleteRunError, UsageError
+from agui_client.reconnect import Connect, DetachedRuns, LastEventId
+from agui_client.testing import ScriptedAgent, turn
+from agui_client.testing.byte_server import Reply, Request, serve_bytes
+from support.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+pytestmark = pytest.mark.anyio
+
+_QUICK = RetryPolicy(first_wait=0.001)
+_THREAD = {"threadId": "t", "runId": "r"}
+_WORDS = [f"word{number} " for number in range(60)]
+_EVENTS: list[dict[str, Any]] = [
+    {"type": "RUN_STARTED", **_THREAD},
+    {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"},
+    *({"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": word} for word in _WORDS),
+    {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+    {"type": "RUN_FINISHED", **_THREAD},
+]
+
+
+def _frames(events: Sequence[dict[str, Any]], first: int = 0) -> list[bytes]:
+    return [f"id: {number}\ndata: {json.dumps(event)}\n\n".encode() for number, event in enumerate(events, first)]
+
+
+_ALL = _frames(_EVENTS)
+
+
+def _after(request: Request) -> int:
+    """Return the number of the frame at which an answer goes on."""
+    return int(request.headers.get("last-event-id", "-1")) + 1
+
+
+def _agent(url: str, **options: Any) -> HttpAgent:
+    return HttpAgent(url, thread_id="t", retry=_QUICK, reconnect=LastEventId(), **options)
+
+
+def _cutting(cuts: int, seed: int, end: Any) -> Callable[[Request], Reply]:
+    """Answer at the cursor, and cut that many answers at a random byte after at least one frame."""
+    left, chance = [cuts], random.Random(seed)
+
+    def answer(request: Request) -> Reply:
+        body = _ALL[_after(request) :]
+        if not left[0]:
+            return Reply([b"".join(body)])
+        left[0] -= 1
+        most = len(b"".join(body[:4]))
+        return Reply([b"".join(body)[: chance.randint(len(body[0]), most)]], end=end)
+
+    return answer
+
+
+@pytest.mark.parametrize("end", ["close", "cut", "reset"])
+async def test_an_answer_that_is_cut_twenty_times_is_whole_and_its_run_is_posted_once(end: str) -> None:
+    with serve_bytes(_cutting(20, seed=7, end=end)) as server:
+        async with _agent(server.url).stream("hi", run_id="r") as run:
+            seen = [event.type.value async for event in run]
+            result = await run.result()
+    assert result.text == "".join(_WORDS)
+    assert seen == [event["type"] for event in _EVENTS]
+    # A reset may overtake bytes that were written, so that a cut stream brings nothing.
+    assert result.reconnects >= 20
+    assert [request.method for request in server.requests] == ["POST"] + ["GET"] * result.reconnects
+    assert all(request.body == b"" and "content-length" not in request.headers for request in server.requests[1:])
+
+
+@pytest.mark.parametrize("verb", ["run_agent_sync", "observe"])
+def test_the_other_surfaces_take_a_stream_up_too(verb: str) -> None:
+    with serve_bytes(_cutting(5, seed=3, end="cut")) as server:
+        agent = _agent(server.url)
+        if verb == "observe":
+            agent.observe("hi", run_id="r").run()
+        else:
+            assert agent.run_agent_sync("hi", run_id="r").reconnects == 5
+    assert agent.messages[-1].content == "".join(_WORDS)
+    assert len(server.requests) == 6
+
+
+async def test_frames_that_come_again_are_dropped_and_a_snapshot_that_restates_is_understood() -> None:
+    told = "".join(_WORDS[:3])
+    snapshot = {
+        "type": "MESSAGES_SNAPSHOT",
+        "messages": [
+            {"id": "u", "role": "user", "content": "hi"},
+            {"id": "m", "role": "assistant", "content": told},
+        ],
+    }
+    again = b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in (_EVENTS[0], snapshot))
+    with serve_bytes(Reply(_ALL[:5], end="cut"), Reply([again, *_ALL])) as server:
+        agent = _agent(server.url)
+        result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+    assert (result.text, len(agent.messages), result.reconnects) == ("".join(_WORDS), 2, 1)
+
+
+async def test_a_stream_is_taken_up_with_a_post_of_its_input_where_the_agent_has_a_connect_url() -> None:
+    def answer(request: Request) -> Reply:
+        return Reply(_ALL[_after(request) :][:30], end="close")
+
+    with serve_bytes(answer) as server:
+        agent = _agent(server.url, connect_url="connect", headers={"authorization": "Bearer 1"})
+        result = await agent.run_agent("hi", run_id="r")
+    assert [(each.method, each.path, each.headers.get("last-event-id")) for each in server.requests] == [
+        ("POST", "/", None),
+        ("POST", "/connect", "29"),
+        ("POST", "/connect", "59"),
+    ]
+    assert server.requests[1].json() == server.requests[0].json()
+    assert server.requests[1].headers["authorization"] == "Bearer 1"
+    assert result.text == "".join(_WORDS)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [Reply(_frames(_EVENTS[:4]), end="cut"), Reply([frame.split(b"\n", 1)[1] for frame in _ALL[:4]], end="cut")],
+    ids=["not asked for", "not numbered"],
+)
+async def test_a_stream_is_not_taken_up_unless_it_is_numbered_and_the_application_asked_for_it(cut: Reply) -> None:
+    is_numbered = cut.pieces[0] == _ALL[0]
+    with serve_bytes(cut) as server, pytest.raises(IncompleteRunError):
+        await HttpAgent(server.url, thread_id="t", reconnect=None if is_numbered else LastEventId()).run_agent("hi")
+    assert len(server.requests) == 1
+
+
+async def test_requests_that_bring_no_event_end_the_run_and_an_event_begins_the_count_anew() -> None:
+    nothing = Reply([b": nothing\n\n"], end="cut")
+    more = [Reply([_ALL[number]], end="cut") for number in range(4)]
+    answers = [*more, *[nothing] * 4, more[3]]
+    with serve_bytes(*answers) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=LastEventId(attempts=5))
+        with pytest.raises(IncompleteRunError) as failure:
+            await agent.run_agent("hi", run_id="r")
+    # One post, three requests with an event each, and five without: an event that comes again is none.
+    assert len(server.requests) == 9
+    assert "could not be taken up: 5 requests in a row brought no event" in str(failure.value)
+
+
+async def test_a_refusal_ends_the_run_and_a_server_that_is_busy_is_asked_again() -> None:
+    busy, gone = Reply([], status=503, content_type=None), Reply([b"unknown run"], status=404)
+    with serve_bytes(Reply(_ALL[:3], end="close"), busy, gone) as server, pytest.raises(IncompleteRunError) as failure:
+        await _agent(server.url).run_agent("hi", run_id="r")
+    assert [request.method for request in server.requests] == ["POST", "GET", "GET"]
+    assert "it could not be taken up: 2 requests in a row brought no event; " in str(failure.value)
+    assert "404" in str(failure.value)
+
+
+async def test_an_abort_during_the_wait_does_not_reconnect() -> None:
+    with serve_bytes(Reply([b"retry: 60000\n\n", *_ALL[:5]], end="cut")) as server:
+        agent = _agent(server.url)
+
+        async def stop_soon() -> None:
+            await until(lambda: len(agent.messages) == 2)
+            agent.abort_run()
+
+        results: list[RunResult] = []
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop_soon)
+                results.append(await agent.run_agent("hi", run_id="r"))
+    assert (results[0].aborted, results[0].reconnects, len(server.requests)) == (True, 0, 1)
+
+
+async def test_the_waits_are_at_least_those_that_the_server_asks_for_within_the_bound() -> None:
+    with serve_bytes(Reply([b"retry: 60000\n\n", *_ALL[:5]], end="cut"), _cutting(0, 0, "close")) as server:
+        policy = RetryPolicy(first_wait=0.001, max_wait=0.2)
+        with anyio.fail_after(5):
+            start = anyio.current_time()
+            agent = HttpAgent(server.url, thread_id="t", retry=policy, reconnect=LastEventId())
+            result = await agent.run_agent("hi", run_id="r")
+    assert result.reconnects == 1
+    assert anyio.current_time() - start >= 0.2
+
+
+def test_a_policy_that_would_start_the_run_again_is_refused() -> None:
+    with pytest.raises(UsageError, match="start the run again"):
+        HttpAgent("http://localhost:1/", reconnect=LastEventId(method="POST"))
+    with pytest.raises(UsageError, match="takes a policy"):
+        HttpAgent("http://localhost:1/", reconnect=LastEventId)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="1 or more"):
+        LastEventId(attempts=0)
+
+
+# --- servers that send the run again, or the thread when the run is over
+
+
+def _frames_of(*events: dict[str, Any]) -> bytes:
+    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def _again(upto: int) -> list[dict[str, Any]]:
+    """Return the run as a server sends it again that puts texts together: an earlier run, and this one so far."""
+    earlier: list[dict[str, Any]] = [{"type": "RUN_STARTED", "threadId": "t", "runId": "before"}]
+    earlier += [{"type": "STATE_SNAPSHOT", "snapshot": {"n": 0}}, {**_EVENTS[-1], "runId": "before"}]
+    told = {**_EVENTS[2], "delta": "".join(_WORDS[:upto])}
+    return [
+        *earlier,
+        *_EVENTS[:2],
+        {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/a", "value": upto}]},
+        told,
+    ]
+
+
+async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cut() -> None:
+    replies: list[Reply] = [Reply([_frames_of(*_EVENTS[:2], {**_EVENTS[2], "delta": "wor"})], end="cut")]
+    replies += [Reply([_frames_of(*_again(upto))], end="reset" if upto % 2 else "cut") for upto in range(1, 20)]
+    replies.append(Reply([_frames_of(*_again(len(_WORDS)), *_EVENTS[-2:])]))
+    with serve_bytes(*replies) as server:
+        agent = HttpAgent(
+            server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect(attempts=20)
+        )
+        async with agent.stream("hi", run_id="r") as run:
+            events = [event async for event in run]
+            result = await run.result()
+    assert (result.text, agent.state, result.warnings) == ("".join(_WORDS), {"n": 0, "a": len(_WORDS)}, [])
+    kinds = [event.type.value for event in events]
+    assert (kinds.count("RUN_STARTED"), kinds.count("TEXT_MESSAGE_START"), kinds.count("RUN_FINISHED")) == (1, 1, 1)
+    assert [request.path for request in server.requests].count("/") == 1
+
+
+def _thread(*messages: tuple[str, str, str]) -> bytes:
+    restated = [{"id": message_id, "role": role, "content": content} for message_id, role, content in messages]
+    return _frames_of(_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": restated}, _EVENTS[-1])
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["the same program", "another program"])
+async def test_a_server_that_sends_nothing_before_the_end_is_asked_until_it_has_the_answer(is_restarted: bool) -> None:
+    prompt, whole = ("u", "user", "hi"), "".join(_WORDS)
+    begun = Reply([_frames_of(*_EVENTS[:4])], end="stall" if is_restarted else "cut")
+    busy, stale = Reply([], status=409, content_type=None), Reply([_thread(prompt)])
+    over = Reply([_thread(prompt, ("m", "assistant", whole))])
+    with serve_bytes(begun, stale, busy, stale, over) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns(attempts=1))
+        asked = {"id": "u", "role": "user", "content": "hi"}
+        if is_restarted:
+            async with agent.stream(asked, run_id="r") as run:
+                async for event in run:
+                    if event.type.value == "TEXT_MESSAGE_CONTENT":
+                        run.detach()
+                left = await run.result()
+            assert (left.aborted, left.detached, left.outcome) == (True, True, None)
+            document = agent.snapshot().model_dump_json()
+            agent = HttpAgent(server.url, retry=_QUICK, reconnect=DetachedRuns(attempts=1))
+            agent.restore(type(agent.snapshot()).model_validate_json(document))
+            result = await agent.connect_agent()
+        else:
+            result = await agent.run_agent(asked, run_id="r")
+    assert (result.text, [message.role for message in agent.messages]) == (whole, ["user", "assistant"])
+    # No request but the first one can start a run.
+    assert [len(request.json()["messages"]) for request in server.requests] == [1, 0, 0, 0, 0]
+
+
+async def test_a_run_that_is_left_to_the_server_is_not_reported_as_aborted_to_on_abort() -> None:
+    aborts: list[str] = []
+    with serve_bytes(Reply(_ALL[:5], end="stall")) as server:
+        agent = HttpAgent(server.url, thread_id="t", on_abort=lambda context: aborts.append(context.run_id))
+        async with agent.stream("hi", run_id="r") as run:
+            await anext(aiter(run))
+            run.detach()
+        assert await anyio.to_thread.run_sync(server.disconnected.wait, 5)
+    assert aborts == []
+    local = ScriptedAgent(turn())
+    async with local.stream("hi") as run:
+        with pytest.raises(UsageError, match="runs in the process"):
+            run.detach()
