@@ -27,6 +27,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
+from agui_client._concurrency import no_collection
 from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.json_difference import difference
@@ -97,6 +98,8 @@ class FirstEntry(TypedDict, total=False):
 
 _ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
 _ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
+_SLICE = 500
+"""The number of entries that are read in one go, during which no other thread goes on."""
 _DEEPEST = 200
 """The most levels of JSON that pydantic reads; it writes more."""
 _RESULTS = TypeAdapter(list[ToolMessage])
@@ -173,23 +176,39 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
     Raises:
         ThreadStoreError: One of them is damaged, lost, or of a newer version.
     """
-    texts = list(entries)
-    try:
-        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
-        read = _ENTRIES.validate_json(f"[{','.join(texts)}]")
-    except ValidationError as error:
-        if (by_themselves := _read_by_themselves(texts)) is None:
-            # Without the input: it is a user's conversation, and errors are logged.
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
-            raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
-        read = by_themselves
+    texts, read = list(entries), list[Entry | FirstEntry]()
+    with no_collection():
+        for start in range(0, len(texts), _SLICE):
+            read += _read_slice(texts[start : start + _SLICE], start)
     for position, entry in enumerate(read, 1):
         # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
+
+
+def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:
+    """Read some of the entries.
+
+    Args:
+        texts: The entries.
+        start: The number of those before them.
+
+    Raises:
+        ThreadStoreError: One of them is damaged, or of a newer version.
+    """
+    try:
+        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
+        return _ENTRIES.validate_json(f"[{','.join(texts)}]")
+    except ValidationError as error:
+        if (by_themselves := _read_by_themselves(texts)) is not None:
+            return by_themselves
+        # Without the input: it is a user's conversation, and errors are logged.
+        first = error.errors(include_input=False, include_url=False)[0]
+        index, *inside = first["loc"] or (0,)
+        where = " at " + "/".join(map(str, (start + int(index), *inside)))
+        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
 
 
 def _read_by_themselves(texts: Sequence[str]) -> list[Entry | FirstEntry] | None:

@@ -52,8 +52,8 @@ async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -
 async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
     """Have tools and people answer what the present run left, as far as they can.
 
-    Saves the end of the run before a person is asked, or the call ends. If only tools answer, the end of the run is saved
-    with the first of their calls.
+    Saves the end of the run before a person is asked, or the call ends. If only tools answer, the end of the run is
+    saved with the first of their calls.
 
     Args:
         call: The call.

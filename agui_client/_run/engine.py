@@ -248,6 +248,7 @@ class Engine:
         call.conversation.note_sent_state(run.input.state)
         state.send()
         await self._saving.save()
+        await self._loop.call(run.prepare)
         source = run.open()
         if state.is_aborted:
             # `interrupt` may have come during the save, when there was no source to stop.
