@@ -1,6 +1,6 @@
 """The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
-AGUIError                          thread_id, run_id, partial
+AGUIError                          thread_id, run_id, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
@@ -87,6 +87,19 @@ def printable(text: str) -> str:
     return cut if cut.isprintable() else "".join(shown)
 
 
+def name_member(error: BaseException, name: str) -> None:
+    """Note on an exception that it is the failure of a member of a team.
+
+    Args:
+        error: The exception.
+        name: The name of the member; of inner teams, the outermost comes last.
+    """
+    if isinstance(error, AGUIError):
+        error.member = name if error.member is None else f"{name}/{error.member}"
+    elif (note := f"in the member {name!r} of a team") not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
 def brief_traceback(error: BaseException) -> list[str]:
     """Return a traceback for IPython, which would show ten lines of each frame that only passes the error on."""
     shown = TracebackException.from_exception(error)
@@ -99,7 +112,8 @@ class AGUIError(Exception):
     """The root of everything this package raises; its text is one line, even where an agent wrote parts of it."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        text = super().__str__()
+        return printable(text if self.member is None else f"{self.member}: {text}")
 
     def _render_traceback_(self) -> list[str]:
         return brief_traceback(self)
@@ -108,6 +122,8 @@ class AGUIError(Exception):
     """The conversation the run belonged to; None when there was no run."""
     run_id: str | None = None
     """The run that failed; None when there was no run."""
+    member: str | None = None
+    """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
     partial: RunResult | None = None
     """The result so far when the run failed; None when there was no run. Its messages stay on the agent."""
 

@@ -27,6 +27,7 @@ from agui_client._tools.approval import Approve, Deny, check_metadata
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.json_schema import schema_problems
 from agui_client._tools.questions import Action, GivenAnswer, ToolQuestion, UnansweredError
+from agui_client._tools.working_time import person_asked
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
@@ -122,7 +123,8 @@ async def answer_interrupts(
 
 async def _given(answer: Answerer, interrupt: Interrupt, what: str) -> Answer | None:
     """Call the answerer; None leaves the interrupt to the caller."""
-    given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
+    with person_asked():
+        given: Any = await call_function(partial(answer, interrupt), what, LEFT_IN_THREAD)
     if not isinstance(given, Resolve | Approve | Deny | Cancel | None):
         raise UsageError(f"answer= returned a {type(given).__name__}; it returns {_ANSWERS}, or None")
     return given

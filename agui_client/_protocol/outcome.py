@@ -103,10 +103,11 @@ class Outcome:
     def _start(self, event: core.RunStartedEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
         self._unfinished_before = self.unfinished_call_ids
+        if self.started is not None:
+            self.subagents_started, self.subagents_ended = {}, {}
         self.started, self.finished, self.error = event, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
-        self.subagents_started, self.subagents_ended = {}, {}
         self.asks_in_custom_events = False
 
     def _finish(self, event: core.RunFinishedEvent) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ag_ui.core import AssistantMessage
+
 from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, with_conversation
+from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client.errors import ToolRoundsExceededError
 
@@ -75,7 +78,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
         return Answers()
     try:
         # Before a person is asked: an answer must not be lost to a limit.
-        call.limits.check(ours, [usage for each in call.rounds for usage in each.outcome.usage])
+        call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
     except ToolRoundsExceededError:
         await save()
         raise
@@ -114,6 +117,22 @@ def _own_calls(call: Call) -> tuple[list[ToolCall], bool]:
     )
 
 
+def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:
+    """Return tool calls by the one who makes them: the agent itself, one of its subagents, or a member of a team."""
+    by_speaker: dict[str, list[ToolCall]] = {}
+    owners = {
+        each.id: message.subagent_run_id
+        for message in call.round.conversation.messages
+        if isinstance(message, AssistantMessage)
+        for each in message.tool_calls or ()
+    }
+    for each in tool_calls:
+        # The member that speaks for a team owns nothing, but has its name in its ids.
+        member = each.id.rpartition("/")[0] if call.setup.agent.is_team else ""
+        by_speaker.setdefault(owners.get(each.id) or member, []).append(each)
+    return by_speaker
+
+
 async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable[[], Awaitable[Answers]]) -> Answers:
     """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
@@ -142,6 +161,7 @@ async def _execute(
         note=conversation.note_execution,
         observe=partial(scope.observers.call, "on_tool_execution", scope),
         save=save,
+        note_agent=scope.note_asked,
         executions=call.executed[-1],
         agent="" if scope.parent is None else scope.agent.name or "",
         repeated=call.request.repeated if call.request else {},

@@ -15,12 +15,13 @@ from agui_client._run.result import annotate, build_result, call_end
 from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
 from agui_client._run.steering import Steering
+from agui_client._run.subagents import unreported_usage
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message, RunAgentInput, ToolMessage
+    from ag_ui.core import Message, RunAgentInput, TokenUsage, ToolMessage
 
     from agui_client._run.result import RunResult
     from agui_client._run.round import Round
@@ -153,6 +154,11 @@ class Call:
     def is_passed(self) -> bool:
         """Whether the caller made the input of the first run, which is sent as it is."""
         return self.request is not None and self.request.is_passed
+
+    @property
+    def unreported_usage(self) -> list[TokenUsage]:
+        """The tokens that no end of a run reports: of agents that tools asked, and of runs that have no end."""
+        return [each for run in self.rounds for each in unreported_usage(run)]
 
     @property
     def is_saved(self) -> bool:

@@ -90,6 +90,9 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         error = error.with_traceback(None)
     if not isinstance(error, ConnectError | StreamTimeoutError) or run.outcome.first_event_at is None:
         return error
+    if error.member is not None:
+        # The connection of a member of a team, and not the one that the events came by.
+        return error
     failure = verdict(run)
     if not isinstance(failure, IncompleteRunError):
         run.scope.warnings.add("TRUNC-1", f"after the run had ended, {error}")

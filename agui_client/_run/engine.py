@@ -330,7 +330,7 @@ class Engine:
         return await self.call.time.wait(self._waiter, work, what)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
-        """Add answers to the conversation; return events of the results, which are saved and watchers have seen."""
+        """Add answers to the conversation and save them; return events of results, and of agents that were asked."""
         self.call.conversation.add_own_results(answers.messages)
         if answers.messages:
             # One save for the results and the run that is sent next. It is too early for answers of people: those of
@@ -338,7 +338,7 @@ class Engine:
             is_sent_next = answers.is_complete and not answers.entries and not self._state.is_stopped
             await self._saving.save(answers.run_id if is_sent_next else None)
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
-        events: list[core.Event] = []
+        events = await self.call.round.take_asked()
         for message in answers.messages:
             events.append(event_of_result(message))
             await self.call.round.deliver_result(events[-1])

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
-from json import JSONDecoder
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ag_ui.core import AssistantMessage, ReasoningMessage, ToolMessage, aggregate_token_usage
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
+from agui_client._run.answer_parsing import read_answer, written_answers
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
-from agui_client._run.subagents import SubagentResult, subagent_results
+from agui_client._run.subagents import SubagentResult, partial_message_ids, subagent_results, usage_of
 from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
 
@@ -236,14 +234,14 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         new_messages=new_messages,
         messages=messages,
         state=conversation.state,
-        usage=aggregate_token_usage([usage for each in rounds for usage in each.outcome.usage]),
+        usage=aggregate_token_usage([usage for each in rounds for usage in usage_of(each)]),
         warnings=call.warnings.records(),
         timings=_timings(rounds, call.time.started_at),
         response=requests[-1].delivery.response if requests else None,
         attempts=[attempt for request in requests for attempt in request.delivery.attempts],
         tool_executions=call.executions,
         called_ids=list(outcome.tool_call_ids),
-        subagents=subagent_results([each.outcome for each in rounds], conversation.reducer, is_over=is_over),
+        subagents=subagent_results(rounds, conversation.reducer, is_over=is_over),
         incomplete_ids=list(run.pipeline.verifier.left_open),
         unsent_messages=call.steering.unsent,
         aborted=state.is_aborted,
@@ -338,13 +336,15 @@ def pending_calls(run: Round) -> list[ToolCall]:
 def _text(run: Round, candidates: Sequence[Message]) -> str:
     """Return the last text that the run streamed or, if it streamed none, the last one of its snapshots."""
     outcome = run.outcome
-    streamed = map(run.conversation.reducer.text_of, reversed(outcome.text_message_ids))
+    partial = {each for end, _ in outcome.subagents_ended.values() for each in partial_message_ids(end)}
+    written = [each for each in reversed(outcome.text_message_ids) if each not in partial]
+    streamed = map(run.conversation.reducer.text_of, written)
     restated = (
         message.content
         for message in reversed(candidates)
         if isinstance(message, AssistantMessage)
         and message.subagent_run_id is None
-        and message.id in outcome.restated_ids
+        and message.id in outcome.restated_ids - partial
     )
     return next((text for text in chain(streamed, restated) if text), "")
 
@@ -362,14 +362,6 @@ def _timings(rounds: Sequence[Round], start: float) -> Timings:
     )
 
 
-_OPENINGS = re.compile(r"[{\[]")
-_LOOKS = 16
-"""The number of brackets at which JSON is looked for in prose: each look may read all of the text."""
-_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-_QUOTED = 300
-_FEW = 3
-
-
 def parse(result: RunResult, shape: Any) -> Any:
     """Read a result as a type: the first of its answers that fits.
 
@@ -380,30 +372,12 @@ def parse(result: RunResult, shape: Any) -> Any:
     Raises:
         ParseError: None of them fits.
     """
-    adapter, misfits = TypeAdapter[Any](shape), list[tuple[str, ValidationError]]()
-    for answer in _answers(result):
-        try:
-            return adapter.validate_json(answer)
-        except ValidationError as error:
-            misfits.append((answer, error))
-    wanted = shape.__name__ if isinstance(shape, type) else shape
-    if not misfits:
-        raise ParseError(f"there is no {wanted}: the run has no result, no text, and no call of an output tool")
-    # JSON that does not fit says more than text that is no JSON.
-    answer, misfit = next((each for each in misfits if each[1].errors()[0]["type"] != "json_invalid"), misfits[-1])
-    why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in misfit.errors()[:_FEW])
-    shown = answer if len(answer) <= _QUOTED else f"{answer[:_QUOTED]}…"
-    raise ParseError(f"the answer is no {wanted}: {why}; this arrived: {shown!r}") from misfit
+    return read_answer(_answers(result), shape)
 
 
 def _answers(result: RunResult) -> Iterator[str]:
     """Yield whatever may be the answer as JSON, the most certain first."""
-    if result.result is not None:
-        yield to_json(result.result).decode()
-    if result.text:
-        yield result.text
-        yield from _FENCED.findall(result.text)
-        yield from _values_in(result.text)
+    yield from written_answers(result.result, result.text)
     for arguments in _last_arguments(result):
         yield arguments
         # pydantic-ai wraps what is no object.
@@ -411,17 +385,6 @@ def _answers(result: RunResult) -> Iterator[str]:
             wrapped = from_json(arguments)
             if is_object(wrapped) and wrapped.keys() == {"response"}:
                 yield to_json(wrapped["response"]).decode()
-
-
-def _values_in(text: str) -> Iterator[str]:
-    """Yield the JSON objects and lists that stand in prose, as far as a few looks find them."""
-    decoder, end = JSONDecoder(), 0
-    for start in islice(_OPENINGS.finditer(text), _LOOKS):
-        if start.start() < end:
-            continue
-        with suppress(ValueError, RecursionError):
-            _, end = decoder.raw_decode(text, start.start())
-            yield text[start.start() : end]
 
 
 def _last_arguments(result: RunResult) -> Iterator[str]:

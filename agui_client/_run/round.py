@@ -56,6 +56,7 @@ class Round:
         self.scope = scope
         """The run, as observers see it."""
         self._first_input = scope.input
+        self._asked_taken = 0
         self.conversation = conversation = setup.conversation
         """The conversation."""
         if setup.is_replay:
@@ -164,6 +165,17 @@ class Round:
         if self._setup.subscribers:
             await self.inside(self._hooks.deliver, event)
         self._setup.observers.event(self.scope, event, Change.MESSAGES)
+
+    async def take_asked(self) -> list[Event]:
+        """Return the events of agents that tools have asked, which hooks and observers have seen."""
+        events = self.scope.asked[self._asked_taken :]
+        self._asked_taken += len(events)
+        for event in events:
+            self.outcome.handlers[type(event)](event)
+            if self._setup.subscribers:
+                await self.inside(self._hooks.deliver, event)
+            self._setup.observers.event(self.scope, event, _NO_CHANGE)
+        return events
 
     async def call_hooks(self, moment: str, *details: object) -> None:
         """Call the hooks of one moment of the run.

@@ -15,6 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
+from ag_ui.core import SubagentErrorEvent
 from typing_extensions import TypeVar
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
@@ -24,7 +25,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from types import UnionType
 
-    from ag_ui.core import AgentCapabilities, RunAgentInput
+    from ag_ui.core import AgentCapabilities, Event, RunAgentInput
     from pydantic import TypeAdapter
 
     from agui_client._interrupts.answers import Answerer
@@ -100,6 +101,10 @@ class RunScope(Record):
     """The requests that were posted for this run, in order."""
     started_at: float = field(default_factory=perf_counter, repr=False)
     """`time.perf_counter()` when the run began."""
+    asked: list[Event] = field(default_factory=list["Event"], repr=False)
+    """The beginnings and ends of agents that were asked by tools after the run, in order."""
+    failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
+    """The exceptions of subagents that failed in this process, by the ids of the invocations."""
     end: RunEnd | None = field(default=None, repr=False)
     """The end of the run; None while it goes on."""
 
@@ -113,6 +118,17 @@ class RunScope(Record):
         """Whether the server that answered the run takes the hash of the state that a later one begins with."""
         response = self.requests[-1].delivery.response if self.requests else None
         return self.agent.url is not None and response is not None and STATE_BASE_HEADER in response.headers
+
+    def note_asked(self, event: Event, failure: BaseException | None) -> None:
+        """Note the beginning or end of an agent that a tool asks.
+
+        Args:
+            event: SUBAGENT_STARTED, SUBAGENT_FINISHED or SUBAGENT_ERROR.
+            failure: The exception that the agent failed with; None if it did not fail.
+        """
+        self.asked.append(event)
+        if failure is not None and isinstance(event, SubagentErrorEvent):
+            self.failures[event.subagent_run_id] = failure
 
     def enter(self) -> Callable[[], object]:
         """Make this the run that the code of the present task belongs to.

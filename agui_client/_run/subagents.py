@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ag_ui.core import (
     AssistantMessage,
@@ -16,26 +16,55 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageStartEvent,
     TokenUsage,
+    ToolMessage,
+    aggregate_token_usage,
 )
 from pydantic import TypeAdapter, ValidationError
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_array, is_object
+from agui_client._run.answer_parsing import read_answer, written_answers
+from agui_client.errors import ParseError, name_member
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from agui_client._protocol.outcome import Outcome
     from agui_client._protocol.reduce import Reducer
+    from agui_client._run.round import Round
 
 EXTENSION = "agui-client"
-"""The member of a closing event's metadata that may have the subagent's `usage`, and the `messageId` of its answer."""
+"""The member of a closing event's metadata that may have the subagent's `usage`, the `messageId` of its answer, and the
+`partialMessageIds` of what it had written when it failed."""
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
 _USAGE = TypeAdapter(list[TokenUsage])
+T = TypeVar("T")
+
+
+class _Caused:
+    """The base of records with the exception that failed them."""
+
+    # No field: the record stays plain data, which is compared, written as JSON and pickled without the exception.
+    __slots__ = ("_exception",)
+
+    if TYPE_CHECKING:
+        _exception: BaseException | None
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The exception that it failed with in this process; None if it did not fail, or failed elsewhere or before."""
+        return getattr(self, "_exception", None)
+
+    def because_of(self, exception: BaseException | None) -> Self:
+        """Take the exception that it failed with."""
+        object.__setattr__(self, "_exception", exception)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
-class SubagentResult(Record, Displayed):
+class SubagentResult(_Caused, Record, Displayed):
     """One invocation of a subagent."""
 
     name: str
@@ -56,6 +85,39 @@ class SubagentResult(Record, Displayed):
     """The message of its failure; None if it did not fail."""
     parent_subagent_run_id: str | None = None
     """The invocation that began it; None if the run's own agent did."""
+    parent_tool_call_id: str | None = None
+    """The tool call that began it, as of an agent that is a tool; None if none did."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the text is no answer, as the subagent failed or was stopped before its end."""
+        return self.status in ("error", "abandoned") and bool(self.text)
+
+    @overload
+    def parse(self, shape: type[T]) -> T: ...
+    @overload
+    def parse(self, shape: Any) -> Any: ...
+    def parse(self, shape: Any) -> Any:
+        """Read the answer as a type of your own: `result`, the text as JSON, or JSON in a code fence of the text.
+
+        Args:
+            shape: A pydantic model, a dataclass, or any other type that pydantic can validate.
+
+        Returns:
+            An instance of it.
+
+        Raises:
+            ParseError: Nothing fits; the error names the subagent and quotes what it wrote.
+        """
+        try:
+            return read_answer(written_answers(self.result, "" if self.is_partial else self.text), shape)
+        except ParseError as error:
+            name_member(error, self.name)
+            raise
+
+
+_End: TypeAlias = SubagentFinishedEvent | SubagentErrorEvent
+_ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 
 
 def is_of_a_member(event: object) -> bool:
@@ -63,66 +125,111 @@ def is_of_a_member(event: object) -> bool:
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
-def subagent_results(outcomes: Iterable[Outcome], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:
+def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:
     """Return a record of each subagent of a call, in the order of their beginnings.
 
     Args:
-        outcomes: The outcomes of the call's runs; a subagent that was suspended may go on in a later one.
+        rounds: The call's runs; a subagent that was suspended may go on in a later one.
         reducer: The messages.
         is_over: Whether no further event comes.
     """
     started: dict[str, tuple[SubagentStartedEvent, float]] = {}
-    ended: dict[str, tuple[SubagentFinishedEvent | SubagentErrorEvent, float]] = {}
-    for outcome in outcomes:
-        for subagent_run_id, beginning in outcome.subagents_started.items():
+    ended: dict[str, tuple[_End, float]] = {}
+    usage: dict[str, list[TokenUsage]] = {}
+    failures: dict[str, BaseException] = {}
+    for each in rounds:
+        for subagent_run_id, beginning in each.outcome.subagents_started.items():
             started[subagent_run_id] = beginning
             ended.pop(subagent_run_id, None)
-        ended |= outcome.subagents_ended
+        ended |= each.outcome.subagents_ended
+        failures |= each.scope.failures
+        for subagent_run_id, (end, _) in each.outcome.subagents_ended.items():
+            usage.setdefault(subagent_run_id, []).extend(reported_usage(end))
     if not started:
         return []
     texts = {
-        message.subagent_run_id: message.content
-        for message in reducer.messages
-        if isinstance(message, AssistantMessage) and message.content
+        each.subagent_run_id: each.content
+        for each in reducer.messages
+        if isinstance(each, AssistantMessage) and each.content
     }
-    return [
-        _result(event, since, ended.get(each), texts.get(each) or "", reducer, is_over=is_over)
-        for each, (event, since) in started.items()
-    ]
-
-
-def _result(
-    event: SubagentStartedEvent,
-    since: float,
-    end: tuple[SubagentFinishedEvent | SubagentErrorEvent, float] | None,
-    text: str,
-    reducer: Reducer,
-    *,
-    is_over: bool,
-) -> SubagentResult:
-    parent = event.parent_subagent_run_id
     status: Any = "abandoned" if is_over else "running"
-    record = SubagentResult(event.name, event.subagent_run_id, status, text, parent_subagent_run_id=parent)
-    if end is None:
-        return record
-    closing, at = end
+    records: list[SubagentResult] = []
+    for subagent_run_id, (event, since) in started.items():
+        record = SubagentResult(
+            event.name,
+            subagent_run_id,
+            status,
+            texts.get(subagent_run_id) or "",
+            usage=aggregate_token_usage(usage.get(subagent_run_id, [])),
+            parent_subagent_run_id=event.parent_subagent_run_id,
+            parent_tool_call_id=event.parent_tool_call_id,
+        )
+        if subagent_run_id in ended:
+            closing, at = ended[subagent_run_id]
+            record = replace(_ended(record, closing, reducer), seconds=at - since)
+        records.append(record.because_of(failures.get(subagent_run_id)))
+    return records
+
+
+def _ended(record: SubagentResult, closing: _End, reducer: Reducer) -> SubagentResult:
+    """Return the record of a subagent that has ended."""
+    if (call := record.parent_tool_call_id) is not None and not record.text:
+        results = (each for each in reducer.messages if isinstance(each, ToolMessage) and each.tool_call_id == call)
+        record = replace(record, text=next((each.content for each in results if isinstance(each.content, str)), ""))
+    left = [reducer.text_of(each) for each in partial_message_ids(closing)]
     more = (closing.metadata or {}).get(EXTENSION)
-    if is_object(more):
-        text = reducer.text_of(str(more.get("messageId"))) or text
-    record = replace(record, text=text, seconds=at - since, usage=reported_usage(closing))
+    said = reducer.text_of(str(more.get("messageId"))) if is_object(more) else None
+    record = replace(record, text=said or next(filter(None, reversed(left)), "") or record.text)
     if isinstance(closing, SubagentErrorEvent):
         return replace(record, status="abandoned" if closing.code == "cancelled" else "error", error=closing.message)
     is_waiting = closing.outcome is not None and closing.outcome.type == "suspended"
     return replace(record, status="suspended" if is_waiting else "success", result=closing.result)
 
 
-def reported_usage(closing: SubagentFinishedEvent | SubagentErrorEvent) -> list[TokenUsage]:
+def reported_usage(closing: _End) -> list[TokenUsage]:
     """Return the tokens that a subagent's end reports; none where it does not say, or not in a way that is known."""
     more = (closing.metadata or {}).get(EXTENSION)
     try:
         return _USAGE.validate_python(more.get("usage") or [] if is_object(more) else [])
     except ValidationError:
         return []
+
+
+def partial_message_ids(closing: _End) -> list[str]:
+    """Return the ids of the messages that a subagent had written when it failed."""
+    more = (closing.metadata or {}).get(EXTENSION)
+    found = more.get("partialMessageIds") if is_object(more) else None
+    return [each for each in found if isinstance(each, str)] if is_array(found) else []
+
+
+def usage_of(run: Round) -> list[TokenUsage]:
+    """Return the tokens of a run, those of its subagents included."""
+    return run.outcome.usage + unreported_usage(run)
+
+
+def unreported_usage(run: Round) -> list[TokenUsage]:
+    """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
+    outcome = run.outcome
+    used = [] if outcome.is_terminal else _usage_of_subagents(outcome)
+    return used + [each for event in run.scope.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
+
+
+def _usage_of_subagents(outcome: Outcome) -> list[TokenUsage]:
+    """Return the tokens of the outermost subagents that report some: that includes those they called."""
+    found = {each: reported_usage(end) for each, (end, _) in outcome.subagents_ended.items()}
+    parents = {each: event.parent_subagent_run_id for each, (event, _) in outcome.subagents_started.items()}
+
+    def is_included(subagent: str) -> bool:
+        """Return whether a subagent around this one has reported."""
+        around, seen = parents.get(subagent), {subagent}
+        while around is not None and around not in seen:
+            if found.get(around):
+                return True
+            seen.add(around)
+            around = parents.get(around)
+        return False
+
+    return [each for subagent, usage in found.items() if not is_included(subagent) for each in usage]
 
 
 class SubagentText:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Interrupt, Message, ToolMessage
+from ag_ui.core import Event, Interrupt, Message, ToolMessage
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
@@ -96,6 +96,9 @@ class ToolContext(Record):
     """The value that an earlier execution of the same call left, before it asked a question that was answered since."""
     on_leave: Callable[[Any], None] | None = field(default=None, repr=False)
     """A function that takes what `leave` is given; None drops it."""
+    on_agent: Callable[[Event, BaseException | None], None] | None = field(default=None, repr=False)
+    """A function that takes the beginning or end of an agent that the tool asks, as of a subagent of the run, with the
+    exception that it failed with; None drops it."""
     ended: threading.Event = field(default_factory=threading.Event, repr=False)
     """An event that is set when the call is over; a function in a thread can wait on it instead of sleeping."""
     loop: LoopThread | None = field(default=None, repr=False)

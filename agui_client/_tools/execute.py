@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 import anyio
-from ag_ui.core import Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
+from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMessage
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
@@ -27,6 +27,7 @@ from agui_client._tools.function import LEFT_IN_THREAD, call_function
 from agui_client._tools.questions import GivenAnswer, ToolQuestion, UnansweredError
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._tools.toolset import OfferedTool
+from agui_client._tools.working_time import person_asked
 from agui_client.errors import CannotWaitError, ToolError
 from agui_client.messages import Part
 
@@ -91,6 +92,7 @@ class ToolExecutor:
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, before a person is asked, and after a function answered while others
             are at work: none of that must be lost. The results of all are the caller's to save.
+        note_agent: Takes the beginnings and ends of agents that tools ask.
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
         repeated: The questions of calls that are made again, with all answers, by the id of the call.
@@ -104,6 +106,7 @@ class ToolExecutor:
     note: Callable[[str, ToolQuestion | None], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
+    note_agent: Callable[[Event, BaseException | None], None] | None = None
     executions: dict[str, ToolExecution] = field(default_factory=dict[str, ToolExecution])
     agent: str = ""
     repeated: Mapping[str, ToolQuestion] = field(default_factory=dict[str, ToolQuestion])
@@ -232,6 +235,7 @@ class ToolCallTask:
             self._began = time.monotonic()
             about = {**self._circumstances(), "name": call.name, "arguments": copy.deepcopy(call.arguments)}
             given: dict[str, Any] = {**about, "left": self._left, "loop": LoopThread()}
+            given["on_agent"] = self._executor.note_agent
             ctx = ToolContext(on_report=self._report, on_ask=self._ask, on_leave=self._leave, **given)
             # The limit begins when the function does: a call that waits for its turn has not taken any of its time.
             with anyio.move_on_after(limit):
@@ -323,7 +327,8 @@ async def _decision(approve: Approver | None, request: ApprovalRequest, seconds:
     call = quoted(request.tool_call_id)
     with anyio.move_on_after(seconds):
         try:
-            answer = await _answer(approve, request, f"approval of call {call}")
+            with person_asked():
+                answer = await _answer(approve, request, f"approval of call {call}")
         except CannotWaitError:
             raise
         except Exception:

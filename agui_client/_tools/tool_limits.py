@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from ag_ui.core import TokenUsage, ToolCall
@@ -23,7 +23,8 @@ class ToolLimits(Record):
     tokens: int | None = None
     """The number of tokens that the call may have used by then, as far as the agent reports them."""
     repeats: int | None = 3
-    """The number of rounds in a row that may make the same call with the same arguments; the last is not answered."""
+    """The number of rounds in a row that may make the same call with the same arguments; the last is not answered. In a
+    team, each member is counted by itself."""
     at_once: int = 8
     """The number of tools that run at the same time."""
     timeout: float | None = None
@@ -51,19 +52,19 @@ class RoundLimits:
         """The limits."""
         self._started_at = time.monotonic()
         self._rounds = 0
-        self._streaks: dict[tuple[str, str], int] = {}
+        self._streaks: dict[tuple[str, str, str], int] = {}
 
-    def check(self, calls: Sequence[ToolCall], usage: Iterable[TokenUsage]) -> None:
+    def check(self, calls: Mapping[str, Sequence[ToolCall]], usage: Iterable[TokenUsage]) -> None:
         """Check that another round may begin, and count it.
 
         Args:
-            calls: The tool calls that it would answer.
+            calls: The tool calls that it would answer, by the one who makes them: the agent, or a member of a team.
             usage: The tokens that the call has used so far.
 
         Raises:
             ToolRoundsExceededError: Another round would pass a limit.
         """
-        made = {(call.function.name, call.function.arguments) for call in calls}
+        made = {(key, call.function.name, call.function.arguments) for key, some in calls.items() for call in some}
         self._streaks = {key: self._streaks.get(key, 0) + 1 for key in made}
         streak, tokens = max(self._streaks.values(), default=0), sum(map(_tokens, usage))
         seconds = time.monotonic() - self._started_at

@@ -171,6 +171,7 @@ class Transport:
         if request.method == "POST":
             headers["content-type"] = JSON
         if request.last_event_id is not None:
+            headers.encoding = "utf-8"  # as browsers send it; httpx may take only ASCII otherwise
             headers["last-event-id"] = request.last_event_id
         sent = client.build_request(request.method, _bare(url), content=request.body, headers=headers, timeout=timeout)
         # After `build_request`, which has set the length of the content by then.

@@ -82,12 +82,17 @@ class NumberedFramer(Framer):
                 self.retry_seconds = int(milliseconds) / 1000
             own_id = fields.get("id", "")
             if not found and own_id:
-                self.cursor = own_id
+                self.cursor = own_id if _fits_a_header(own_id) else None
             pairs += [(own_id, data) for data in found]
         return pairs
 
     def _came_before(self, own_id: str) -> bool:
         """Note the id of a frame; return whether a frame with that id came in an earlier stream."""
-        is_usable = bool(own_id) and own_id.isprintable()
+        is_usable = _fits_a_header(own_id)
         self.cursor = own_id if is_usable else None
         return is_usable and self._drops_known and self._first_in.setdefault(own_id, self._stream) != self._stream
+
+
+def _fits_a_header(own_id: str) -> bool:
+    """Return whether an id reaches the server as it is: headers lose blanks at their ends."""
+    return bool(own_id) and own_id.isprintable() and own_id == own_id.strip()

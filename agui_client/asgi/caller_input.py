@@ -237,8 +237,10 @@ class StoredThreadRequest(RunRequest):
     def _with_stored_journal(self, state: Any) -> Any:
         """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""
         agent, stored = self._caller.agent, self._caller.agent.state
-        if self._caller.is_trusted or not agent.is_team or not is_object(state):
+        if self._caller.is_trusted or not agent.is_team:
             return state
+        if not is_object(state):
+            return stored  # a text or a list has no place for the journal
         own = {JOURNAL: stored[JOURNAL]} if is_object(stored) and JOURNAL in stored else {}
         return {**{name: value for name, value in state.items() if name != JOURNAL}, **own}
 

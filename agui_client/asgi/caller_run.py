@@ -87,6 +87,8 @@ async def caller_events(
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+    if run.is_entered:
+        usage += run.call.unreported_usage
     ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
     yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
 

@@ -6,9 +6,9 @@ stop at the first faults, and a large input is validated in slices, in a thread,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from math import isinf
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,8 @@ from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.schema import Items, is_array, is_object, record
 from agui_client.asgi.in_process import Receive
 from agui_client.asgi.refusals import RequestRefusedError
+
+T = TypeVar("T")
 
 _MOST_AT_ONCE = 64 * 1024
 """The bytes of a body that is parsed in the event loop, which takes less time there than a thread."""
@@ -90,27 +92,33 @@ def is_large(headers: Mapping[str, str]) -> bool:
 
 
 async def input_of(body: bytes, *, max_bytes: int) -> RunAgentInput:
+    """Parse a body that is a `RunAgentInput`; see `parsed`."""
+    return await parsed(body, _validated, max_bytes=max_bytes)
+
+
+async def parsed(body: bytes, validate: Callable[[Any], T], *, max_bytes: int) -> T:
     """Parse a body.
 
     Args:
         body: The body.
+        validate: Makes of its JSON what is returned, and stops at the first faults.
         max_bytes: The size of the largest body that is accepted.
 
     Raises:
-        RequestRefusedError: It is no JSON, or no `RunAgentInput`, or has too many values for any body.
+        RequestRefusedError: It is no JSON, or not valid, or has too many values for any body.
     """
     most_values = max_bytes // _BYTES_OF_VALUE
     if len(body) <= _MOST_AT_ONCE:
-        return _parsed(body, max(most_values, _MOST_AT_ONCE))
-    return await anyio.to_thread.run_sync(_parsed_aside, body, most_values)
+        return _parsed(body, validate, max(most_values, _MOST_AT_ONCE))
+    return await anyio.to_thread.run_sync(_parsed_aside, body, validate, most_values)
 
 
-def _parsed_aside(body: bytes, most_values: int) -> RunAgentInput:
+def _parsed_aside(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:
     with no_collection():
-        return _parsed(body, most_values)
+        return _parsed(body, validate, most_values)
 
 
-def _parsed(body: bytes, most_values: int) -> RunAgentInput:
+def _parsed(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:
     may_be_large = _look_through(body, most_values)
     try:
         data: Any = from_json(body, allow_inf_nan=False)
@@ -119,7 +127,7 @@ def _parsed(body: bytes, most_values: int) -> RunAgentInput:
         raise RequestRefusedError(400, [fault]) from None
     if may_be_large:
         _check_numbers(data)
-    return _validated(data)
+    return validate(data)
 
 
 def _look_through(body: bytes, most_values: int) -> bool:

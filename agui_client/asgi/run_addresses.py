@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ag_ui.core import ResumeEntry, RunAgentInput
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import to_json
 
+from agui_client._protocol.fail_fast import failing_fast
 from agui_client.asgi.refusals import RequestRefusedError
+from agui_client.asgi.request_body import parsed
 from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.runs.records import RunKey, cursor_of, read_cursor
+from agui_client.runs.records import RunKey, RunsClosedError, cursor_of, read_cursor
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -40,6 +43,8 @@ Command: TypeAlias = Callable[["ServedRequest", bytes], Awaitable[Any]]
 """Answers a request and its body with JSON."""
 
 _CANNOT_CONNECT = 405
+_LONGEST_ID = 256
+"""The characters of the longest id of a run, which is in the cursor of each event."""
 
 
 class Served(Protocol):
@@ -66,6 +71,9 @@ class _Named(BaseModel):
     resume: list[ResumeEntry] = []
 
 
+_validate_named = failing_fast(_Named.__pydantic_core_schema__).validate_python
+
+
 class RunAddresses:
     """Answers the requests to a served agent whose runs are kept.
 
@@ -74,10 +82,14 @@ class RunAddresses:
         served: The agent.
         when_left: Says what becomes of a run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
+        max_body_bytes: The largest request body that is accepted, in bytes.
     """
 
-    def __init__(self, runs: Runs, served: Served, *, when_left: WhenLeft, expose_errors: bool) -> None:
+    def __init__(
+        self, runs: Runs, served: Served, *, when_left: WhenLeft, expose_errors: bool, max_body_bytes: int
+    ) -> None:
         self._runs, self._served, self._expose_errors = runs, served, expose_errors
+        self._max_body_bytes = max_body_bytes
         self._when_left: WhenLeft = when_left
         self.commands: Mapping[str, Command] = {
             "/stop": self._stop,
@@ -99,12 +111,16 @@ class RunAddresses:
         if cursor:
             run, position = self._at(cursor, owner, input.thread_id)
         elif request.is_connect:
-            if latest is None or not latest.log.is_going_on:
+            if latest is None or not await latest.log.is_followable():
+                # One that was refused is kept no longer, so there may be another latest one.
+                latest = self._runs.latest(owner, input.thread_id)
                 async with self._replay(request, input, latest) as chunks:
                     yield chunks
                 return
             run, position = latest, None
         else:
+            if not 0 < len(input.run_id) <= _LONGEST_ID:
+                raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
             key = RunKey(owner, input.thread_id, input.run_id)
             run, position = self._runs.get(key) or self._begin(key, request, input), 0
         with run.log.followed():
@@ -131,12 +147,18 @@ class RunAddresses:
 
         try:
             return self._runs.begin(
-                key, input, enter(input), enter, when_left=self._when_left, expose_errors=self._expose_errors
+                key,
+                input,
+                enter(input),
+                enter,
+                when_left=self._when_left,
+                expose_errors=self._expose_errors,
+                input_size=len(to_json(input)),
             )
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
-        except UsageError as error:
-            raise RequestRefusedError(503, "the server shuts down") from error
+        except RunsClosedError as error:
+            raise _shutting_down() from error
 
     def _at(self, cursor: str, owner: str, thread_id: str) -> tuple[KeptRun, int]:
         """Return the run and the position of a cursor."""
@@ -169,17 +191,19 @@ class RunAddresses:
                 yield chunks
 
     async def _stop(self, request: ServedRequest, body: bytes) -> Any:
-        run, _ = self._named(request, body)
+        run, _ = await self._named(request, body)
         key = run.log.key
         return (await self._runs.stop(key.run_id, thread_id=key.thread_id, owner=key.owner)).to_dict()
 
     async def _answer(self, request: ServedRequest, body: bytes) -> Any:
-        run, resume = self._named(request, body)
+        run, resume = await self._named(request, body)
         key = run.log.key
         try:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RunsClosedError as error:
+            raise _shutting_down() from error
         except UsageError as error:
             raise RequestRefusedError(422, str(error)) from error
         return info.to_dict()
@@ -188,17 +212,13 @@ class RunAddresses:
         infos = await self._runs.list(owner=self._runs.owner_of(request.caller))
         return [each.to_dict() for each in infos]
 
-    def _named(self, request: ServedRequest, body: bytes) -> tuple[KeptRun, list[ResumeEntry]]:
+    async def _named(self, request: ServedRequest, body: bytes) -> tuple[KeptRun, list[ResumeEntry]]:
         """Return the run that a command is about, and the answers in it.
 
         Raises:
             RequestRefusedError: The caller has no such run, or the command names none.
         """
-        try:
-            named = _Named.model_validate_json(body)
-        except ValidationError as invalid:
-            details = invalid.errors(include_url=False, include_input=False, include_context=False)
-            raise RequestRefusedError(422, details) from None
+        named = await parsed(body, _validated, max_bytes=self._max_body_bytes)
         owner = self._runs.owner_of(request.caller)
         if named.run_id is not None:
             with _missing():
@@ -209,6 +229,19 @@ class RunAddresses:
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
+
+
+def _shutting_down() -> RequestRefusedError:
+    return RequestRefusedError(503, "the server is shutting down", {"retry-after": "1"})
+
+
+def _validated(data: Any) -> _Named:
+    try:
+        named: _Named = _validate_named(data)
+    except ValidationError as invalid:
+        details = invalid.errors(include_url=False, include_input=False, include_context=False)
+        raise RequestRefusedError(422, details) from None
+    return named
 
 
 @contextmanager

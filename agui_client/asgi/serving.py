@@ -138,7 +138,9 @@ class AgentApp:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
 
-            self._addresses = RunAddresses(runs, self, when_left=when_left, expose_errors=expose_errors)
+            self._addresses = RunAddresses(
+                runs, self, when_left=when_left, expose_errors=expose_errors, max_body_bytes=max_body_bytes
+            )
             self._commands = self._addresses.commands
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anyio
 import httpx2
@@ -20,6 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agui_client._concurrency import spawn
+from agui_client._transport.quiet_logs import quiet_logs
+from agui_client._transport.response import EVENT_STREAM, SECRET_NAME
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
@@ -34,6 +36,11 @@ _CLOSING = 5.0
 """The time that a server has to take note of the end of a connection, in seconds."""
 _STEP_SECONDS = 30.0
 """The time that each step of a request has, apart from the silence of the server (the SDK's own default)."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""The bytes of the largest answer of a server over HTTP that is not a stream of events."""
+_OF_ENCODED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_SHORTEST_SECRET = 4
+"""The characters of the shortest text that is taken for a secret: a shorter one is in many words."""
 _logger = logging.getLogger("agui_client.mcp")
 
 
@@ -42,16 +49,17 @@ class Connection:
 
     Args:
         make: Makes a client of the SDK that is not connected yet.
+        secrets: The texts that errors of the server are shown without.
     """
 
-    def __init__(self, make: Callable[[Connection], Client]) -> None:
+    def __init__(self, make: Callable[[Connection], Client], secrets: Sequence[str] = ()) -> None:
         self.users = 0
         """The number of agents' calls that use the connection."""
         self.tools: dict[str, mcp_types.Tool] | None = None
         """The server's latest list of tools, by name; None before the first."""
         self.is_current = False
         """Whether the list can be offered without asking the server again."""
-        self._make = make
+        self._make, self._secrets = make, secrets
         self._opening = anyio.Lock()
         self._live: _Live | None = None
         self._calls: list[ToolContext] = []
@@ -90,7 +98,7 @@ class Connection:
             if self._live is None or self._live.is_broken:
                 self.forget()
                 live = _Live(self._make(self), self.forget)
-                await live.start()
+                await live.start(self._secrets)
                 self._live = live
             live = self._live
         live.users += 1
@@ -101,7 +109,7 @@ class Connection:
             yield live.client
         except MCPError as error:
             live.is_broken = live.is_broken or error.code in LOST
-            raise
+            raise MCPError(error.code, without_secrets(error.message, self._secrets)) from None
         finally:
             CALLING.reset(calling)
             if ctx is not None:
@@ -139,8 +147,11 @@ class _Live:
         self._tasks: TaskGroup | None = None
         self._error: Exception | None = None
 
-    async def start(self) -> None:
+    async def start(self, secrets: Sequence[str]) -> None:
         """Connect.
+
+        Args:
+            secrets: The texts that an error of the server is shown without.
 
         Raises:
             OSError: The server cannot be reached.
@@ -153,7 +164,8 @@ class _Live:
             await self.stop()
             raise
         if self._error is not None:
-            raise ConnectionError(f"{type(self._error).__name__}: {self._error}") from self._error
+            what = without_secrets(f"{type(self._error).__name__}: {self._error}", secrets)
+            raise ConnectionError(what) from None
 
     async def listen(self) -> None:
         """Have the server announce changes of its list, if it can; an older one does so unasked."""
@@ -218,12 +230,75 @@ async def over_http(url: str, headers: Mapping[str, str], idle: float | None) ->
         idle: The longest silence of the server, in seconds; None for no limit.
     """
     parts = urlsplit(url)
-    # httpx2 logs addresses: the password of one goes into the header.
+    # The SDK and httpx2 log addresses: the password of one goes into the header, and the client adds the query.
     auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    http = httpx2.AsyncClient(headers=headers, auth=auth, timeout=httpx2.Timeout(_STEP_SECONDS, read=idle))
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    timeout = httpx2.Timeout(_STEP_SECONDS, read=idle)
+    http = _HttpClient(parts.query.encode(), headers=headers, auth=auth, timeout=timeout)
     async with http, streamable_http_client(bare, http_client=http) as streams:
         yield streams
+
+
+class _HttpClient(httpx2.AsyncClient):
+    """A client that adds the query of the server's address, and reads no more of an answer than `_MOST_BYTES`.
+
+    Args:
+        query: The query.
+        **options: Options of `httpx2.AsyncClient`.
+    """
+
+    def __init__(self, query: bytes, **options: Any) -> None:
+        super().__init__(**options)
+        self._query = query
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request.
+
+        Raises:
+            httpx2.ReadError: The answer is too large.
+        """
+        if self._query:
+            request.url = request.url.copy_with(query=self._query)
+        with quiet_logs():
+            response = await super().send(request, **options)
+        # Exceptions about the response name its address.
+        response.request.url = response.request.url.copy_with(query=None)
+        if response.headers.get("content-type", "").lower().startswith(EVENT_STREAM):
+            return response  # each of its events has a limit of the SDK's
+        content = bytearray()
+        try:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > _MOST_BYTES:
+                    _logger.warning(
+                        "an MCP server sent more than %d bytes in one answer, which is dropped", _MOST_BYTES
+                    )
+                    raise httpx2.ReadError("the answer is too large", request=request)
+        finally:
+            await response.aclose()
+        # The content is decoded, which these headers of the response do not say.
+        given = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_ENCODED]
+        return httpx2.Response(response.status_code, headers=given, content=bytes(content), request=request)
+
+
+def without_secrets(text: str, secrets: Sequence[str]) -> str:
+    """Return a text of a server without the secrets that it was sent, and in one line."""
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def secrets_of(server: object, headers: Mapping[str, str]) -> list[str]:
+    """Return the parts of an address and of headers that may be secret.
+
+    Args:
+        server: The address; another kind of server has no secrets.
+        headers: The headers of every request.
+    """
+    parts = urlsplit(server if isinstance(server, str) else "")
+    named = [*headers.items(), *parse_qsl(parts.query)]
+    values = [value.rpartition(" ")[2] for name, value in named if SECRET_NAME.search(name.lower())]
+    return [each for each in (*values, unquote(parts.password or "")) if len(each) >= _SHORTEST_SECRET]
 
 
 def _first(error: Exception) -> Exception:

@@ -19,7 +19,7 @@ from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import ToolError, UsageError
 from agui_client.mcp.call_results import check, content
-from agui_client.mcp.connection import CALLING, LOST, Connection, over_http
+from agui_client.mcp.connection import CALLING, LOST, Connection, over_http, secrets_of, without_secrets
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -34,6 +34,8 @@ Elicit: TypeAlias = Callable[["ToolContext", mcp_types.ElicitRequestParams], Awa
 
 _LONGEST_NAME = 64
 """The longest name of a tool that model providers accept."""
+_MOST_TOOLS = 5000
+"""The tools of the longest list; no model accepts as many."""
 _logger = logging.getLogger("agui_client.mcp")
 
 
@@ -123,7 +125,8 @@ class MCPToolset(Toolset):
 
     async def __aenter__(self) -> Self:
         loop = anyio.lowlevel.current_token().native_token
-        self._connections.setdefault(loop, Connection(self._client)).begin_call()
+        secrets = secrets_of(self._server, self._headers or {})
+        self._connections.setdefault(loop, Connection(self._client, secrets)).begin_call()
         return self
 
     async def __aexit__(self, exc_type: Any, exc_value: BaseException | None, traceback: Any) -> None:
@@ -248,7 +251,7 @@ class MCPToolset(Toolset):
         async with connection.client() as client:
             info = client.server_info
             if info is not None and not self._is_named:
-                self._name = info.name
+                self._name = without_secrets(info.name[:_LONGEST_NAME], ())  # for logs, in one line
             # Before it is asked: it may announce a change while it answers.
             connection.is_current = True
             page = await client.list_tools()
@@ -257,11 +260,12 @@ class MCPToolset(Toolset):
                     found.setdefault(tool.name, tool)
                 if (cursor := page.next_cursor) is None:
                     return found
-                if cursor in cursors:
+                if cursor in cursors or len(found) > _MOST_TOOLS:
+                    why = "sent the cursor of a page twice" if cursor in cursors else f"lists more than {_MOST_TOOLS}"
                     _logger.warning(
-                        "the tool server %s sent the cursor of a page twice, so its list has no end; the %d tools"
-                        " listed so far are offered",
+                        "the tool server %s %s, so its list has no end; the %d tools listed so far are offered",
                         self._name,
+                        why,
                         len(found),
                     )
                     return found

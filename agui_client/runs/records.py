@@ -18,6 +18,10 @@ _MOST_DIGITS = 15
 """The digits of the largest position in a log."""
 
 
+class RunsClosedError(UsageError):
+    """A run cannot begin because the runs were closed; for other parts of the package."""
+
+
 class RunStatus(StrEnum):
     """The status of a run that is kept."""
 

@@ -15,6 +15,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -79,12 +81,15 @@ class RunLog:
     Args:
         key: The identity of the run.
         keeper: Gets to know of the log's size, end and followers.
+        input_size: The bytes of the input that asked for the run, which is kept as long as the log.
     """
 
-    def __init__(self, key: RunKey, keeper: LogKeeper) -> None:
+    def __init__(self, key: RunKey, keeper: LogKeeper, input_size: int) -> None:
         self.key = key
         """The identity of the run."""
-        self.size = _OVERHEAD_OF_LOG
+        self.input_size = input_size
+        """The bytes of the input that asked for the run."""
+        self.size = _OVERHEAD_OF_LOG + input_size
         """The bytes that the log takes, about."""
         self.phase = Phase.OPENING
         """The phase of the log."""
@@ -100,7 +105,7 @@ class RunLog:
         """The time when the run began."""
         self.ended_at: datetime | None = None
         """The time when the run ended; None before."""
-        self._keeper = keeper
+        self._keeper, self._end_on_clock = keeper, inf
         self._frames: list[bytes] = []
         self._before: tuple[Sequence[Message], Any] | None = None
         self._followers = 0
@@ -115,6 +120,11 @@ class RunLog:
     def is_followed(self) -> bool:
         """Whether somebody follows the run."""
         return self._followers > 0
+
+    @property
+    def age(self) -> float:
+        """The seconds since the end of the run, whatever is done to the clock meanwhile; negative before the end."""
+        return monotonic() - self._end_on_clock
 
     @property
     def info(self) -> RunInfo:
@@ -196,10 +206,15 @@ class RunLog:
         Raises:
             Exception: It was refused.
         """
-        while self.phase is Phase.OPENING:
-            await self._changed()
+        await self.is_followable()
         if self.refusal is not None:
             raise self.refusal
+
+    async def is_followable(self) -> bool:
+        """Wait until the run has begun or was refused; return whether it goes on."""
+        while self.phase is Phase.OPENING:
+            await self._changed()
+        return self.is_going_on
 
     def check(self, position: int) -> None:
         """Check a position that a follower names.
@@ -254,6 +269,7 @@ class RunLog:
 
     def _end(self, status: RunStatus) -> None:
         self.phase, self.status, self.ended_at = Phase.OVER, status, datetime.now(UTC)
+        self._end_on_clock = monotonic()
         self._announce()
         self._keeper.on_end(self)
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -24,7 +23,16 @@ from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import trusted_run
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.kept_run import SHUTTING_DOWN, KeptRun
-from agui_client.runs.records import FollowedEvent, RunInfo, RunKey, RunStatus, WaitingRun, cursor_of, read_cursor
+from agui_client.runs.records import (
+    FollowedEvent,
+    RunInfo,
+    RunKey,
+    RunsClosedError,
+    RunStatus,
+    WaitingRun,
+    cursor_of,
+    read_cursor,
+)
 from agui_client.runs.run_log import RunLog, event_of
 from agui_client.runs.shelf import RunShelf
 
@@ -60,8 +68,9 @@ class Runs:
 
     Args:
         keep: Seconds for which the events of a run are kept after its end.
-        max_bytes: The bytes that all logs may take, about. If they take more, ended runs are dropped, those that
-            ended first before others; if that is not enough, the largest run ends with RUN_ERROR (`log_full`).
+        max_bytes: The bytes that all logs and the inputs of their runs may take, about. If they take more, ended runs
+            are dropped, those that ended first before others; if that is not enough, the largest run ends with
+            RUN_ERROR (`log_full`).
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
             default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
             follow, list, stop or answer runs of another owner over HTTP.
@@ -81,7 +90,7 @@ class Runs:
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not isinstance(cast("object", max_bytes), int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        self._shelf = RunShelf(timedelta(seconds=keep), max_bytes)
+        self._shelf = RunShelf(keep, max_bytes)
         self._owner_of = owner_of
         self._on_waiting: list[Callable[[WaitingRun], object]] = []
         self._is_closed = False
@@ -206,6 +215,7 @@ class Runs:
             run.reenter,
             when_left=run.when_left,
             expose_errors=run.expose_errors,
+            input_size=log.input_size,
         )
         await next_run.log.opened()
         return next_run.log.info
@@ -264,6 +274,7 @@ class Runs:
         *,
         when_left: WhenLeft = "continue",
         expose_errors: bool = False,
+        input_size: int = 0,
     ) -> KeptRun:
         """Begin a run in a task of its own, for other parts of the package.
 
@@ -274,6 +285,7 @@ class Runs:
             reenter: Makes the run that goes on with answers to its interrupts.
             when_left: Says what becomes of the run when its last caller has left.
             expose_errors: Whether callers get the text of exceptions.
+            input_size: The bytes of the input.
 
         Returns:
             The run, which may yet be refused: `log.opened()` waits for that.
@@ -283,11 +295,11 @@ class Runs:
             UsageError: These runs were closed.
         """
         if self._is_closed:
-            raise UsageError("these runs were closed, so no run can begin; make another Runs()")
+            raise RunsClosedError("these runs were closed, so no run can begin; make another Runs()")
         latest = self.latest(key.owner, key.thread_id)
         if latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
-        log = RunLog(key, self._shelf)
+        log = RunLog(key, self._shelf, input_size)
         run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors)
         self._shelf.add(run)
         context = copy_context()

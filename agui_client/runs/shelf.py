@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from agui_client.errors import UsageError
@@ -19,11 +18,11 @@ class RunShelf:
     """The kept runs of a process, by their identities and by their threads.
 
     Args:
-        keep: The time for which the events of a run are kept after its end.
+        keep: The seconds for which the events of a run are kept after its end.
         max_bytes: The bytes that all logs may take.
     """
 
-    def __init__(self, keep: timedelta, max_bytes: int) -> None:
+    def __init__(self, keep: float, max_bytes: int) -> None:
         self._keep, self._max_bytes = keep, max_bytes
         self._runs: dict[RunKey, KeptRun] = {}
         # A thread has one run at a time, so that its last one is the one that is going on, if any is.
@@ -112,10 +111,8 @@ class RunShelf:
     # --- inside
 
     def _drop_expired(self) -> None:
-        limit = datetime.now(UTC) - self._keep
         for key, run in list(self._ended.items()):
-            ended_at = run.log.ended_at
-            if ended_at is None or ended_at > limit:
+            if run.log.age < self._keep:
                 break
             if run.log.is_followed:
                 # Somebody is still reading it: it is looked at again behind those that ended until now.

@@ -8,7 +8,8 @@ questions are the team's questions, and the answers reach the member that asked,
 """
 
 from agui_client._run.subagents import SubagentResult
-from agui_client.teams.agents import HandoffAgent, ParallelAgent, RouterAgent, SequentialAgent, TeamAgent
+from agui_client.teams.agents import HandoffAgent, LoopAgent, ParallelAgent, RouterAgent, SequentialAgent, TeamAgent
+from agui_client.teams.handover import Handover
 from agui_client.teams.limits import TeamLimitError, TeamLimits
 from agui_client.teams.members import Member
 from agui_client.teams.subagent_run import SubagentRun
@@ -16,6 +17,8 @@ from agui_client.teams.team import Team
 
 __all__ = [
     "HandoffAgent",
+    "Handover",
+    "LoopAgent",
     "Member",
     "ParallelAgent",
     "RouterAgent",

@@ -7,23 +7,41 @@ nobody does, the call waits for the other agent's `resume=`; when it is executed
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from ag_ui.core import Interrupt, ResumeEntry, RunErrorEvent, RunFinishedEvent, RunFinishedInterruptOutcome
+from ag_ui.core import (
+    Interrupt,
+    ResumeEntry,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentFinishedSuspendedOutcome,
+    SubagentStartedEvent,
+    aggregate_token_usage,
+)
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._run.async_run import AnswerText
+from agui_client._run.meter import meter_of_tool
+from agui_client._run.subagents import EXTENSION
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
-from agui_client._tools.questions import NOBODY, DeclinedError
+from agui_client._tools.questions import NOBODY, DeclinedError, UnansweredError
 from agui_client.asgi.caller_interrupts import APPROVAL, CallerAnswers
 from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import AGUIError, ToolError
 
 if TYPE_CHECKING:
+    from typing import Self
+
+    from ag_ui.core import Event, TokenUsage
+
     from agui_client._tools.approval import ApprovalRule
     from agui_client.agent import AbstractAgent
     from agui_client.options import RunOptions
@@ -42,6 +60,8 @@ class _WaitingAgent(BaseModel):
     """The conversation of the asked agent."""
     interrupts: list[Interrupt]
     """The interrupts that it waits for."""
+    subagent_run_id: str
+    """The id of the invocation."""
 
 
 def agent_tool(agent: AbstractAgent, name: str, description: str, approval: ApprovalRule) -> FunctionTool[..., Any]:
@@ -58,27 +78,85 @@ def agent_tool(agent: AbstractAgent, name: str, description: str, approval: Appr
         """Run a clone of the agent, and get answers to its questions."""
         twin = agent.clone(thread_id=str(uuid4()))
         twin.set_messages([])
-        if ctx.left is None:
-            text, interrupts = await _run(twin, prompt, {}, ctx)
-        else:
-            left = _WaitingAgent.model_validate(ctx.left)
-            twin.restore(left.conversation)
-            text, interrupts = "", left.interrupts
-        while interrupts:
-            text, interrupts = await _run(twin, None, await _answers(twin, interrupts, ctx), ctx)
+        left = None if ctx.left is None else _WaitingAgent.model_validate(ctx.left)
+        invocation = f"{name}-{uuid4().hex[:8]}" if left is None else left.subagent_run_id
+        with _Asked(agent, invocation, ctx, is_new=left is None) as asked:
+            if left is None:
+                text, interrupts = await _run(twin, prompt, {}, asked)
+            else:
+                twin.restore(left.conversation)
+                text, interrupts = "", left.interrupts
+            while interrupts:
+                asked.interrupts = interrupts
+                text, interrupts = await _run(twin, None, await _answers(twin, interrupts, ctx), asked)
         return text
 
     return FunctionTool.from_schema(name, ask_agent, parameters=_PARAMETERS, description=description, approval=approval)
 
 
+class _Asked:
+    """An agent that is asked by a tool: a subagent of the run that called the tool, and a call of the team around that.
+
+    Args:
+        agent: The agent.
+        invocation: The id of the invocation.
+        ctx: The circumstances of the tool call.
+        is_new: Whether it begins, rather than goes on after a question.
+    """
+
+    def __init__(self, agent: AbstractAgent, invocation: str, ctx: ToolContext, *, is_new: bool) -> None:
+        self.ctx, self.invocation = ctx, invocation
+        self.usage: list[TokenUsage] = []
+        """The tokens that it used."""
+        self.interrupts: list[Interrupt] = []
+        """The interrupts that it waits for."""
+        self._name = agent.name or ctx.name
+        self._meter, self._block = meter_of_tool(), ExitStack()
+        self._is_new = is_new
+
+    def __enter__(self) -> Self:
+        try:
+            self._meter.begin(is_new=self._is_new)
+        except AGUIError as error:
+            raise ToolError(f"The agent was not asked: {error}") from error
+        self._block.enter_context(self._meter.at_work())
+        call = self.ctx.tool_call_id
+        self._note(SubagentStartedEvent(subagent_run_id=self.invocation, name=self._name, parent_tool_call_id=call))
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._block.close()
+        self._meter.report(self.usage)
+        usage = to_jsonable_python(aggregate_token_usage(self.usage), by_alias=True, exclude_none=True)
+        about: Any = {"subagent_run_id": self.invocation, "metadata": {EXTENSION: {"usage": usage}} if usage else None}
+        if isinstance(error, UnansweredError):
+            ids = [each.id for each in self.interrupts]
+            waiting = SubagentFinishedSuspendedOutcome(interrupt_ids=ids)
+            self._note(SubagentFinishedEvent(outcome=waiting, **_given(about)))
+        elif error is None:
+            self._note(SubagentFinishedEvent(**_given(about)))
+        else:
+            code = "agent_failed" if isinstance(error, ToolError) else "cancelled"
+            ended = SubagentErrorEvent(message="the agent failed", code=code, **_given(about))
+            self._note(ended, error.__cause__ or error)
+
+    def _note(self, event: Event, failure: BaseException | None = None) -> None:
+        if self.ctx.on_agent is not None:
+            self.ctx.on_agent(event, failure)
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 async def _run(
-    agent: AbstractAgent, prompt: str | None, options: RunOptions, ctx: ToolContext
+    agent: AbstractAgent, prompt: str | None, options: RunOptions, asked: _Asked
 ) -> tuple[str, list[Interrupt]]:
     """Run the agent, report its text as progress, and return the whole of it and what it asks."""
     last: RunFinishedEvent | RunErrorEvent | None = None
-    answer = AnswerText()
+    answer, ctx, run = AnswerText(), asked.ctx, agent.stream(prompt, **options)
     try:
-        async with agent.stream(prompt, **options) as run:
+        async with run:
             async for event in run:
                 if text := answer.of(event):
                     ctx.report(text)
@@ -88,14 +166,17 @@ async def _run(
             outcome = caller_end(run, last).outcome
     except AGUIError as error:
         raise ToolError(f"The agent failed: {error}") from error
-    asked = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
-    if result.pending_tool_calls and not asked:
+    finally:
+        if run.is_entered:
+            asked.usage += run.partial.usage
+    interrupts = outcome.interrupts if isinstance(outcome, RunFinishedInterruptOutcome) else []
+    if result.pending_tool_calls and not interrupts:
         names = ", ".join(call.function.name for call in result.pending_tool_calls)
         raise ToolError(f"The agent called tools that nobody here answers: {names}.")
-    if asked:
-        left = _WaitingAgent(conversation=agent.snapshot(), interrupts=asked)
+    if interrupts:
+        left = _WaitingAgent(conversation=agent.snapshot(), interrupts=interrupts, subagent_run_id=asked.invocation)
         ctx.leave(left.model_dump(mode="json", by_alias=True))
-    return result.text, asked
+    return result.text, interrupts
 
 
 async def _answers(agent: AbstractAgent, interrupts: list[Interrupt], ctx: ToolContext) -> RunOptions:

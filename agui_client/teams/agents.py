@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
-from ag_ui.core import RunAgentInput, Tool
+from ag_ui.core import RunAgentInput
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.scope import AgentOptions, StateT
-from agui_client._run.subagents import JOURNAL
+from agui_client._run.subagents import JOURNAL, SubagentResult
 from agui_client.agent import AbstractAgent, as_run_input
 from agui_client.errors import UsageError
 from agui_client.options import lists_keywords
+from agui_client.teams.handover import Handover, check_handovers, transfer_name, transfer_tool
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_limits
 from agui_client.teams.members import Member, OnError, as_member
 from agui_client.teams.names import owner_key
@@ -189,8 +190,22 @@ class HandoffAgent(_ListedTeam[StateT]):
         members: The agents, or `Member(agent, ...)`; the first one begins.
         on_error: "raise" ends the run when a member fails, "continue" lets it end without an answer.
         limits: The limits of a run.
+        handovers: The way in which each member takes over, by its name.
         options: See `AgentOptions`.
     """
+
+    @lists_keywords(AgentOptions)
+    def __init__(
+        self,
+        *members: AbstractAgent | Member,
+        handovers: Mapping[str, Handover] | None = None,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        **options: Unpack[AgentOptions[StateT]],
+    ) -> None:
+        super().__init__(*members, on_error=on_error, limits=limits, **options)
+        self._handovers = dict(handovers or {})
+        check_handovers(self._handovers, self.members)
 
     async def _lead(self, team: Team) -> None:
         by_key = {member.key: member for member in self.members}
@@ -198,18 +213,74 @@ class HandoffAgent(_ListedTeam[StateT]):
         first = await team.once(lambda: next((by_key[key].name for key in keys if key), self.members[0].name))
         current = next(member for member in self.members if member.name == first)
         taken = {tool.name for tool in team.input.tools or ()}
+        prompt, sees = None, None
         for _ in range(self._limits.handovers + 1):
-            others = {_transfer(member, taken): member for member in self.members if member is not current}
+            others = {transfer_name(member, taken): member for member in self.members if member is not current}
             tools = [
-                (_transfer_tool(name, member), f"Handed over to {member.name}.") for name, member in others.items()
+                (transfer_tool(name, member, self._handover_to(member)), f"Handed over to {member.name}.")
+                for name, member in others.items()
             ]
-            call = team.called(current, speaks=True, tools=tools)
+            call = team.called(current, prompt, speaks=True, tools=tools, sees=sees)
             await team.make(call)
             if not call.chosen:
                 return
-            current = others[call.chosen[0]]
+            chosen = call.chosen[0]
+            before, current = current, others[chosen.name]
+            handover = self._handover_to(current)
+            prompt = None if handover.arguments is None else f"[{before.name}]: {chosen.arguments}"
+            sees = handover.sees or current.sees or "all"
         most = self._limits.handovers
         raise TeamLimitError(f"the members handed over more than {most} times; see TeamLimits(handovers=...)")
+
+    def _handover_to(self, member: Member) -> Handover:
+        return self._handovers.get(member.name) or Handover()
+
+
+class LoopAgent(_ListedTeam[StateT]):
+    """Members that work one after the other, again and again, until a function says that it is enough.
+
+        LoopAgent(writer, critic, until=lambda draft, verdict: "good" in verdict.text)
+
+    The first member speaks for the team, so that its last words are the answer.
+
+    Args:
+        members: The agents, or `Member(agent, ...)`.
+        until: A function, sync or async, of the `SubagentResult`s of a round, one for each member; a true value ends
+            the loop.
+        rounds: The largest number of rounds; the run ends after the last one, whatever the function says.
+        on_error: "raise" ends the run with the first member that fails, "continue" goes on with the next.
+        limits: The limits of a run.
+        options: See `AgentOptions`.
+    """
+
+    @lists_keywords(AgentOptions)
+    def __init__(
+        self,
+        *members: AbstractAgent | Member,
+        until: Callable[..., object],
+        rounds: int = 5,
+        on_error: OnError = "raise",
+        limits: TeamLimits | None = None,
+        **options: Unpack[AgentOptions[StateT]],
+    ) -> None:
+        super().__init__(*members, on_error=on_error, limits=limits, **options)
+        if not callable(until):
+            raise UsageError(f"a LoopAgent needs a function that ends it, until=..., not {until!r}")
+        if not isinstance(cast("object", rounds), int) or isinstance(rounds, bool) or rounds < 1:
+            raise UsageError(f"LoopAgent(rounds=...) is a whole number from 1, not {rounds!r}")
+        self._until, self._rounds = until, rounds
+
+    async def _lead(self, team: Team) -> None:
+        for _ in range(self._rounds):
+            results = [await team.run(each, speaks=each is self.members[0]) for each in self.members]
+
+            async def is_enough(results: list[SubagentResult] = results) -> bool:
+                """Ask the function."""
+                answer = self._until(*results)
+                return bool(await answer if inspect.isawaitable(answer) else answer)
+
+            if await team.once(is_enough):
+                return
 
 
 class TeamAgent(_TeamBase[StateT]):
@@ -250,17 +321,3 @@ class TeamAgent(_TeamBase[StateT]):
 
     async def _lead(self, team: Team) -> Any:
         return await self._function(team)
-
-
-def _transfer(member: Member, taken: Collection[str]) -> str:
-    """Return the name of the tool that hands over to a member; a team around this one may have one of that name."""
-    name = f"transfer_to_{member.key}"
-    while name in taken:
-        name += "_here"
-    return name
-
-
-def _transfer_tool(name: str, member: Member) -> Tool:
-    purpose = member.agent.description or f"Talks about what {member.name} knows."
-    description = f"Hands the conversation over to {member.name}. {purpose}"
-    return Tool(name=name, description=description, parameters={"type": "object", "properties": {}})

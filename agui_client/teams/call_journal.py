@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ag_ui.core import Interrupt, Message, ResumeEntry, RunErrorEvent
+from ag_ui.core import FunctionCall, Interrupt, Message, ResumeEntry, RunErrorEvent, TokenUsage
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import to_json
 
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL, SubagentResult
@@ -21,6 +22,7 @@ from agui_client.errors import UsageError
 from agui_client.teams.names import as_pointer, invocation_id, owner_key, split_invocation
 
 if TYPE_CHECKING:
+    from agui_client.messages import Part
     from agui_client.teams.subagent_run import SubagentRun
 
 Operation: TypeAlias = dict[str, Any]
@@ -40,8 +42,8 @@ class CallRecord(BaseModel):
     """The failure that the call has raised; None if it has returned."""
     cut_by: str | None = None
     """The invocation of the same `gather` whose failure has cancelled this call; None if it was not cancelled."""
-    chosen: list[str] = Field(default_factory=list[str])
-    """The names of the team's tools that the member called."""
+    chosen: list[FunctionCall] = Field(default_factory=list["FunctionCall"])
+    """The calls of the team's tools that the member made."""
     interrupts: list[Interrupt] = Field(default_factory=list["Interrupt"])
     """The interrupts that the member waits for, as the team's caller has them."""
     waiting: list[str] = Field(default_factory=list[str])
@@ -56,6 +58,14 @@ class CallRecord(BaseModel):
     """The journal of a member that is a team itself."""
     state: Any = None
     """The state of a member whose state is not part of the team's."""
+    calls: int = 0
+    """The number of times that the member was set to work, and those below it."""
+    tokens: int = 0
+    """The number of tokens that the member and those below it used."""
+    usage: list[TokenUsage] = Field(default_factory=list["TokenUsage"])
+    """The tokens of earlier runs of the member in this call, which its result adds to those of the last one."""
+    partial: list[str] = Field(default_factory=list[str])
+    """The ids of the messages that a failed member left, as the team's caller has them."""
 
     def is_answered(self, results: Collection[str]) -> bool:
         """Return whether the member can go on.
@@ -68,13 +78,18 @@ class CallRecord(BaseModel):
         return is_covered and all(call in results for call in self.waiting)
 
     @property
+    def has_asked(self) -> bool:
+        """Whether the member waits for answers, or has waited when they were given."""
+        return bool(self.interrupts or self.waiting)
+
+    @property
     def is_over(self) -> bool:
         """Whether the call has come to an end."""
         return self.result is not None or self.cut_by is not None
 
     def begun_again(self) -> CallRecord:
         """Return the record of the call as if it had not been made yet."""
-        return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team)
+        return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, **_used(self))
 
 
 class JournalDocument(BaseModel):
@@ -92,6 +107,18 @@ class JournalDocument(BaseModel):
     """The number of messages of the team's own."""
     notes: list[Any] = Field(default_factory=list[Any])
     """The values of what was to be done once."""
+    seconds: float = 0
+    """The seconds that the runs before took, those in which a person was asked aside."""
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """The numbers of calls and tokens so far; of an inner team that was killed, its own journal knows them."""
+        calls = tokens = 0
+        for record in self.calls.values():
+            inner = journal_in({JOURNAL: record.team}) if record.team is not None else None
+            inner_calls, inner_tokens = (0, 0) if inner is None else inner.used
+            calls, tokens = calls + max(record.calls, inner_calls), tokens + max(record.tokens, inner_tokens)
+        return calls, tokens
 
 
 def journal_in(state: Any) -> JournalDocument | None:
@@ -145,7 +172,8 @@ class Journal:
         """The id of the last message of the conversation when the flow began."""
         self.records = dict(document.calls)
         """The calls by the ids of the invocations, as far as they are over or wait; without the journals of teams."""
-        self.said, self.notes = document.said, list(document.notes)
+        self.said, self.notes, self.seconds = document.said, list(document.notes), document.seconds
+        """The messages and values of the team's own, and the seconds of the runs before."""
         self._write = write
         self._teams = {each for each, record in document.calls.items() if record.team is not None}
         self._counts: Counter[str] = Counter()
@@ -240,6 +268,11 @@ class Journal:
         self.said += 1
         self._write([_add("/said", self.said)])
 
+    def note_seconds(self, seconds: float) -> None:
+        """Keep the seconds that the runs took."""
+        self.seconds = seconds
+        self._write([_add("/seconds", seconds)])
+
     def note(self, value: Any) -> None:
         """Keep the value of something that was done once."""
         self.notes.append(value)
@@ -256,18 +289,21 @@ def last_id(messages: Sequence[Message]) -> str:
     return next((each.id for each in reversed(messages) if each.role != "activity"), "")
 
 
-def digest_of(prompt: str | None) -> str | None:
+def digest_of(prompt: str | list[Part] | None) -> str | None:
     """Return a short text that changes with a prompt; None for none."""
-    return None if prompt is None else hashlib.sha256(prompt.encode()).hexdigest()[:16]
+    if prompt is None:
+        return None
+    written = prompt.encode() if isinstance(prompt, str) else to_json(prompt)
+    return hashlib.sha256(written).hexdigest()[:16]
 
 
-def ended_record(before: CallRecord, run: SubagentRun, chosen: list[str], *, is_raised: bool) -> CallRecord:
+def ended_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall], *, is_raised: bool) -> CallRecord:
     """Return the record of a call that is over: without the text of exceptions, as the team's caller can read it.
 
     Args:
         before: The record when the call began.
         run: The invocation.
-        chosen: The names of the team's tools that the member called.
+        chosen: The calls of the team's tools that the member made.
         is_raised: Whether its failure is raised.
     """
     result = run.result if run.failure is None else replace(run.result, error=run.failure.message)
@@ -279,25 +315,34 @@ def ended_record(before: CallRecord, run: SubagentRun, chosen: list[str], *, is_
         chosen=chosen,
         answered=before.answered,
         last=last_id(run.messages),
+        partial=run.partial_ids,
+        **_used(before if run.error is not None else before.model_copy(update={"usage": []})),
     )
 
 
-def waiting_record(before: CallRecord, run: SubagentRun) -> CallRecord:
+def waiting_record(before: CallRecord, run: SubagentRun, chosen: list[FunctionCall]) -> CallRecord:
     """Return the record of a member that waits.
 
     Args:
         before: The record when the call began.
         run: The invocation.
+        chosen: The calls of the team's tools that the member made.
     """
     return CallRecord(
         prompt=before.prompt,
         is_apart=before.is_apart,
         interrupts=run.interrupts,
         waiting=[call.id for call in run.pending_tool_calls],
+        chosen=chosen,
         answered=before.answered,
         last=last_id(run.messages),
         state=run.state if run.member.state == "dropped" else None,
+        **_used(before),
     )
+
+
+def _used(record: CallRecord) -> dict[str, Any]:
+    return {"calls": record.calls, "tokens": record.tokens, "usage": record.usage}
 
 
 def _written(record: CallRecord) -> dict[str, Any]:

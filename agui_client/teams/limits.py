@@ -6,21 +6,25 @@ from dataclasses import dataclass
 from typing import cast
 
 from agui_client._field_docs import Record
+from agui_client._run.meter import METER, Meter
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.errors import AGUIError, UsageError
 
 
 class TeamLimitError(AGUIError):
-    """A team came to one of its `TeamLimits`."""
+    """A team came to one of its `TeamLimits`; a run with larger ones goes on where it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class TeamLimits(Record):
-    """Limits of one run of a team."""
+    """Limits of a run of a team, and of the runs that go on with it.
+
+    Calls, tokens and seconds are those of all agents below the team: of inner teams, and of agents that are tools.
+    """
 
     calls: int = 100
-    """The largest number of calls of members."""
+    """The largest number of calls of agents; each attempt of a member counts."""
     handovers: int = 10
     """The largest number of times that a member hands over to another."""
     depth: int = 8
@@ -28,9 +32,42 @@ class TeamLimits(Record):
     at_once: int | None = None
     """The number of members that are at work at the same time; None for all."""
     seconds: float | None = None
-    """The longest time, in seconds; None for any."""
+    """The longest time, in seconds, those aside in which a person is asked; None for any."""
     tokens: int | None = None
-    """The number of tokens after which no further member is called; None for any."""
+    """The number of tokens after which no further agent is called; None for any."""
+
+
+class Budget:
+    """The calls and tokens of a run of a team, and of the runs before that it takes up.
+
+    Args:
+        limits: The limits of the team.
+        calls: The number of calls in the runs before.
+        tokens: The number of tokens that these used.
+    """
+
+    def __init__(self, limits: TeamLimits, calls: int, tokens: int) -> None:
+        self._limits, self._around = limits, METER.get()
+        self._calls, self._tokens = calls, tokens
+
+    def meter(self) -> Meter:
+        """Return a meter for a call of a member."""
+        return Meter(self._charge, self._check)
+
+    def _check(self, calls: int) -> None:
+        limits = self._limits
+        if self._calls + calls > limits.calls:
+            raise TeamLimitError(f"the team made more than {limits.calls} calls; see TeamLimits(calls=...)")
+        if limits.tokens is not None and self._tokens >= limits.tokens:
+            raise TeamLimitError(f"the team used {self._tokens} tokens; see TeamLimits(tokens={limits.tokens})")
+        if self._around is not None:
+            self._around.check(calls)
+
+    def _charge(self, calls: int, tokens: int) -> None:
+        self._calls += calls
+        self._tokens += tokens
+        if self._around is not None:
+            self._around.charge(calls, tokens)
 
 
 def check_limits(limits: TeamLimits) -> None:

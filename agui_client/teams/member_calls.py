@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from ag_ui.core import (
     Event,
+    FunctionCall,
     Message,
     MessagesSnapshotEvent,
     ResumeEntry,
@@ -19,15 +21,19 @@ from ag_ui.core import (
     StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
+    SubagentStartedEvent,
     TokenUsage,
     Tool,
     ToolMessage,
+    aggregate_token_usage,
 )
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL
-from agui_client.errors import UsageError
+from agui_client._tools.working_time import WorkingTime
+from agui_client.errors import AGUIError, UsageError
 from agui_client.teams.call_journal import (
     CallRecord,
     Journal,
@@ -39,18 +45,22 @@ from agui_client.teams.call_journal import (
     last_id,
     waiting_record,
 )
+from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state
-from agui_client.teams.names import Names, flow_of, keys_of, split_interrupt_id, split_invocation
+from agui_client.teams.names import Names, as_pointer, flow_of, keys_of, split_interrupt_id, split_invocation
 from agui_client.teams.passing import Owners
 from agui_client.teams.restating import whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
 
 if TYPE_CHECKING:
+    from agui_client._run.meter import Meter
+    from agui_client.messages import Part
     from agui_client.teams.team_source import TeamSource
 
 _STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
-_ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
+_BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
+_logger = logging.getLogger("agui_client.teams")
 
 
 @dataclass(slots=True)
@@ -63,7 +73,7 @@ class Call:
     """The id of the invocation."""
     record: CallRecord
     """The record of the call; as good as none if it has not been made yet."""
-    prompt: str | None = None
+    prompt: str | list[Part] | None = None
     """The question to the member; None for the conversation."""
     speaks: bool = False
     """Whether the member's messages are the team's own."""
@@ -71,8 +81,8 @@ class Call:
     """The treatment of a failure: raised, or a part of the result."""
     tools: Sequence[tuple[Tool, str]] = ()
     """Tools of the team that the member is offered, each with the result of a call."""
-    chosen: list[str] = field(default_factory=list[str])
-    """The names of those of them that the member called."""
+    chosen: list[FunctionCall] = field(default_factory=list["FunctionCall"])
+    """The calls of these that the member made."""
 
 
 class MemberCalls:
@@ -82,15 +92,13 @@ class MemberCalls:
         source: Takes the events.
         input: The input of the team's run.
         members: The members of the team.
-        at_once: The number of members that are at work at the same time; None for all.
+        limits: The limits of the team.
 
     Raises:
         UsageError: The input answers what this team has not asked.
     """
 
-    def __init__(
-        self, source: TeamSource, input: RunAgentInput, members: Iterable[Member], at_once: int | None
-    ) -> None:
+    def __init__(self, source: TeamSource, input: RunAgentInput, members: Iterable[Member], limits: TeamLimits) -> None:
         self._source, self._input = source, input
         self.usage: list[TokenUsage] = []
         """The tokens that members used so far."""
@@ -117,57 +125,112 @@ class MemberCalls:
             self.first_events.append(begin)
         self._answers = answers
         self._owners = Owners()
-        self._turns = anyio.CapacityLimiter(at_once or math.inf)
+        self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
+        self._budget = Budget(limits, *document.used)
+        self._partial = {each for record in document.calls.values() for each in record.partial}
 
     async def carry_out(self, call: Call) -> SubagentRun:
         """Run a member, and keep what came of it.
 
         Args:
-            call: The call; of a member that waits, it gets the record of that.
+            call: The call; it gets the record of what it used, and of a member that waits.
+
+        Raises:
+            TeamLimitError: The call may not begin.
         """
         async with self._turns:
-            await self._drop_partial_words(call)
-            run = SubagentRun(
-                call.member,
-                self._input.model_copy(update={"messages": self.thread.messages, "state": self.state.own}),
-                prompt=call.prompt,
-                speaks=call.speaks,
-                invocation=call.invocation,
-                resume=self._open_answers(call.record),
-                tools=[tool for tool, _ in call.tools],
-                members=self._names,
-                journal=self._with_inner_journal(call),
-                owners=self._owners,
-            )
+            before, meter = call.record, self._budget.meter()
+            meter.begin(is_new=not before.has_asked)
             try:
-                end = await self._pass(run, call)
-            finally:
-                self.usage += run.usage
-                self._take_over(run)
-            is_waiting = bool(run.interrupts or run.pending_tool_calls)
-            is_raised = run.error is not None and call.on_error == "raise"
+                run, end = await self._attempts(call, meter)
+            except BaseException:
+                self.journal.keep(call.invocation, call.record)
+                raise
             # Without a wait in between: whoever is told of the end of a call finds it in the journal.
             self._answer_own_calls(run, call)
-            if is_waiting:
-                call.record = waiting_record(call.record, run)
+            if run.is_waiting:
+                call.record = waiting_record(call.record, run, call.chosen)
                 self.journal.keep(call.invocation, call.record)
             else:
+                is_raised = run.error is not None and call.on_error == "raise"
                 self.journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
-            if run.error is None and not is_waiting:
+                self._partial.update(run.partial_ids)
+            if run.error is None and not run.is_waiting:
                 self.journal.forget_team(call.invocation)
             for event in end:
                 self._source.put_nowait(event)
         await self._source.saved()
         return run
 
-    async def _pass(self, run: SubagentRun, call: Call) -> list[Any]:
-        """Pass a member's events on; return the one of its end, or none if the member was stopped."""
+    async def _attempts(self, call: Call, meter: Meter) -> tuple[SubagentRun, list[Any]]:
+        """Run a member until it does not fail, or has no attempt left; return its last run, and its last event."""
+        call.chosen = [*call.record.chosen]
+        if call.chosen and not call.record.interrupts:
+            run = self._run_of(call)
+            return run, run.handed_over()
+        await self._drop_earlier_words(call)
+        before, left, usage_before = call.record, call.member.retries, list[TokenUsage]()
+        while True:
+            run = self._run_of(call)
+            run.usage_before = [*usage_before]
+            try:
+                with meter.at_work():
+                    end = await self._pass(run, call, is_first=left == call.member.retries)
+            finally:
+                self.usage += run.usage
+                meter.report(run.usage)
+                used: dict[str, Any] = {"calls": before.calls + meter.calls, "tokens": before.tokens + meter.tokens}
+                used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
+                call.record = call.record.model_copy(update=used)
+                self._take_over(run)
+            if run.error is None or left == 0 or isinstance(run.error, UsageError | TeamLimitError):
+                break
+            try:
+                meter.begin(is_new=True)
+            except TeamLimitError:
+                break
+            left -= 1
+            usage_before += run.usage
+            self._warn(run, "is asked again, as it failed")
+            await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
+        if run.error is not None and call.on_error == "continue":
+            self._warn(run, "failed, and the team went on without it")
+        return run, end
+
+    def _run_of(self, call: Call) -> SubagentRun:
+        """Return a run of a member."""
+        return SubagentRun(
+            call.member,
+            self._input.model_copy(update={"messages": self.thread.messages, "state": self.state.own}),
+            prompt=call.prompt,
+            speaks=call.speaks,
+            invocation=call.invocation,
+            resume=self._open_answers(call.record),
+            tools=[tool for tool, _ in call.tools],
+            members=self._names,
+            journal=self._with_inner_journal(call),
+            owners=self._owners,
+            partial=self._partial,
+        )
+
+    def _warn(self, run: SubagentRun, what: str) -> None:
+        """Log a failure that does not end the run, and add it to the warnings."""
+        name, error = run.member.name, run.error
+        # Texts of exceptions of the application stay in the log.
+        is_plain = isinstance(error, AGUIError | TimeoutError)
+        cause = f"{type(error).__name__}: {run.result.error}" if is_plain else type(error).__name__
+        _logger.warning("member %s failed", quoted(name), exc_info=error)
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type="SUBAGENT_ERROR")
+
+    async def _pass(self, run: SubagentRun, call: Call, *, is_first: bool) -> list[Any]:
+        """Pass a member's events on; return the one of its end. Further attempts are the same invocation."""
         end: list[Any] = []
-        source, member, is_late = self._source, call.member, False
+        source, member, is_late, time = self._source, call.member, False, WorkingTime(call.member.timeout)
         place = "" if member.state == "shared" else member.name
         view = self.state.view(place, member_state(self.state.own, member))
         try:
-            with anyio.move_on_after(member.timeout) as scope:
+            with time.limited():
                 async with aclosing(run.items()) as items:
                     async for item in items:
                         if isinstance(item, JournalChange):
@@ -175,20 +238,24 @@ class MemberCalls:
                             await source.saved()
                         elif type(item) in _STATE:
                             self._take_state(item, view)
-                        elif isinstance(item, _ENDS) and item.subagent_run_id == call.invocation:
-                            end.append(item)
+                        elif isinstance(item, _BOUNDS) and item.subagent_run_id == call.invocation:
+                            if not isinstance(item, SubagentStartedEvent):
+                                end.append(item)
+                            elif is_first:
+                                source.put_nowait(item)
                         else:
                             source.put_nowait(item)
                         if source.is_full:
                             await source.space()
-            is_late = scope.cancelled_caught
+            is_late = time.is_up
         finally:
             if is_late:
                 late = f"{run.member.name} took longer than {member.timeout:g} seconds"
-                ended = run.fail(TimeoutError(late), "timeout")
+                *closing, last = run.fail(TimeoutError(late), "timeout")
+                end.append(last)
             else:
-                ended = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
-            for event in ended:
+                closing = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")
+            for event in closing:
                 self._source.put_nowait(event)
         return end
 
@@ -207,11 +274,10 @@ class MemberCalls:
         """Answer a member's calls of the team's tools."""
         results = {tool.name: result for tool, result in call.tools}
         for own in run.own_calls:
-            call.chosen.append(own.function.name)
-            if not run.pending_tool_calls:
-                event = run.answer_own_call(own, results[own.function.name])
-                self.thread.feed(event)
-                self._source.put_nowait(event)
+            call.chosen.append(own.function)
+            event = run.answer_own_call(own, results[own.function.name])
+            self.thread.feed(event)
+            self._source.put_nowait(event)
 
     def _goes_on(self, left: JournalDocument, answers: Mapping[str, Sequence[ResumeEntry]]) -> bool:
         """Return whether this run takes up the one that a journal is of, and note its answers.
@@ -259,8 +325,8 @@ class MemberCalls:
         written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
         return call.record.model_copy(update={"team": written.get("team")})
 
-    async def _drop_partial_words(self, call: Call) -> None:
-        """Take the partial words of an attempt that failed or was killed out of the conversation."""
+    async def _drop_earlier_words(self, call: Call) -> None:
+        """Take the partial words of an attempt in an earlier run, which failed or was killed, out of the messages."""
         record = self._with_inner_journal(call)
         if not self._is_taken_up or record.team is not None:
             # A team takes up its own members.
@@ -275,9 +341,11 @@ class MemberCalls:
         if begin is None and self.journal.after:
             # The conversation is not the one that it was: nobody knows where the attempt began.
             return
-        attempt = [
-            each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each) and each.role != "user"
-        ]
+        await self._drop_words([each for each in messages[0 if begin is None else begin + 1 :] if names.is_own(each)])
+
+    async def _drop_words(self, messages: Iterable[Message]) -> None:
+        """Take the partial words among a member's messages out of the conversation."""
+        attempt = [each for each in messages if each.role != "user"]
         kept = whole_steps(attempt)
         if kept == attempt:
             return
@@ -286,7 +354,7 @@ class MemberCalls:
             """Make the snapshot."""
             return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
 
-        self.thread.set_messages(with_restated(messages, attempt, kept))
+        self.thread.set_messages(with_restated(self.thread.messages, attempt, kept))
         await self._source.put(whole)
 
     def _take_state(self, event: Any, view: StateView) -> None:

@@ -50,7 +50,10 @@ class Member(Record):
     on_error: OnError | None = None
     """The treatment of a failure: "raise" fails the team's run, "continue" goes on; the team's choice if left out."""
     timeout: float | None = None
-    """The longest time that one call of the member may take, in seconds; None for any."""
+    """The longest time that one attempt of the member may take, in seconds, those aside in which a person is asked;
+    None for any."""
+    retries: int = 0
+    """The number of further attempts if the member fails; each goes on after the last result of a tool."""
 
     @property
     def key(self) -> str:
@@ -87,7 +90,7 @@ def _check(member: Member) -> None:
     if not isinstance(name, str) or not is_text(name):
         raise UsageError(f"the name of a member is a text without half characters, not {name!r}")
     about = f"Member(..., {name!r})"
-    if member.sees not in (None, "all", "last") and not callable(member.sees):
+    if not is_view(member.sees):
         raise UsageError(f"{about}: sees is 'all', 'last' or a function of the messages, not {member.sees!r}")
     for option, value, known in (
         ("memory", member.memory, ("thread", "call")),
@@ -100,6 +103,14 @@ def _check(member: Member) -> None:
         raise UsageError(f"{about}: tools is 'all' or a list of names, not {tools!r}")
     if member.timeout is not None and not is_duration(member.timeout):
         raise UsageError(f"{about}: timeout is a number of seconds above zero, not {member.timeout!r}")
+    retries = cast("object", member.retries)
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise UsageError(f"{about}: retries is a whole number from 0, not {retries!r}")
+
+
+def is_view(sees: object) -> bool:
+    """Return whether a value says what a member is shown."""
+    return sees in (None, "all", "last") or callable(sees)
 
 
 def _own_name(agent: AbstractAgent, place: int) -> str:
@@ -107,7 +118,12 @@ def _own_name(agent: AbstractAgent, place: int) -> str:
 
 
 def view(
-    messages: Iterable[Message], names: Names, member: Member, sees: Sees | None, members: Mapping[str, str]
+    messages: Iterable[Message],
+    names: Names,
+    member: Member,
+    sees: Sees | None,
+    members: Mapping[str, str],
+    partial: Collection[str],
 ) -> tuple[list[Message], frozenset[str]]:
     """Return the conversation that a member is shown.
 
@@ -117,6 +133,7 @@ def view(
         member: The member.
         sees: The part of what others said that it is shown; None for nothing.
         members: The names of the team's members by their keys.
+        partial: The ids of messages that members left which failed.
 
     Returns:
         The messages, and the ids of those that are not the member's own.
@@ -129,7 +146,7 @@ def view(
     for message in messages:
         if names.is_own(message):
             shown.append((names.message_down(message), True))
-        elif sees is not None and (said := _as_said(message, members, heard)) is not None:
+        elif sees is not None and (said := _as_said(message, members, heard, partial)) is not None:
             shown.append((said, False))
     own = {message.id for message, is_own in shown if is_own}
     # An id of the caller's may be one that the member has made, too.
@@ -200,7 +217,9 @@ def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset
     return frozenset(heard)
 
 
-def _as_said(message: Message, members: Mapping[str, str], heard: Collection[str]) -> Message | None:
+def _as_said(
+    message: Message, members: Mapping[str, str], heard: Collection[str], partial: Collection[str]
+) -> Message | None:
     """Return a message of another side as a member is shown it; None for one that it is not shown.
 
     What other members said stands there as words of the user: models take an assistant's words for their own, and
@@ -213,6 +232,8 @@ def _as_said(message: Message, members: Mapping[str, str], heard: Collection[str
     if not isinstance(message, AssistantMessage) or message.id not in heard:
         return None
     name = "/".join([members[key], *speakers(message)[1:]])
+    if message.id in partial:
+        name += ", cut off by a failure"
     # A team has members of its own, and may not take this for a message of one of them.
     return UserMessage(id=message.id.replace("/", ":"), content=f"[{name}]: {message.content}")
 

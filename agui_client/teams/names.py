@@ -158,19 +158,22 @@ class Names:
 
     def is_own(self, message: Message) -> bool:
         """Whether a message of the team's conversation is part of this member's conversation."""
-        if isinstance(message, ToolMessage) and message.tool_call_id.startswith(self.prefix):
+        # The id first: a call asks this about all messages, and to ask a model for its class takes long.
+        if message.id.startswith(self.prefix):
             return True
-        return message.id.startswith(self.prefix)
+        return isinstance(message, ToolMessage) and message.tool_call_id.startswith(self.prefix)
+
+    def above(self, message: Message) -> Message | None:
+        """Return a message of the member as the team's conversation has it; None if it is not known there."""
+        return self._known.above(message)
 
     def message_up(self, message: Message, tag: str | None) -> Message:
-        """Return a message of the member as it is in the team's conversation.
+        """Return a new message of the member as it is in the team's conversation.
 
         Args:
             message: The message.
-            tag: The owner that the message has above, if it is new there.
+            tag: The owner that the message has above.
         """
-        if (known := self._known.above(message)) is not None:
-            return known
         changes: dict[str, object] = {"id": self.up(message.id), "subagent_run_id": tag}
         if isinstance(message, ToolMessage):
             changes["tool_call_id"] = self.up(message.tool_call_id)

@@ -14,7 +14,7 @@ from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import EXTENSION, JOURNAL
+from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
 from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
 
@@ -139,6 +139,9 @@ class Passing:
 
     def message_up(self, message: Message) -> Message:
         """Return a message of the member as it is in the team's conversation."""
+        if (known := self._names.above(message)) is not None:
+            # Nearly every message: each call goes through all that the member has said before.
+            return known
         tag = message.subagent_run_id
         is_said = message.role not in ("reasoning", "activity")
         owner = self._own_tag if is_said and tag is None else self._names.tag(tag)
@@ -289,9 +292,13 @@ class Passing:
             waiting = [f"{self._names.invocation}/{each}" for each in outcome.interrupt_ids]
             changes["outcome"] = outcome.model_copy(update={"interrupt_ids": waiting})
         more = (event.metadata or {}).get(EXTENSION)
-        if is_object(more) and isinstance(message_id := more.get("messageId"), str):
-            answer = {**more, "messageId": self._names.up(message_id)}
-            changes["metadata"] = {**(event.metadata or {}), EXTENSION: answer}
+        if is_object(more):
+            ids: dict[str, Any] = {}
+            if isinstance(message_id := more.get("messageId"), str):
+                ids["messageId"] = self._names.up(message_id)
+            if partial := partial_message_ids(event):
+                ids["partialMessageIds"] = [self._names.up(each) for each in partial]
+            changes["metadata"] = {**(event.metadata or {}), EXTENSION: {**more, **ids}}
         return (changed(event, **changes),)
 
     # --- state

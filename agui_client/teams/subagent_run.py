@@ -7,9 +7,8 @@ nothing needs to be remembered, and a call of several rounds is one invocation.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
@@ -46,11 +45,11 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.schema import is_object
 from agui_client._run.run_request import event_of_result
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, reported_usage
+from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, usage_of
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import served_run
 from agui_client.asgi.caller_run import caller_end
-from agui_client.errors import RunFailedError
+from agui_client.errors import RunFailedError, name_member
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.passing import Owners, Passing, Whole, journal_operations
@@ -59,6 +58,7 @@ from agui_client.teams.restating import cut_off
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
+    from agui_client.messages import Part
     from agui_client.teams.call_journal import CallRecord
 
 
@@ -67,9 +67,6 @@ _WATCHED = frozenset(
         MessagesSnapshotEvent,
         RunErrorEvent,
         RunFinishedEvent,
-        SubagentErrorEvent,
-        SubagentFinishedEvent,
-        SubagentStartedEvent,
     }
 )
 
@@ -113,6 +110,7 @@ class SubagentRun:
         members: The names of those who speak in the conversation, by their keys.
         journal: The record of an invocation that goes on.
         owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
+        partial: The ids of messages of members that failed, which the agent is shown as such.
     """
 
     member: Member
@@ -121,6 +119,8 @@ class SubagentRun:
     """The id of the invocation."""
     usage: list[TokenUsage]
     """The tokens that the agent used so far."""
+    usage_before: Sequence[TokenUsage] = ()
+    """The tokens of earlier attempts in the same run of the team."""
     interrupts: list[Interrupt]
     """The interrupts that the agent waits for, as the outer run gives them to its caller."""
     pending_tool_calls: list[ToolCall]
@@ -135,13 +135,15 @@ class SubagentRun:
     """The failure as others may read it, without the text of exceptions; None if the agent did not fail."""
     state: Any
     """The agent's state at the end."""
+    partial_ids: list[str]
+    """The ids of the messages that the agent had written when it failed, as the team's conversation has them."""
 
     def __init__(
         self,
         member: Member | AbstractAgent,
         input: RunAgentInput,
         *,
-        prompt: str | None = None,
+        prompt: str | list[Part] | None = None,
         speaks: bool = False,
         number: int = 0,
         invocation: str | None = None,
@@ -150,6 +152,7 @@ class SubagentRun:
         members: Mapping[str, str] | None = None,
         journal: CallRecord | None = None,
         owners: Owners | None = None,
+        partial: Collection[str] = (),
     ) -> None:
         self.member = member = as_member(member)
         key = member.key
@@ -158,12 +161,14 @@ class SubagentRun:
             invocation = invocation or waiting
         self.subagent_run_id = invocation or invocation_id(key, flow_of(input.run_id), number)
         self.usage, self.interrupts, self.pending_tool_calls, self.own_calls, self.messages = [], [], [], [], []
+        self.partial_ids = []
         self.error = self.failure = self.state = None
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
         self._own_thread = key if remembers else self.subagent_run_id
         prefix = f"{self._own_thread}/"
         self._owners = owners or Owners()
         self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
+        self._partial = partial
         self._further = {tool.name for tool in tools}
         self._input, self._prompt, self._resume, self._speaks = input, prompt, resume, speaks
         self._passing, self._inner, self._foreign = self._compose(tools, members or {key: member.name}, journal)
@@ -175,8 +180,8 @@ class SubagentRun:
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
         self._has_journal = journal is not None and journal.team is not None
-        self._unreported: dict[str, list[TokenUsage]] = {}
-        self._called: dict[str, list[str]] = {}
+        self._earlier_usage = [] if journal is None else journal.usage
+        self._error_text: str | None = None
 
     @property
     def result(self) -> SubagentResult:
@@ -187,10 +192,10 @@ class SubagentRun:
             status=self._status,
             text=self._text,
             result=self._result,
-            usage=aggregate_token_usage(self.usage),
+            usage=aggregate_token_usage([*self._earlier_usage, *self.usage]),
             seconds=self._seconds,
-            error=None if self.error is None else str(self.error),
-        )
+            error=self._error_text,
+        ).because_of(self.error)
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self._events()
@@ -260,20 +265,44 @@ class SubagentRun:
             return []
         self.error, self._seconds = error, time.perf_counter() - self._began_at
         self._status = "abandoned" if code == "cancelled" else "error"
-        self.usage += chain(*self._unreported.values())
+        self._error_text = str(error)
+        name_member(error, self.member.name)
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            scope.failures[self.subagent_run_id] = error
         message, own_code = _message_of(error) if code is None else (str(error), code)
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
         closing = self._passing.close(cut_off(self.member.name, ending))
         if self._run is not None:
+            self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
             self.messages += [_as_message(event) for event in closing if isinstance(event, ToolCallResultEvent)]
+        said = [each for each in self.messages if each.role == "assistant" and each.content]
+        self.partial_ids = [each.id for each in said if each.id not in self._own_ids]
+        self._text = next((str(each.content) for each in reversed(said) if each.id in self.partial_ids), "")
         return [*closing, changed(ended, metadata=self._more())]
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
         return result_event(self.messages, call.id, result)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the agent waits for answers or for results of tools."""
+        return bool(self.interrupts or self.pending_tool_calls)
+
+    @property
+    def earlier_ids(self) -> set[str]:
+        """The ids of the agent's own messages before this run of it."""
+        return self._own_ids
+
+    def handed_over(self) -> list[Event]:
+        """End an invocation whose agent had handed over, and waited for nothing but results that are there now."""
+        self._status, self._seconds = "success", 0.0
+        self.messages = [each for each in self._input.messages if self._names.is_own(each)]
+        started = SubagentStartedEvent(subagent_run_id=self.subagent_run_id, name=self.member.name)
+        return [started, self._finished()]
 
     @property
     def dropped_ids(self) -> set[str]:
@@ -287,12 +316,13 @@ class SubagentRun:
     ) -> tuple[Passing, RunAgentInput, frozenset[str]]:
         member, input, names = self.member, self._input, self._names
         sees = member.sees or ("all" if self._prompt is None else None)
-        messages, foreign = view(input.messages, names, member, sees, members)
+        messages, foreign = view(input.messages, names, member, sees, members, self._partial)
         self._own_ids = {names.up(each.id) for each in messages if each.id not in foreign}
         # A call that goes on, or is made again, has been asked already.
-        self._is_asked = any(each.id == _prompt_id(names) for each in messages)
+        prompt_id = _prompt_id(names)
+        self._is_asked = any(each.id == prompt_id for each in messages)
         if self._prompt is not None and not self._is_asked:
-            messages.append(UserMessage(id=_prompt_id(names), content=self._prompt))
+            messages.append(UserMessage(id=prompt_id, content=self._prompt))
         baseline = member_state(input.state, member)
         placed: dict[str, Any] = {}
         if not (is_object(input.state) and member.name in input.state):
@@ -315,12 +345,17 @@ class SubagentRun:
         )
         return passing, inner, foreign
 
-    def _asked(self) -> list[Event]:
-        owner: Any = {"message_id": f"{self._names.prefix}{_prompt_id(self._names)}"}
-        owner["subagent_run_id"] = self.subagent_run_id
+    def _asked(self) -> list[Item]:
+        message_id = f"{self._names.prefix}{_prompt_id(self._names)}"
+        owner: Any = {"message_id": message_id, "subagent_run_id": self.subagent_run_id}
+        if not isinstance(self._prompt, str):
+            # Events write nothing but text.
+            asked = UserMessage(id=message_id, content=self._prompt or "")
+            asked = changed(asked, subagent_run_id=self.subagent_run_id)
+            return [lambda messages: MessagesSnapshotEvent(messages=[*messages, asked])]
         return [
             TextMessageStartEvent(role="user", **owner),
-            TextMessageContentEvent(delta=self._prompt or "", **owner),
+            TextMessageContentEvent(delta=self._prompt, **owner),
             TextMessageEndEvent(**owner),
         ]
 
@@ -337,12 +372,6 @@ class SubagentRun:
             return self._passing.snapshot(run.call.replaced_messages, run.messages, self._foreign)
         if isinstance(event, RunFinishedEvent | RunErrorEvent):
             self._last = event
-            self.usage += event.usage or ()
-            self._unreported.clear()
-        if isinstance(event, SubagentStartedEvent) and event.parent_subagent_run_id is not None:
-            self._called.setdefault(event.parent_subagent_run_id, []).append(event.subagent_run_id)
-        if isinstance(event, SubagentFinishedEvent | SubagentErrorEvent) and (usage := reported_usage(event)):
-            self._keep_usage(event.subagent_run_id, usage)
         return []
 
     def _journal_changes(self, event: Any) -> list[dict[str, Any]]:
@@ -353,14 +382,14 @@ class SubagentRun:
         self._has_journal = True
         return changes
 
-    def _keep_usage(self, subagent: str, usage: Iterable[TokenUsage]) -> None:
-        """Keep a subagent's usage, which includes that of those it called, until the agent reports the whole."""
-        included = self._called.pop(subagent, [])
-        while included:
-            each = included.pop()
-            self._unreported.pop(each, None)
-            included += self._called.pop(each, [])
-        self._unreported.setdefault(subagent, []).extend(usage)
+    def _keep_usage(self, run: AgentRun) -> None:
+        """Take over the tokens of the agent, and the exceptions of its own subagents."""
+        self.usage += [each for every in run.call.rounds for each in usage_of(every)]
+        if (scope := CURRENT_SCOPE.get()) is not None:
+            for subagent, error in (
+                (key, each) for every in run.call.rounds for key, each in every.scope.failures.items()
+            ):
+                scope.failures[self._names.tag(subagent)] = error
 
     # --- afterwards
 
@@ -369,6 +398,7 @@ class SubagentRun:
         outcome, result = caller_end(run, self._last).outcome, run.partial
         names = self._names
         self._seconds = time.perf_counter() - self._began_at
+        self._keep_usage(run)
         self._keep_messages(result.messages)
         self.state, self._result, self._text = result.state, result.result, result.text
         said = [each.id for each in result.new_messages if each.role == "assistant" and each.content == result.text]
@@ -380,9 +410,8 @@ class SubagentRun:
                 (self.own_calls if call.function.name in self._further else self.pending_tool_calls).append(up)
         if isinstance(outcome, RunFinishedInterruptOutcome):
             self.interrupts = [names.interrupt_up(each) for each in outcome.interrupts]
-        is_waiting = bool(self.interrupts or self.pending_tool_calls)
         is_cancelled = isinstance(outcome, RunFinishedCancelledOutcome)
-        self._status = "suspended" if is_waiting else "abandoned" if is_cancelled else "success"
+        self._status = "suspended" if self.is_waiting else "abandoned" if is_cancelled else "success"
         if (scope := CURRENT_SCOPE.get()) is not None:
             for warning in result.warnings:
                 what = f"{self.member.name}: {warning.message}"
@@ -403,11 +432,12 @@ class SubagentRun:
 
     def _more(self) -> dict[str, Any] | None:
         more: dict[str, Any] = {}
-        if self.usage:
-            usage = aggregate_token_usage(self.usage)
+        if usage := aggregate_token_usage([*self.usage_before, *self.usage]):
             more["usage"] = to_jsonable_python(usage, by_alias=True, exclude_none=True)
         if self._text_id:
             more["messageId"] = self._text_id
+        if self.partial_ids:
+            more["partialMessageIds"] = self.partial_ids
         return {EXTENSION: more} if more else None
 
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 from ag_ui.core import (
@@ -36,19 +36,26 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.open_items import quoted
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
+from agui_client._tools.working_time import WorkingTime
 from agui_client.errors import AGUIError, RunFailedError, UsageError
+from agui_client.messages import prompt_messages
 from agui_client.teams.call_journal import CallRecord, digest_of
 from agui_client.teams.limits import TeamLimitError, TeamLimits, check_at_once, check_depth
 from agui_client.teams.member_calls import Call, MemberCalls
-from agui_client.teams.members import Member, OnError
+from agui_client.teams.members import Member, OnError, Sees
 from agui_client.teams.restating import cut_off
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from agui_client.agent import AbstractAgent
+    from agui_client.messages import Part
     from agui_client.teams.team_source import TeamSource
 
 MemberLike: TypeAlias = "AbstractAgent | Member | str"
 """A member of the team: its agent, or its name."""
+MemberPrompt: TypeAlias = "str | Sequence[str | PathLike[str] | Part]"
+"""The question to a member: text, or a list of texts, paths and content parts."""
 
 
 class SuspendedError(BaseException):
@@ -82,11 +89,13 @@ class Team:
         """The input of the run."""
         self._on_error: OnError = on_error
         self._source, self._members, self._limits = source, members, limits
-        self._calls = calls = MemberCalls(source, input, members, limits.at_once)
+        self._calls = calls = MemberCalls(source, input, members, limits)
         self._journal, self._thread = calls.journal, calls.thread
-        self._made = 0
+        self._time = WorkingTime(limits.seconds, self._journal.seconds)
         self._busy: Counter[str] = Counter()
         self._raised: list[tuple[BaseException, Call]] = []
+        self._passed_over = 0
+        """The number of these failures that the function has gone on from: another call has succeeded since."""
         self._said = self._noted = 0
         self._waiting: dict[str, CallRecord] = {}
         self._at_work: set[anyio.CancelScope] = set()
@@ -112,7 +121,7 @@ class Team:
     async def run(
         self,
         member: MemberLike,
-        prompt: str | None = None,
+        prompt: MemberPrompt | None = None,
         *,
         speaks: bool = False,
         on_error: OnError | None = None,
@@ -121,7 +130,7 @@ class Team:
 
         Args:
             member: The member: its agent or its name.
-            prompt: What it is asked; None shows it the conversation.
+            prompt: What it is asked: text, or a list of texts, paths and content parts; None shows it the conversation.
             speaks: Whether its messages are the team's own, rather than a subagent's.
             on_error: The treatment of a failure; as the member or the team says if left out.
 
@@ -136,7 +145,7 @@ class Team:
         return await self.make(call)
 
     async def gather(
-        self, *calls: MemberLike | tuple[MemberLike, str], on_error: OnError | None = None
+        self, *calls: MemberLike | tuple[MemberLike, MemberPrompt], on_error: OnError | None = None
     ) -> list[SubagentResult]:
         """Run members side by side, and wait for all.
 
@@ -163,7 +172,7 @@ class Team:
     async def map(
         self,
         member: MemberLike,
-        items: Iterable[str],
+        items: Iterable[MemberPrompt],
         *,
         at_once: int | None = None,
         on_error: OnError | None = None,
@@ -202,8 +211,10 @@ class Team:
                 # The others go on: what they do now need not be done when this one is answered.
                 failures.append(waiting)
             except Exception as error:
-                failures.insert(0, error)
-                failed.insert(0, call)
+                # A call that may not begin is no reason for those that failed before it.
+                place_among = len(failed) if _is_own_limit(error) else 0
+                failures.insert(place_among, error)
+                failed.insert(place_among, call)
                 tasks.cancel_scope.cancel()
             finally:
                 if place in limited:
@@ -217,7 +228,7 @@ class Team:
                     await _take_turn(turns, place)
                 tasks.start_soon(take, place, call)
         if failures:
-            if failed:
+            if failed and not _is_own_limit(failures[0]):
                 self._give_up(made, failed)
             raise failures[0]
         if len(results) < len(made):
@@ -272,26 +283,27 @@ class Team:
     def called(
         self,
         member: MemberLike,
-        prompt: str | None = None,
+        prompt: MemberPrompt | None = None,
         *,
         speaks: bool = False,
         on_error: OnError | None = None,
         tools: Sequence[tuple[Tool, str]] = (),
+        sees: Sees | None = None,
         is_apart: bool = False,
     ) -> Call:
         """Return a call of a member that is the next one of it."""
         found = self._member(member)
-        self._made += 1
-        if self._made > self._limits.calls:
-            raise TeamLimitError(f"the team made more than {self._limits.calls} calls; see TeamLimits(calls=...)")
+        if sees is not None:
+            found = replace(found, sees=sees)
+        content = _content_of(prompt)
         policy = on_error or found.on_error or self._on_error
-        invocation, is_another = self._journal.claim(found.key, digest_of(prompt))
+        invocation, is_another = self._journal.claim(found.key, digest_of(content))
         if is_another:
             self._warn(f"{found.name} is asked anew, as the team asked it something else when the run began")
         record = self._journal.records.get(invocation)
         if record is None:
-            record = CallRecord(prompt=digest_of(prompt), is_apart=is_apart or self._busy[found.key] > 0)
-        return Call(found, invocation, record, prompt, speaks, policy, tools)
+            record = CallRecord(prompt=digest_of(content), is_apart=is_apart or self._busy[found.key] > 0)
+        return Call(found, invocation, record, content, speaks, policy, tools)
 
     async def make(self, call: Call) -> SubagentResult:
         """Make a call, go on with one that waited, or return what came of one that is over."""
@@ -301,18 +313,18 @@ class Team:
             return await self._earlier_end(call)
         if not call.record.is_answered(self._calls.given_results):
             self._wait(call)
-        self._check_tokens()
         key = call.member.key
         with anyio.CancelScope() as scope:
             self._at_work.add(scope)
             self._busy[key] += 1
             try:
                 run = await self._calls.carry_out(call)
-                if run.interrupts or run.pending_tool_calls:
+                if run.is_waiting:
                     self._wait(call)
                 if run.error is not None and call.on_error == "raise":
                     self._raised.append((run.error, call))
                     raise run.error
+                self._passed_over = len(self._raised)
                 return run.result
             finally:
                 self._busy[key] -= 1
@@ -328,10 +340,12 @@ class Team:
             await anyio.sleep_forever()  # until the one that failed then cancels it again
         if record.failure is not None:
             error = RunFailedError(record.failure)
+            error.member = call.member.name
             again = record.begun_again().model_copy(update={"answered": record.answered})
             self._raised.append((error, replace(call, record=again)))
             raise error
         assert record.result is not None
+        self._passed_over = len(self._raised)
         return record.result
 
     def _warn(self, what: str) -> None:
@@ -362,18 +376,15 @@ class Team:
     def _note_failure(self, error: BaseException) -> None:
         """Let the call whose failure ends the run be made again when it is taken up, and those that it cancelled."""
         causes = _causes(error)
-        for raised, call in self._raised:
-            if raised not in causes:
-                continue
+        failed = [each for each in self._raised if each[0] in causes]
+        if not failed and not _is_own_limit(error):
+            # An exception of the function's own, and it has called nobody since these.
+            failed = self._raised[self._passed_over :]
+        for _, call in failed:
             self._journal.keep(call.invocation, call.record)
             for invocation, record in list(self._journal.records.items()):
                 if record.cut_by == call.invocation:
                     self._journal.keep(invocation, record.begun_again())
-
-    def _check_tokens(self) -> None:
-        used = sum(each.total_tokens or 0 for each in self.usage)
-        if self._limits.tokens is not None and used >= self._limits.tokens:
-            raise TeamLimitError(f"the team used {used} tokens; see TeamLimits(tokens={self._limits.tokens})")
 
     def _member(self, given: MemberLike) -> Member:
         for member in self._members:
@@ -393,17 +404,21 @@ class Team:
         self._calls.take_answers()
         result = None
         try:
-            with anyio.fail_after(self._limits.seconds):
+            with self._time.limited():
                 result = await self._led(lead)
+            if self._time.is_up:
+                seconds = self._limits.seconds
+                raise TeamLimitError(f"the team took longer than {seconds:g} seconds; see TeamLimits(seconds=...)")
         except Exception as error:
             self._note_failure(error)
-            if isinstance(error, TimeoutError) and self._limits.seconds is not None:
-                raise TeamLimitError(f"the team took longer than {self._limits.seconds:g} seconds") from error
+            self._journal.note_seconds(self._time.spent)
             if not isinstance(error, RunFailedError):
                 raise
             reported = error.event.model_copy(update={"usage": aggregate_token_usage(self.usage) or None})
             await self._source.put(RunErrorEvent(**reported.__dict__))
-            return
+            failure = RunFailedError(reported)
+            failure.member = error.member
+            raise failure from error
         finally:
             self._is_over = True
             for scope in list(self._at_work):
@@ -413,6 +428,8 @@ class Team:
             for invocation in self._journal.unclaimed:
                 self._warn(f"the answers to {quoted(invocation)} are not used: the team did not call it again")
             await self._source.put(self._calls.state.end())
+        else:
+            self._journal.note_seconds(self._time.spent)
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
         fields["result"] = None if outcome else to_jsonable_python(result, by_alias=True)
         await self._source.put(
@@ -444,12 +461,31 @@ class Team:
         return result
 
 
+def _is_own_limit(error: BaseException) -> bool:
+    """Return whether a call of this team could not begin, rather than one inside of a member."""
+    return isinstance(error, TeamLimitError) and error.member is None
+
+
 async def _take_turn(turns: anyio.CapacityLimiter, borrower: object) -> None:
     """Take a turn; at once if there is one, so that members that need not wait begin together."""
     try:
         turns.acquire_on_behalf_of_nowait(borrower)
     except anyio.WouldBlock:
         await turns.acquire_on_behalf_of(borrower)
+
+
+def _content_of(prompt: MemberPrompt | None) -> str | list[Part] | None:
+    """Return a prompt as the content of a message.
+
+    Raises:
+        UsageError: It is no prompt.
+    """
+    if prompt is None or isinstance(prompt, str):
+        return prompt
+    if not isinstance(cast("object", prompt), list | tuple):
+        raise UsageError(f"a member is asked with text, or a list of texts, paths and content parts, not {prompt!r}")
+    content: Any = prompt_messages(prompt)[0].content
+    return content
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -115,6 +115,7 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._past = PastRuns()
         self._entries = 0
+        self._unanswered: tuple[str, Callable[[], None]] | None = None
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -305,6 +306,7 @@ class OpenThread(Generic[AgentT]):
     async def _write(self, members: Members, *, is_last: bool = False) -> None:
         """Append what has changed since the last save, and give the lease back with the last entry."""
         async with self._lock:
+            await self._settle_unanswered()
             make = partial(entry_of, self._members, members, self._entries + 1)
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
             entry = make() if members["state"] is self._members["state"] else await asyncio.to_thread(make)
@@ -320,14 +322,37 @@ class OpenThread(Generic[AgentT]):
                 usage=aggregate_token_usage([*before.usage, *usage]),
             )
             append = self._store.append_and_release if is_last else self._store.append
-            if self._number is None or not await append(self.owner, info, entry, self._number):
+            note = partial(self._note_written, info, members, len(usage))
+            self._unanswered = entry, note
+            is_written = self._number is not None and await append(self.owner, info, entry, self._number)
+            self._unanswered = None
+            if not is_written:
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
-            self.info, self._members, self._entries = info, members, self._entries + 1
-            self._past.note(members)
-            del self._usage[: len(usage)]
+            note()
             if is_last:
                 self._number = None
+
+    async def _settle_unanswered(self) -> None:
+        """Find out whether the last entry was written: a connection may break between the commit and the answer.
+
+        An entry that was written, and then written again, would make the thread unreadable.
+        """
+        if self._unanswered is None or self._number is None:
+            return
+        entry, note = self._unanswered
+        # It waits for a write that the database is still busy with.
+        await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
+        with reading(self.thread_id):
+            found = await self._store.read(self.owner, self.thread_id)
+        self._unanswered = None
+        if found is not None and found[1][self._entries :] == [entry]:
+            note()
+
+    def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:
+        self.info, self._members, self._entries = info, members, self._entries + 1
+        self._past.note(members)
+        del self._usage[:usages]
 
     async def _leave(self, members: Members | None) -> Exception | None:
         """Save what the agent's conversation has become, and give the lease back."""

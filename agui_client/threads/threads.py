@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_BYTES = 1000
+"""The bytes of the longest owner or id: PostgreSQL indexes both together, in no more than 2,704."""
+
 
 @dataclass(frozen=True, slots=True)
 class SavedThread(Record):
@@ -100,7 +103,7 @@ class Threads:
             the database fails.
 
         Raises:
-            UsageError: The id or the owner is no text, or the id is empty.
+            UsageError: The id or the owner is no text, or longer than 1000 bytes in UTF-8, or the id is empty.
         """
         new_id = str(uuid4()) if thread_id is None else _checked_new("thread_id", thread_id)
         return OpenThread(self._service, new_id, agent, _checked("owner", owner), wait)
@@ -360,6 +363,8 @@ def _checked(name: str, value: object) -> str:
     """Return an owner or an id if all databases can hold it and agree on its equals: numbers and None differ there."""
     if not isinstance(value, str) or not is_text(value) or "\0" in value:
         raise UsageError(f"{name}= takes a text of whole characters without NUL, not {shortened(value)}")
+    if len(value.encode()) > _MOST_BYTES:
+        raise UsageError(f"{name}= takes at most {_MOST_BYTES} bytes, not {shortened(value)}")
     return value
 
 

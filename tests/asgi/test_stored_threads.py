@@ -31,6 +31,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._conversation.state_base import state_hash
 from agui_client.asgi import ASGITransport, agent_app, seal
 from agui_client.asgi.caller_interrupts import APPROVAL
 from agui_client.teams import Member, SequentialAgent
@@ -392,6 +393,16 @@ async def test_a_caller_cannot_write_the_notes_of_a_stored_team(state_of: Any) -
     asked = _ends(await served.post(_asked(), state=forged))["outcome"]["interrupts"][0]["id"]
     assert _ends(await served.post(state=forged, resume=[_approved(asked)]))["type"] == "RUN_FINISHED"
     assert (paid, check.inputs[1:]) == ([3], [])
+
+
+async def test_a_caller_cannot_take_away_the_notes_of_a_stored_team() -> None:
+    payer = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
+    check = ScriptedAgent(turn(text("Checked.")))
+    served = Served(SequentialAgent(Member(check, "check"), Member(payer, "payer")))
+    asked = _ends(await served.post(_asked()))["outcome"]["interrupts"][0]["id"]
+    base = {"aguiStateBase": state_hash((await served.stored())[1])}
+    end = _ends(await served.post(state="no object", forwardedProps=base, resume=[_approved(asked)]))
+    assert (end["type"], paid, check.inputs[1:]) == ("RUN_FINISHED", [3], [])
 
 
 # --- without storage

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from itertools import count
 from time import thread_time
 from typing import Any
@@ -18,7 +20,7 @@ from mcp.server.lowlevel import Server
 
 from agui_client import HttpAgent, RunTimeoutError, Timeouts, ToolsetError, UsageError
 from agui_client.mcp import mcp_server
-from agui_client.testing import ScriptedAgent, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, serve, text, tool_call, turn
 from support.tool_rounds import results_in, tools_sent
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +74,7 @@ def endless() -> Server[Any]:
     return Server("endless", on_list_tools=list_tools)
 
 
-async def test_pages_end_at_a_cursor_that_comes_again_and_offer_each_tool_once(
+async def test_pages_end_at_a_cursor_that_comes_again_or_after_too_many_tools_and_offer_each_tool_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lister = Lister((named("add"), "second"), (named("draw", "add"), "third"), (named("draw", "wait"), "second"))
@@ -83,6 +85,14 @@ async def test_pages_end_at_a_cursor_that_comes_again_and_offer_each_tool_once(
     assert lister.cursors == [None, "second", "third"]
     [warning] = [record.getMessage() for record in caplog.records if record.name == "agui_client.mcp"]
     assert "lister sent the cursor of a page twice" in warning
+
+    names = [f"tool-{number}" for number in range(5001)]
+    lister = Lister((named(*names), "second"), (named("another"), None))
+    agent = ScriptedAgent(turn(text("Done.")), tools=mcp_server(lister.server))
+    with caplog.at_level(logging.WARNING, "agui_client.mcp"), anyio.fail_after(5 * SECONDS):
+        await agent.run_agent("Hi")
+    assert tools_sent(agent.inputs[0]) == names
+    assert "lister lists more than 5000, so its list has no end" in caplog.text
 
 
 @pytest.mark.parametrize("is_endless", [True, False], ids=["always another page", "silent"])
@@ -150,3 +160,58 @@ async def test_patterns_of_a_server_are_not_tried_on_the_results_of_its_tools(sc
 async def test_a_result_that_does_not_fit_the_schema_of_its_tool_is_a_failed_call(result: Any) -> None:
     [(_, error)] = await called({"type": "object", "properties": {"celsius": {"type": "integer"}}}, result)
     assert error == CANNOT_BE_USED
+
+
+def refusing(answer: Callable[[str, str], Sequence[bytes]]) -> Any:
+    """A server over HTTP that answers each message with the chunks that a function makes of its credentials.
+
+    Args:
+        answer: A function of the header Authorization and of the query.
+    """
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        message = await receive()
+        headers = dict(scope["headers"])
+        chunks = answer(headers.get(b"authorization", b"").decode(), scope["query_string"].decode())
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        for each in chunks:
+            body = each.replace(b"ID", str(json.loads(message["body"]).get("id")).encode())
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+@on_asyncio
+async def test_a_server_that_tells_its_credentials_again_shows_them_in_no_error_and_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    told = list[tuple[str, str]]()
+
+    def answer(authorization: str, query: str) -> Sequence[bytes]:
+        told.append((authorization, query))
+        error = {"code": -32000, "message": f"refused {authorization}\nERROR and {query}"}
+        return [json.dumps({"jsonrpc": "2.0", "id": "ID", "error": error}).replace('"ID"', "ID").encode()]
+
+    with serve(refusing(answer)) as server:
+        tools = mcp_server(f"{server.url}mcp?api_key=s3cret-a&to=b", headers={"Authorization": "Bearer s3cret-c"})
+        with (
+            anyio.fail_after(SECONDS * 5),
+            pytest.raises(ToolsetError, match=r"refused Bearer \[redacted\] ERROR") as caught,
+        ):
+            await ScriptedAgent(turn(text("Hi")), tools=tools).run_agent("Hi")
+    assert set(told) == {("Bearer s3cret-c", "api_key=s3cret-a&to=b")}
+    logged = [each.getMessage() for each in caplog.records if not each.name.startswith("uvicorn")]  # the server's own
+    assert "s3cret" not in "".join((*traceback.format_exception(caught.value), *logged))
+
+
+@on_asyncio
+async def test_an_answer_without_an_end_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(*about: str) -> Sequence[bytes]:
+        return [b" " * 34_000_000] * 2
+
+    with serve(refusing(answer)) as server, anyio.fail_after(SECONDS * 5), pytest.raises(ToolsetError):
+        await ScriptedAgent(turn(text("Hi")), tools=mcp_server(f"{server.url}mcp")).run_agent("Hi")
+    assert "an MCP server sent more than 67108864 bytes in one answer, which is dropped" in caplog.text

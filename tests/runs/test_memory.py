@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +14,7 @@ from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
 
 from agui_client import Approve, HttpAgent, InterruptsNotCoveredError, Resolve, RunInProgressError, UsageError, tool
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
-from agui_client.runs import Runs, RunStatus, WaitingRun
+from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
 from agui_client.teams import SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
@@ -192,6 +194,31 @@ async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing()
     ]
 
 
+async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request() -> None:
+    runs, asked, may_answer = Runs(), anyio.Event(), anyio.Event()
+
+    async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        if input.run_id == "refused":
+            asked.set()
+            await may_answer.wait()
+            raise RequestRefusedError(418, "no")
+        return ScriptedAgent(turn(text("Hi")))
+
+    caller, statuses = Caller(choose, runs), dict[str, int]()
+
+    async def post(path: str, **body: Any) -> None:
+        statuses[path] = (await caller.post(path, **body)).status_code
+
+    await caller.post()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(post, "", runId="refused"))
+        await asked.wait()
+        tasks.start_soon(post, "connect")
+        await anyio.wait_all_tasks_blocked()
+        may_answer.set()
+    assert statuses == {"": 418, "connect": 200}
+
+
 @pytest.mark.parametrize("by", ["request", "program", "leaving"])
 async def test_a_run_that_is_stopped_ends_cancelled_and_calls_nothing_more(by: str) -> None:
     gate, runs = Gate(), Runs()
@@ -280,6 +307,18 @@ async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory
     assert [each.run_id for each in await runs.list()] == ["r4", "r3"]
 
 
+async def test_runs_are_dropped_in_time_when_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tomorrow(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + timedelta(days=1)
+
+    runs, agent = Runs(keep=0), ScriptedAgent(turn(text("Hi")))
+    monkeypatch.setattr(run_log, "datetime", Tomorrow)
+    run = await runs.start(agent, "Hi")
+    await until(lambda: not runs.latest("", run.thread_id))
+
+
 async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> None:
     runs = Runs(max_bytes=100_000)
     parts = [text("x" * 1000) for _ in range(1000)]
@@ -290,6 +329,20 @@ async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> No
     infos = {each.run_id: each.status.value for each in await runs.list()}
     assert infos == {"small": "running", "large": "failed"}
     await runs.stop("small")
+
+
+async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_make_the_server_grow() -> None:
+    runs = Runs(max_bytes=100_000)
+    caller = Caller(ScriptedAgent(turn(text("Hi"))), runs)
+    for number in range(3):
+        await caller.post(threadId=f"t{number}", runId=f"r{number}", forwardedProps={"x": "x" * 40_000})
+    assert [each.run_id for each in await runs.list()] == ["r2", "r1"]
+    # The id is in the cursor of each event.
+    statuses = [(await caller.post(runId=run_id)).status_code for run_id in ("r" * 256, "r" * 257, "")]
+    assert statuses == [200, 422, 422]
+    # Each of these would be a fault of its own in the answer, and together they would hold up all other runs.
+    few, many = [(await caller.post("answer", runId="r2", resume=[0] * number)) for number in (1000, 70_000)]
+    assert (few.status_code, len(few.json()["detail"]), many.status_code) == (422, 1, 413)
 
 
 async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
@@ -349,6 +402,16 @@ async def test_a_served_run_that_waits_is_answered_at_its_address_without_its_ca
     assert (waiting["status"], refused.status_code, paid) == ("waiting", 422, [3])
     assert [each.delta for each in events if isinstance(each, TextMessageContentEvent)] == ["Done."]
     assert [each.status.value for each in await runs.list()] == ["finished", "finished"]
+
+
+async def test_an_answer_to_a_server_that_stops_may_be_given_again() -> None:
+    runs = Runs()
+    caller = Caller(ScriptedAgent(turn(tool_call("pay", {"amount": 3})), tools=[pay]), runs)
+    [asked] = _last(await caller.post())["outcome"]["interrupts"]
+    await caller.app.shutdown()
+    entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+    answered, posted = await caller.post("answer", resume=[entry]), await caller.post(runId="another")
+    assert [(each.status_code, each.headers.get("retry-after")) for each in (answered, posted)] == [(503, "1")] * 2
 
 
 async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_threads() -> None:

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from agui_client import ThreadStoreUnavailableError, UsageError
 from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, text, turn
-from agui_client.threads import Threads
+from agui_client.threads import MemoryStore, Threads
 from support.postgres import PostgresServer, postgres_server
 from support.waiting import LIMIT
 
@@ -86,6 +86,31 @@ async def test_an_outage_is_an_error_of_its_own_and_the_program_goes_on_when_the
         found = await threads.get(f"{driver} open")
         assert found is not None
         assert [each.content for each in found.conversation.messages] == ["Before", "Hello.", "After", "Hello."]
+
+
+class _AnswerLostStore(MemoryStore):
+    """Writes, and loses its connection before it has said so, when it is told to."""
+
+    is_answer_lost = False
+
+    async def append(self, *args: Any, **options: Any) -> bool:
+        is_written = await super().append(*args, **options)
+        if self.is_answer_lost:
+            self.is_answer_lost = False
+            raise ThreadStoreUnavailableError("the connection broke")
+        return is_written
+
+
+async def test_an_entry_whose_answer_was_lost_is_not_written_twice() -> None:
+    store = _AnswerLostStore()
+    threads = Threads(store)
+    async with threads.open("t", hello()) as agent:
+        store.is_answer_lost = True
+        with pytest.raises(ThreadStoreUnavailableError):
+            await agent.run_agent("Meanwhile")
+        await agent.run_agent("After")
+    async with threads.open("t", hello()) as agent:
+        assert [each.content for each in agent.messages] == ["After", "Hello."]
 
 
 @DRIVERS

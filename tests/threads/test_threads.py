@@ -772,6 +772,12 @@ async def test_an_owner_or_id_that_is_no_text_is_refused(new_threads: NewThreads
         for use in (threads.get, threads.fork, threads.export, threads.delete):
             with pytest.raises(UsageError, match="thread_id= takes a text of whole characters without NUL"):
                 await use(thread_id)
+    # PostgreSQL has an index of both, which holds no more.
+    longest = "é" * 500
+    async with threads.open(longest, agent, owner=longest) as opened:
+        await opened.run_agent("hi")
+    with pytest.raises(UsageError, match="thread_id= takes at most 1000 bytes, not 'éé"):
+        threads.open(f"{longest}x", agent)
 
 
 @on_both

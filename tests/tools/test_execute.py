@@ -209,9 +209,9 @@ async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
 
 async def test_rounds_are_counted_where_they_are_checked() -> None:
     limits = RoundLimits(ToolLimits(rounds=2, repeats=None))
-    limits.check([call("work")], [])
-    limits.check([call("work")], [])
+    limits.check({"": [call("work")]}, [])
+    limits.check({"": [call("work")]}, [])
     with pytest.raises(ToolRoundsExceededError) as caught:
-        limits.check([call("work")], [])
+        limits.check({"": [call("work")]}, [])
     assert caught.value.rounds == 2
-    RoundLimits(ToolLimits(repeats=1)).check([], [])
+    RoundLimits(ToolLimits(repeats=1)).check({}, [])

@@ -123,6 +123,20 @@ async def test_a_stream_is_taken_up_with_a_post_of_its_input_where_the_agent_has
     assert result.text == "".join(_WORDS)
 
 
+@pytest.mark.parametrize(("cursor", "sent"), [("é ü", "é ü"), (" ", None), ("a\x01", None)])
+async def test_a_cursor_is_sent_as_it_came_or_not_at_all(cursor: str, sent: str | None) -> None:
+    first = Reply([f"id: {cursor}\ndata: {json.dumps(_EVENTS[0])}\n\n".encode()], end="cut")
+    with serve_bytes(first, Reply([b"".join(_ALL[1:])])) as server:
+        if sent is None:
+            with pytest.raises(IncompleteRunError):
+                await _agent(server.url).run_agent("hi", run_id="r")
+        else:
+            await _agent(server.url).run_agent("hi", run_id="r")
+    cursors = [each.headers["last-event-id"] for each in server.requests[1:]]
+    # HTTP libraries read headers as Latin-1.
+    assert [each.encode("latin-1").decode() for each in cursors] == ([] if sent is None else [sent])
+
+
 @pytest.mark.parametrize(
     "cut",
     [Reply(_frames(_EVENTS[:4]), end="cut"), Reply([frame.split(b"\n", 1)[1] for frame in _ALL[:4]], end="cut")],
