@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,17 @@ import pytest
 from ag_ui.core import (
     AssistantMessage,
     Message,
+    RunAgentInput,
     RunStartedEvent,
     SystemMessage,
+    ToolCallResultEvent,
     UserMessage,
 )
 from pydantic import BaseModel, Field, TypeAdapter
 
 from agui_client import (
     AbstractAgent,
+    ApprovalRequest,
     Approve,
     ConversationSnapshot,
     FunctionAgent,
@@ -27,6 +31,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._protocol.events import WireEvent
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from agui_client.types import Checkpoint
 from support import scenario
@@ -274,3 +279,62 @@ def test_the_first_failure_to_save_keeps_its_cause_when_later_saves_fail_too() -
     with pytest.raises(OSError, match="first") as caught:
         ScriptedAgent(HELLO).save_with(save).run_agent_sync("Hi")
     assert caught.value.__cause__ is cause
+
+
+def test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost() -> None:
+    happened: list[str] = []
+    last = [""]
+
+    async def save(checkpoint: Checkpoint) -> None:
+        """Note what would be known if the program ended now, where that has changed."""
+        document = checkpoint.snapshot()
+        calls = " ".join(each.status for each in document.tool_calls) or "none"
+        results = sum(each.role == "tool" for each in document.messages)
+        saved = f"saved: {'sent' if checkpoint.run_id else 'ended'}, calls {calls}, results {results}"
+        if saved != last[0]:
+            happened.append(saved)
+        last[0] = saved
+
+    @tool
+    def look() -> str:
+        """Look."""
+        happened.append("look")
+        return "seen"
+
+    @tool(approval="always")
+    def pay() -> str:
+        """Pay."""
+        happened.append("pay")
+        return "paid"
+
+    def approve(request: ApprovalRequest) -> bool:
+        happened.append("asked")
+        return True
+
+    class Noting(ScriptedAgent):
+        def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+            happened.append("agent")
+            return super().run(input)
+
+    script = turn(tool_call("look", {})), turn(tool_call("pay", {})), turn(text("Done."))
+    agent = Noting(*script, tools=[look, pay], approve=approve).save_with(save)
+    with agent.stream_sync("Hi") as run:
+        for event in run:
+            happened += ["result shown"] if isinstance(event, ToolCallResultEvent) else []
+    assert happened == [
+        "saved: sent, calls none, results 0",
+        "agent",
+        "saved: ended, calls executing, results 0",
+        "look",
+        "saved: sent, calls answered, results 1",
+        "result shown",
+        "agent",
+        "saved: ended, calls answered waiting, results 1",
+        "asked",
+        "saved: ended, calls answered executing, results 1",
+        "pay",
+        "saved: sent, calls answered answered, results 2",
+        "result shown",
+        "agent",
+        "saved: ended, calls answered answered, results 2",
+    ]

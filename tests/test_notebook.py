@@ -80,7 +80,8 @@ class Page:
     @property
     def fields(self) -> list[dict[str, Any]]:
         """The fields of the latest question."""
-        return self.questions[-1]["fields"]
+        fields: list[dict[str, Any]] = self.questions[-1]["fields"]
+        return fields
 
     async def press(self, choice: str, *values: str) -> None:
         """Fill in the fields from the first on, and press a button."""

@@ -101,5 +101,6 @@ class PendingWork:
             )
         )
         # What the user saw is carried out, also if the call was another one when it began to wait.
-        is_as_shown = isinstance(decision, Approve) and decision.arguments is None
-        return replace(decision, arguments=bound.arguments) if is_as_shown else decision
+        if isinstance(decision, Approve) and decision.arguments is None:
+            return replace(decision, arguments=bound.arguments)
+        return decision

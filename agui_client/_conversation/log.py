@@ -27,6 +27,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 from typing_extensions import TypedDict
 
+from agui_client._concurrency import no_collection
 from agui_client._conversation.ledger import ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.json_difference import difference
@@ -98,6 +99,8 @@ class FirstEntry(TypedDict, total=False):
 
 _ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | FirstEntry])
 _ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
+_SLICE = 500
+"""The number of entries that are read in one go, during which no other thread goes on."""
 _DEEPEST = 200
 """The most levels of JSON that pydantic reads; it writes more."""
 _RESULTS = TypeAdapter(list[ToolMessage])
@@ -174,23 +177,39 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
     Raises:
         ThreadStoreError: One of them is damaged, lost, or of a newer version.
     """
-    texts = list(entries)
-    try:
-        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
-        read = _ENTRIES.validate_json(f"[{','.join(texts)}]")
-    except ValidationError as error:
-        if (by_themselves := _read_by_themselves(texts)) is None:
-            # Without the input: it is a user's conversation, and errors are logged.
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = " at " + "/".join(map(str, first["loc"])) if first["loc"] else ""
-            raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
-        read = by_themselves
+    texts, read = list(entries), list[Entry | FirstEntry]()
+    with no_collection():
+        for start in range(0, len(texts), _SLICE):
+            read += _read_slice(texts[start : start + _SLICE], start)
     for position, entry in enumerate(read, 1):
         # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
+
+
+def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:
+    """Read some of the entries.
+
+    Args:
+        texts: The entries.
+        start: The number of those before them.
+
+    Raises:
+        ThreadStoreError: One of them is damaged, or of a newer version.
+    """
+    try:
+        # One text for all, as a call of the validator for each of thousands takes longer than the reading.
+        return _ENTRIES.validate_json(f"[{','.join(texts)}]")
+    except ValidationError as error:
+        if (by_themselves := _read_by_themselves(texts)) is not None:
+            return by_themselves
+        # Without the input: it is a user's conversation, and errors are logged.
+        first = error.errors(include_input=False, include_url=False)[0]
+        index, *inside = first["loc"] or (0,)
+        where = " at " + "/".join(map(str, (start + int(index), *inside)))
+        raise ThreadStoreError(f"its entries are damaged: {first['msg']}{where}") from None
 
 
 def _read_by_themselves(texts: Sequence[str]) -> list[Entry | FirstEntry] | None:
@@ -240,7 +259,8 @@ class PastRuns:
         """
         # Entries of the first version have them as JSON.
         pending: Sequence[Any] = members["pending_interrupts"]
-        self.interrupt_ids.update(each["id"] if is_object(each) else each.id for each in pending)
+        for each in pending:
+            self.interrupt_ids.add(each["id"] if is_object(each) else each.id)
         if members["run"] is not None:
             self.run_ids.add(members["run"]["run_id"])
         elif not self.states or self.states[-1] is not members["state"]:
@@ -254,12 +274,17 @@ class Log:
         self.past = PastRuns()
         """The runs that the entries tell of."""
         self._members: Members = empty_members()
+        # By id, as a list would be searched for each entry; entries of the first version do not have them.
+        self._calls: dict[str, ToolCallRecord] = {}
         self._is_first_version = False
 
     @property
     def members(self) -> Members:
         """The conversation so far, as members of their own."""
-        return _upgraded(self._members) if self._is_first_version else dict(self._members)
+        if self._is_first_version:
+            return _upgraded(self._members)
+        own = {"messages": list(self._members["messages"]), "tool_calls": list(self._calls.values())}
+        return {**self._members, **own}
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -283,8 +308,9 @@ class Log:
     def _add(self, entry: Entry) -> None:
         if self._is_first_version:
             self._members, self._is_first_version = _upgraded(self._members), False
+            self._calls = {each.tool_call_id: each for each in self._members["tool_calls"]}
         try:
-            _apply(self._members, entry)
+            _apply(self._members, self._calls, entry)
         except (IndexError, PatchFailed, ValueError) as error:
             raise ThreadStoreError(f"entry {entry['number']} does not fit the ones before it: {error}") from None
 
@@ -394,17 +420,17 @@ def _has_changed(old: Any, new: Any) -> bool:
 # --- application
 
 
-def _apply(members: Members, entry: Entry) -> None:
-    if not {"text", "arguments", "messages"}.isdisjoint(entry):
-        members["messages"] = _changed_messages(members["messages"], entry)
+def _apply(members: Members, calls: dict[str, ToolCallRecord], entry: Entry) -> None:
+    # In place: a copy for each entry would cost the square of the length of the thread.
+    _change_messages(members["messages"], entry)
     if "state" in entry:
         members["state"] = entry["state"]
     elif "patch" in entry:
         members["state"] = _patched(members["state"], entry["patch"])
-    if "calls" in entry:
-        calls = entry["calls"]
-        kept = [each for each in members["tool_calls"] if each.tool_call_id not in calls]
-        members["tool_calls"] = [*kept, *(each for each in calls.values() if each is not None)]
+    for tool_call_id, record in entry.get("calls", {}).items():
+        calls.pop(tool_call_id, None)
+        if record is not None:
+            calls[tool_call_id] = record
     if "results" in entry:
         keep, added = entry["results"]
         members["results"] = [*members["results"][:keep], *added]
@@ -417,8 +443,7 @@ def _patched(state: Any, patch: list[dict[str, Any]]) -> Any:
     return document.look()
 
 
-def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:
-    messages = list(before)
+def _change_messages(messages: list[Message], entry: Entry) -> None:
     for at, offset, text in entry.get("text", ()):
         content = messages[at].content
         if not isinstance(content, str) or len(content) != offset:
@@ -431,7 +456,6 @@ def _changed_messages(before: Sequence[Message], entry: Entry) -> list[Message]:
         if start + removed > len(messages):
             raise ValueError(f"there are no messages {start} to {start + removed}")
         messages[start : start + removed] = added
-    return messages
 
 
 def _with_arguments(call: ToolCall, arguments: str) -> ToolCall:

@@ -14,7 +14,7 @@ from ag_ui.core import PROTOCOL_VERSION, AssistantMessage, Message, RunAgentInpu
 from agui_client._protocol.compat import upgraded_messages
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.problems import Refusal, summary
-from agui_client._protocol.schema import is_object, record
+from agui_client._protocol.schema import is_array, is_object, record
 from agui_client._protocol.validation import Stripper
 from agui_client._protocol.verify import version_key
 from agui_client._protocol.warnings import WarningLog
@@ -24,10 +24,41 @@ _INPUT = record(RunAgentInput)
 _WHOLE: dict[str, Callable[[], Any]] = {"tools": list, "context": list, "forwarded_props": dict}
 """Members that are sent even when empty: absent means the same (INPUT-5), but servers before 1.0 refuse it."""
 
+_LARGE = 1000
+"""The messages and values of a large input; one with fewer is prepared in a few milliseconds."""
+_SLICE = 1000
+"""The messages that are copied in one go, during which no other thread goes on."""
+_NOTHING_ELSE: dict[str, Any] = {
+    "state": {},
+    "tools": None,
+    "context": None,
+    "forwarded_props": None,
+    "resume": None,
+}
+"""The members of an input that only has messages."""
 _STRING_CONTENT = (0, 0, 39)
 """The newest peers whose messages contain strings only."""
 _NO_SUBAGENTS = (0, 0, 57)
 """The newest peers that know no subagents."""
+
+
+def is_large(run_input: RunAgentInput) -> bool:
+    """Return whether an input takes so long to prepare that an event loop should not wait for it.
+
+    Args:
+        run_input: The input, as `prepare_input` takes it.
+    """
+    messages: Any = run_input.__dict__.get("messages")
+    count = len(cast("Sequence[Any]", messages)) if is_array(messages) else 0
+    values: list[Any] = [run_input.__dict__.get("state"), run_input.__dict__.get("forwarded_props")]
+    while values and count < _LARGE:
+        value = values.pop()
+        count += 1
+        if is_object(value):
+            values += value.values()
+        elif is_array(value):
+            values += value
+    return count >= _LARGE
 
 
 def prepare_input(
@@ -73,11 +104,32 @@ def request_body(run_input: RunAgentInput) -> bytes:
 def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput | None:
     """Return an input that can be sent as it is; None if anything has to be stripped or refused."""
     try:
-        body = write(run_input)
+        if not is_copied:
+            write(run_input)
+        conforming = _copy(run_input) if is_copied else run_input
     except ValueError:
         return None
-    conforming = RunAgentInput.model_validate_json(body) if is_copied else run_input
     return conforming.model_copy(update={"protocol_version": PROTOCOL_VERSION})
+
+
+def _copy(run_input: RunAgentInput) -> RunAgentInput:
+    """Return a copy that shares nothing, made in slices, between which other threads may go on.
+
+    Raises:
+        ValueError: The input does not conform.
+    """
+    messages: Any = run_input.__dict__.get("messages")
+    if not isinstance(messages, list):
+        raise ValueError
+    whole: list[Any] = cast("Any", messages)
+    parts = list[RunAgentInput]()
+    for at in range(0, max(len(whole), 1), _SLICE):
+        rest = {} if at == 0 else _NOTHING_ELSE
+        part = run_input.model_copy(update={**rest, "messages": whole[at : at + _SLICE]})
+        parts.append(RunAgentInput.model_validate_json(write(part)))
+    for part in parts[1:]:
+        parts[0].messages.extend(part.messages)
+    return parts[0]
 
 
 def _stripped(run_input: RunAgentInput, warnings: WarningLog) -> RunAgentInput:

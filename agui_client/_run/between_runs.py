@@ -12,6 +12,7 @@ from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, with_conversation
 from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
+from agui_client.errors import ToolRoundsExceededError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -54,6 +55,9 @@ async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -
 async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
     """Have tools and people answer what the present run left, as far as they can.
 
+    Saves the end of the run before a person is asked, or the call ends. If only tools answer, the end of the run is
+    saved with the first of their calls.
+
     Args:
         call: The call.
         save: Saves the conversation.
@@ -63,23 +67,21 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
         ToolRoundsExceededError: Another round would pass a limit.
         InterruptsNotCoveredError: A person's answer does not fit its interrupt.
     """
-    answer, outcome, offered = call.setup.options.get("answer"), call.round.outcome, call.tools.offered
-    if not outcome.is_finished or call.setup.is_replay or call.state.is_stopped:
+    answer, interrupts = call.setup.options.get("answer"), call.round.outcome.interrupts
+    may_answer = call.round.outcome.is_finished and not call.setup.is_replay and not call.state.is_stopped
+    ours, are_others_waiting = _own_calls(call) if may_answer else ([], False)
+    is_asked = may_answer and bool(interrupts and answer)
+    if is_asked or not ours:
+        await save()
+    # The call may have been stopped during the save.
+    if call.state.is_stopped or not (ours or is_asked):
         return Answers()
-    # Most runs leave nothing to anybody; they pay for no look at their calls.
-    if answer is None and not any(tool.toolset for tool in offered.values()):
-        return Answers()
-    ours, are_others_waiting = sort_calls(
-        pending_calls(call.round),
-        offered,
-        withheld=call.conversation.withheld_calls(),
-        are_named=bool(outcome.named_pending),
-        warnings=call.warnings,
-    )
-    if not ours and not (outcome.interrupts and answer):
-        return Answers()
-    # Before a person is asked: an answer must not be lost to a limit.
-    call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
+    try:
+        # Before a person is asked: an answer must not be lost to a limit.
+        call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
+    except ToolRoundsExceededError:
+        await save()
+        raise
     call.state.answer()
 
     async def keep(entries: Sequence[ResumeEntry]) -> None:
@@ -90,14 +92,29 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
-        entries = await answer_interrupts(answer, call.round.scope.people, outcome.interrupts, keep)
+        entries = await answer_interrupts(answer, call.round.scope.people, interrupts, keep)
         if not ours and not entries:
             return Answers()
         messages = await _execute(call, save, ours, {})
-        has_all = len(entries) == len(outcome.interrupts) and len(messages) == len(ours)
+        has_all = len(entries) == len(interrupts) and len(messages) == len(ours)
         return Answers(messages, entries, is_complete=has_all and not are_others_waiting)
 
     return await _until_stopped(call, wait_for, reply)
+
+
+def _own_calls(call: Call) -> tuple[list[ToolCall], bool]:
+    """Return the calls that the run left to tools of the application, and whether others wait for the caller."""
+    offered = call.tools.offered
+    # Most runs leave nothing to anybody; they pay for no look at their calls.
+    if call.setup.options.get("answer") is None and not any(tool.toolset for tool in offered.values()):
+        return [], False
+    return sort_calls(
+        pending_calls(call.round),
+        offered,
+        withheld=call.conversation.withheld_calls(),
+        are_named=bool(call.round.outcome.named_pending),
+        warnings=call.warnings,
+    )
 
 
 def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:

@@ -31,7 +31,7 @@ class CustomModels:
     def __init__(self, models: object) -> None:
         if not isinstance(models, Mapping):
             raise UsageError(f"custom_models= takes {{name of the event: type}}, not {models!r}")
-        given = cast("Mapping[Any, Any]", models)
+        given: Mapping[Any, Any] = cast("Any", models)
         self._adapters = {name: _adapter(name, model) for name, model in given.items()}
 
     def typed(self, event: CustomEvent, warnings: WarningLog) -> CustomEvent:
@@ -62,6 +62,6 @@ def _adapter(name: object, model: Any) -> TypeAdapter[Any]:
     if not isinstance(name, str) or isinstance(model, str):
         raise UsageError(refusal)
     try:
-        return cast("TypeAdapter[Any]", model) if isinstance(model, TypeAdapter) else TypeAdapter[Any](model)
+        return cast("Any", model) if isinstance(model, TypeAdapter) else TypeAdapter[Any](model)
     except PydanticUserError as error:
         raise UsageError(refusal) from error

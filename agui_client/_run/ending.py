@@ -243,8 +243,11 @@ class Saving:
         self._next_at = 0.0
         self._failure: Exception | None = None
 
-    async def save(self) -> None:
+    async def save(self, following: str | None = None) -> None:
         """Save the conversation; during a replay, which asks nothing and changes nothing, there is no need.
+
+        Args:
+            following: The id of the run that is sent next, if the save is also the one before that; None if it is not.
 
         Raises:
             Exception: The first failure to save in this call.
@@ -256,7 +259,7 @@ class Saving:
         self._next_at = perf_counter() + SAVE_SECONDS
         try:
             for save in saves:
-                await self._loop.call(save, checkpoint_of(self._call))
+                await self._loop.call(save, checkpoint_of(self._call, following))
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error
@@ -269,8 +272,13 @@ class Saving:
             await self.save()
 
 
-def checkpoint_of(call: Call) -> Checkpoint:
-    """Return the conversation as it would be if the program ended now: a run that is going on is cut off."""
+def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
+    """Return the conversation as it would be if the program ended now: a run that is going on is cut off.
+
+    Args:
+        call: The call.
+        following: The id of the run that is sent next, after one that is over, to count as sent; None for the present.
+    """
     conversation = call.conversation.branch()
     if not call.rounds:  # the block of the call is being entered
         return Checkpoint(conversation.members())
@@ -279,6 +287,9 @@ def checkpoint_of(call: Call) -> Checkpoint:
     if call.setup.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
+    if following is not None:
+        conversation.unreceived = None
+        return Checkpoint(conversation.members(), run_id=following)
     has_started = call.round.outcome.started is not None
     if is_run_open and has_started:
         take_over(call, conversation, WarningLog())

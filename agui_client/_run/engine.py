@@ -223,7 +223,7 @@ class Engine:
         return None if has_no_end else ending.verdict(run)
 
     async def _begin_next_run(self, answers: Answers) -> None:
-        following = next_input(self.call.round.input, self.call.conversation, answers.entries)
+        following = next_input(self.call.round.input, self.call.conversation, answers)
         following = await self._loop.call(self._with_tools, following)
         self._state.begin_run()
         self._add_round(following)
@@ -248,6 +248,7 @@ class Engine:
         call.conversation.note_sent_state(run.input.state)
         state.send()
         await self._saving.save()
+        await self._loop.call(run.prepare)
         source = run.open()
         if state.is_aborted:
             # `interrupt` may have come during the save, when there was no source to stop.
@@ -273,9 +274,10 @@ class Engine:
             end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
             run.scope.end = end
             self.call.setup.observers.call("on_end", run.scope, end)
-        # After the observers, as a save may fail, and every start of a run has to have its end.
-        failure = await self._try(self._saving.save(), failure)
         if failure is not None:
+            # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
+            # that did not fail is saved by `answers_to`.
+            await self._try(self._saving.save(), failure)
             raise failure
 
     async def _wind_up(self, run: Round, failure: Exception | None, *, is_whole: bool) -> Exception | None:
@@ -328,8 +330,13 @@ class Engine:
         return await self.call.time.wait(self._waiter, work, what)
 
     async def _take_in(self, answers: Answers) -> list[core.Event]:
-        """Add answers to the conversation; return events of results, and of agents that were asked, after watchers."""
+        """Add answers to the conversation and save them; return events of results, and of agents that were asked."""
         self.call.conversation.add_own_results(answers.messages)
+        if answers.messages:
+            # One save for the results and the run that is sent next. It is too early for answers of people: those of
+            # a run that was sent are not known to have arrived.
+            is_sent_next = answers.is_complete and not answers.entries and not self._state.is_stopped
+            await self._saving.save(answers.run_id if is_sent_next else None)
         # All are added before the first event is given, so that a caller that leaves here loses none of them.
         events = await self.call.round.take_asked()
         for message in answers.messages:
@@ -416,6 +423,7 @@ class Engine:
         expected = None if reported is None else RunFailedError(reported)
         try:
             await self._end_run(expected)
+            await self._saving.save()
         except Exception as error:
             if error is not expected:
                 _logger.error("while run %s was left: %s", self.call.round.input.run_id, error, exc_info=error)

@@ -67,8 +67,9 @@ class Predictions:
         self._settled.update(self._outcome.ended_tool_call_ids - self._by_call.keys())
         self._announced = list(_read(value))
         # Only now, so that runs without predictions pay nothing.
-        state_events = dict.fromkeys((StateSnapshotEvent, StateDeltaEvent), self._settle)
-        self._outcome.handlers.update({**state_events, StepFinishedEvent: self._forget})
+        for state_event in (StateSnapshotEvent, StateDeltaEvent):
+            self._outcome.handlers[state_event] = self._settle
+        self._outcome.handlers[StepFinishedEvent] = self._forget
 
     def live(self) -> Iterator[tuple[str, list[Prediction]]]:
         """Yield the predictions that count now, with the ids of their calls."""

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
+import anyio.to_thread
+
+from agui_client._concurrency import no_collection
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Change
-from agui_client._protocol.request import prepare_input
+from agui_client._protocol.request import is_large, prepare_input
 from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.predictions import PREDICT_STATE, Predictions
@@ -45,6 +48,7 @@ class Round:
     """The source of the events; None as long as the agent was not called."""
     ended_at: float | None = None
     """`time.perf_counter()` when the run ended; None while it goes on."""
+    _prepared: tuple[RunAgentInput, RunAgentInput] | None = None
     is_behind = False
     """Whether this is a replay that ended before it came as far as the local thread."""
 
@@ -109,6 +113,23 @@ class Round:
             conversation.note_sent(history, self.input.messages)
         return True
 
+    async def prepare(self) -> None:
+        """Prepare a large input in a thread, while the event loop goes on; what middleware makes of it comes later.
+
+        Raises:
+            UsageError: It cannot be sent.
+        """
+        if is_large(self.input):
+            self._prepared = self.input, await anyio.to_thread.run_sync(self._prepare_aside, self.input)
+
+    def _prepare_aside(self, run_input: RunAgentInput) -> RunAgentInput:
+        with no_collection():
+            return self._prepare(run_input)
+
+    def _prepare(self, run_input: RunAgentInput) -> RunAgentInput:
+        peer, is_copied = self._setup.max_protocol_version, self._setup.agent.url is None
+        return prepare_input(run_input, self.scope.warnings, max_protocol_version=peer, is_copied=is_copied)
+
     def open(self) -> Source:
         """Call the agent's `run`; return the source of its events."""
         setup, pipeline, scope = self._setup, self.pipeline, self.scope
@@ -116,8 +137,10 @@ class Round:
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
-            peer, is_copied = setup.max_protocol_version, setup.agent.url is None
-            return agent_run(prepare_input(run_input, scope.warnings, max_protocol_version=peer, is_copied=is_copied))
+            given, prepared = self._prepared or (None, None)
+            # Once: the agent may change what it gets, and middleware may call it again.
+            self._prepared = None
+            return agent_run(prepared if prepared and given is run_input else self._prepare(run_input))
 
         self.source = self._loop.source(partial(RunSource, run, setup, pipeline.compat, scope))
         pipeline.is_conforming = self.source.conforming

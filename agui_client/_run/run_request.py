@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -42,6 +42,8 @@ class Answers:
     """Answers to interrupts."""
     is_complete: bool = False
     """Whether nothing is left for the caller, so that another run follows."""
+    run_id: str = field(default_factory=lambda: str(uuid4()))
+    """The id of the run that follows."""
 
 
 class RunRequest:
@@ -337,16 +339,16 @@ def composed_input(
         raise UsageError(f"the run input cannot be made: {refused}; nothing was sent") from None
 
 
-def next_input(before: RunAgentInput, conversation: Conversation, entries: Sequence[ResumeEntry]) -> RunAgentInput:
+def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:
     """Return the input of the run that follows another in the same call, its tools left out.
 
     Args:
         before: The input of the run before it.
         conversation: The messages and the state to send.
-        entries: The answers to the interrupts of the run before.
+        answers: The answers to the run before.
     """
     # The run before is the one that this run continues, not the parent that the caller named for that one.
-    changes = {"run_id": str(uuid4()), "parent_run_id": None, "tools": None, "resume": list(entries) or None}
+    changes = {"run_id": answers.run_id, "parent_run_id": None, "tools": None, "resume": list(answers.entries) or None}
     return with_conversation(before, conversation).model_copy(update=changes)
 
 

@@ -35,6 +35,7 @@ from agui_client.messages import Part
 _logger = logging.getLogger("agui_client.tools")
 _APPROVALS_AT_ONCE = 64
 """The number of approvers, or threads of one, that are called at the same time."""
+_RULE_FAILED = "the approval rule of %s failed, so the call waits for approval"
 _Ending: TypeAlias = tuple[ToolStatus, str | list[Part], str | None]
 """The final status, the content of the result, and the error of an execution."""
 
@@ -93,7 +94,8 @@ class ToolExecutor:
             the answer to that.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
-        save: Awaited before a function is called, and after it answered: neither must be lost.
+        save: Awaited before a function is called, before a person is asked, and after a function answered while others
+            are at work: none of that must be lost. The results of all are the caller's to save.
         note_agent: Takes the beginnings and ends of agents that tools ask.
         executions: Gets every execution as it is now, by the id of the call.
         agent: The name of the agent that makes the calls, for approvers; empty if that needs no saying.
@@ -120,6 +122,8 @@ class ToolExecutor:
         """The limit of approvals that are requested at the same time."""
         self.turns = anyio.CapacityLimiter(self.limits.at_once)
         """The limit of tools that run at the same time."""
+        self.unfinished = 0
+        """The number of calls that have not come to their end."""
 
     async def execute(self, calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]) -> list[ToolMessage]:
         """Execute calls side by side.
@@ -132,6 +136,7 @@ class ToolExecutor:
             The results in the order of the calls; a call that waits for an approval or an answer has none.
         """
         tasks = [ToolCallTask(call, self, approvals.get(call.id)) for call in calls]
+        self.unfinished = len(tasks)
         await side_by_side([task.run for task in tasks])
         return [task.message for task in tasks if task.message is not None]
 
@@ -185,20 +190,23 @@ class ToolCallTask:
         # A call that waits, for an approval or an answer, has no ending, and no result either.
         if ending is not None:
             self._end(*ending)
+        self._executor.unfinished -= 1
+        if self._executor.unfinished or ending is None:
             await self._executor.save()
 
     async def _execute(self) -> _Ending | None:
         call = self._bound
         if isinstance(call, ToolError):
             raise call
-        decision = self._approval
-        if decision is None:
+        approval = self._approval
+        if approval is None:
             decision = await self._decide(call)
             if not isinstance(decision, Approve):
                 return None if decision is None else ("denied", decision.reason, "denied")
-            if decision.arguments is not None:
-                call = self._bind(decision.arguments)
-        if decision.always:
+            approval = decision
+            if approval.arguments is not None:
+                call = self._bind(approval.arguments)
+        if approval.always:
             self._executor.approved_tools.add(call.name)
         return await self._call_tool(call)
 
@@ -221,7 +229,10 @@ class ToolCallTask:
         async with self._executor.approvals:
             if call.name in self._executor.approved_tools:
                 return Approve()
-            if not await _needs_approval(self._tool, call, request):
+            rule = _approval_rule(self._tool, call)
+            if rule is not False:
+                await self._executor.save()
+            if not await _needs_approval(rule, request):
                 return Approve()
             asking = replace(request, message=self._tool.question(call))
             return await _decision(self._executor.approve, asking, self._executor.people)
@@ -296,14 +307,29 @@ class ToolCallTask:
         self._executor.observe(self._execution)
 
 
-async def _needs_approval(tool: OfferedTool, call: BoundCall, request: ApprovalRequest) -> bool:
-    """Whether a call waits for approval: deny by default, so only a plain no counts as no."""
+def _approval_rule(tool: OfferedTool, call: BoundCall) -> object:
+    """Return whether a call waits for approval, or the function of the application that says so."""
     try:
         rule: object = tool.owner.approval(call)
-        answer = await _answer(rule, request, f"approval rule of {request.name}") if callable(rule) else rule
     except Exception:
-        _logger.exception("the approval rule of %s failed, so the call waits for approval", request.name)
+        _logger.exception(_RULE_FAILED, tool.definition.name)
         return True
+    return rule if callable(rule) else _is_needed(rule)
+
+
+async def _needs_approval(rule: object, request: ApprovalRequest) -> bool:
+    """Return whether a call waits for approval, by its rule."""
+    if not callable(rule):
+        return bool(rule)
+    try:
+        return _is_needed(await _answer(rule, request, f"approval rule of {request.name}"))
+    except Exception:
+        _logger.exception(_RULE_FAILED, request.name)
+        return True
+
+
+def _is_needed(answer: object) -> bool:
+    """Return whether the answer of a rule has a call wait: deny by default, so only a plain no counts as no."""
     return answer is not False and answer != "never"
 
 

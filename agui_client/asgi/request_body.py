@@ -6,7 +6,6 @@ stop at the first faults, and a large input is validated in slices, in a thread,
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import isinf
 from typing import Any, NoReturn, TypeVar
@@ -17,6 +16,7 @@ from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from agui_client._concurrency import no_collection
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.schema import Items, is_array, is_object, record
 from agui_client.asgi.in_process import Receive
@@ -114,15 +114,8 @@ async def parsed(body: bytes, validate: Callable[[Any], T], *, max_bytes: int) -
 
 
 def _parsed_aside(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:
-    # There is no garbage to find among what is being made, but Python 3.11 would look through it again and again, and
-    # let nothing else run: for a second, if 4 MB are small lists.
-    is_collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with no_collection():
         return _parsed(body, validate, most_values)
-    finally:
-        if is_collecting:
-            gc.enable()
 
 
 def _parsed(body: bytes, validate: Callable[[Any], T], most_values: int) -> T:

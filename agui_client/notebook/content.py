@@ -78,7 +78,8 @@ def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
         return conversation(shown)
     if all(isinstance(each, RowResult) for each in shown):
-        return import_module("agui_client.notebook.batches").table_of_rows(shown)
+        table: list[Element] = import_module("agui_client.notebook.batches").table_of_rows(shown)
+        return table
     return [element for each in shown for element in elements_of(each)]
 
 

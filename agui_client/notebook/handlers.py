@@ -108,6 +108,7 @@ def _read_decision(
 
 def _decided(request: ApprovalRequest, decision: Approve | Deny) -> Element:
     """Describe a decision in a line, with the call below it."""
+    tone: Tone
     if isinstance(decision, Deny):
         reason = "" if decision.reason == Deny().reason else f": {decision.reason}"
         line, tone = f"Denied by you {_clock()} · {request.name}{reason}", "bad"

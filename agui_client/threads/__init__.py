@@ -4,7 +4,8 @@
     async with threads.open("thread-1", agent, owner="ann") as agent:
         await agent.run_agent("...")
 
-The conversation is saved before a run is sent, before a function is called, after it answered, and when a run ended.
+The conversation is saved before a run is sent, before a function is called, before its result is shown, and when a run
+ended.
 The modules, from low to high: `store` (the seam to databases), `memory` and `sql/` (the stores), `entries` (one save),
 `worker` (the event loop of the store), `opened` (the block), `documents` (export), `threads`.
 """

@@ -55,10 +55,20 @@ async def listen(converse: Converse) -> None:
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
     """Read one request to its end; its headers."""
+    head, _ = await _request(reader)
+    return head
+
+
+async def read_body(reader: asyncio.StreamReader) -> bytes:
+    """Read one request to its end; its body."""
+    _, body = await _request(reader)
+    return body
+
+
+async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
-    await reader.readexactly(int(length[1]) if length else 0)
-    return head
+    return head, await reader.readexactly(int(length[1]) if length else 0)
 
 
 def chunked(pieces: Sequence[bytes]) -> list[bytes]:

@@ -6,6 +6,7 @@ import asyncio
 import selectors
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -18,6 +19,7 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
+    UserMessage,
 )
 
 from agui_client import AbstractAgent, FunctionAgent, Timeouts
@@ -153,3 +155,36 @@ def turns_with(silence: float) -> int:
 def test_an_event_that_was_waited_for_costs_no_turn_of_its_own() -> None:
     # A timer takes one turn more than giving way once.
     assert turns_with(0.04) <= turns_with(0) + 3
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_deep", [False, True], ids=["many messages", "a state that nests deeply"])
+async def test_other_tasks_go_on_while_a_large_input_is_prepared_for_an_agent_that_gets_a_copy(is_deep: bool) -> None:
+    turns, seen = [0], list[tuple[RunAgentInput, int]]()
+    state: list[Any] = []
+    for _ in range(180):
+        state = [state]
+    given = [UserMessage(id=str(number), content="Hi") for number in range(2500)]
+
+    async def noting(input: RunAgentInput) -> AsyncIterator[Event]:
+        seen.append((input, turns[0]))
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    async def count() -> None:
+        while True:
+            turns[0] += 1
+            await anyio.lowlevel.checkpoint()
+
+    agent = FunctionAgent(noting, initial_messages=given, initial_state=[state] * 10 if is_deep else {})
+    await agent.run_agent(run_id="1")
+    async with anyio.create_task_group() as tasks, agent.stream(run_id="2") as run:
+        tasks.start_soon(count)
+        async for _ in run:
+            pass
+        tasks.cancel_scope.cancel()
+    (_, first_turns), (input, turns_before_the_run) = seen
+    assert (input.messages, input.state) == (given, agent.state)
+    assert all(one is not other for one, other in zip(input.messages, agent.messages, strict=True))
+    # The thread that prepares the input is all that is waited for.
+    assert first_turns == 0 < turns_before_the_run

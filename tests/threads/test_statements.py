@@ -69,8 +69,8 @@ def test_a_turn_and_a_round_with_a_tool_take_few_statements_and_transactions(thr
     assert isinstance(store, SQLStore)
     if isinstance(store._database, SQLiteDatabase):
         assert costs_of(threads, plain) == {"statements": 7, "transactions": 4}
-        assert costs_of(threads, calling) == {"statements": 15, "transactions": 8}
+        assert costs_of(threads, calling) == {"statements": 11, "transactions": 6}
     else:
         # To open a thread takes a statement, and to read it another one; each save is one, and a transaction by itself.
         assert costs_of(threads, plain) == {"statements": 5}
-        assert costs_of(threads, calling) == {"statements": 9}
+        assert costs_of(threads, calling) == {"statements": 7}
