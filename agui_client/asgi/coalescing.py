@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from ag_ui.core import ReasoningMessageContentEvent, TextMessageContentEvent, ToolCallArgsEvent
@@ -66,7 +66,7 @@ class DeltaJoiner:
     def _joins(self, event: Any) -> bool:
         """Add a delta to the one that is held, if it goes on with that."""
         held: Any = self._held
-        kind = cast("Any", type(event))
+        kind: Any = cast("Any", type(event))
         if held is None or kind is not type(held) or _is_tagged(event):
             return False
         name = _IDS[kind]

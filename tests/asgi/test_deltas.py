@@ -128,7 +128,9 @@ async def test_a_delta_that_is_held_is_sent_in_time_though_no_other_event_comes(
         assert await _frames(agent, 0.02, gate) == ["a", "bc"]
 
 
-@pytest.mark.parametrize(("options", "problem"), [({"coalesce": 0}, "not 0"), ({"runs": Runs()}, "either")], ids=str)
+@pytest.mark.parametrize(
+    ("options", "problem"), [({"coalesce": 0}, "not 0"), ({"runs": Runs()}, "either")], ids=["0", "runs"]
+)
 def test_a_time_that_is_none_is_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         cast("Any", agent_app)(_streaming(), **{"coalesce": 0.03, **options})

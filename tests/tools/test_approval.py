@@ -560,7 +560,7 @@ def shorter(arguments: Mapping[str, Any]) -> str:
         (None, ""),
         ("{group:.2f}", ""),  # a format that fits no text
     ],
-    ids=str,
+    ids=["arguments", "braces", "function", "none", "misfit"],
 )
 async def test_the_person_reads_the_question_of_the_tool(ask: Any, shown: str) -> None:
     questions: list[str] = []
