@@ -19,7 +19,7 @@ def shown_while(watched: object) -> AbstractContextManager[object]:
     """Show how far a batch is while a block lasts, if this is a notebook."""
     if not in_notebook():
         return nullcontext()
-    bar: AbstractContextManager[object] = import_module("agui_client.notebook.batches").bar_of(watched)
+    bar: AbstractContextManager[object] = import_module("agui_client.notebook.batch_tables").bar_of(watched)
     return bar
 
 

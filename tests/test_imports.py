@@ -288,7 +288,7 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client.threads.sql", "agui_client.runs.database"), ("sqlalchemy",)),
+        (("agui_client.threads.sql", "agui_client.runs.run_tables"), ("sqlalchemy",)),
         (("agui_client.runs.durable",), ("dbos",)),
         (
             (
@@ -339,7 +339,7 @@ def _extra_of(one: _Import) -> str:
         return feature
     if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
-    if one.module in {"agui_client.runs.database", "agui_client.runs.durable"}:
+    if one.module in {"agui_client.runs.run_tables", "agui_client.runs.durable"}:
         return "durable"
     if one.module == "agui_client.notebook.markdown":
         return "notebook"

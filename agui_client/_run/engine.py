@@ -7,10 +7,9 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -20,18 +19,16 @@ from agui_client._run import ending
 from agui_client._run.between_runs import answers_to, approved_results
 from agui_client._run.call import Call
 from agui_client._run.ending import Saving
-from agui_client._run.hooks import HookContext
-from agui_client._run.result import annotate, run_end
+from agui_client._run.last_steps import end_run, leave_run, step
 from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
-from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.state import Phase, Reason
-from agui_client._run.steering import goes_on
+from agui_client._run.state import Reason
+from agui_client._run.steering import goes_on, turn_of
 from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import CannotWaitError, IncompleteRunError, RunFailedError, UsageError
+from agui_client.errors import IncompleteRunError, UsageError
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
@@ -49,7 +46,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_logger = logging.getLogger("agui_client")
 # Looking up the member of an enum costs as much as a step of an event.
 _GOES_ON = Reason.NONE
 _TURN_SECONDS = 0.03
@@ -91,7 +87,7 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._turn())
+            await stack.enter_async_context(turn_of(call, self))
             call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
@@ -111,17 +107,6 @@ class Engine:
             call.known_ids = frozenset(message.id for message in conversation.messages)
             self._add_round(with_conversation(first, conversation))
             self._stack = stack.pop_all()
-
-    def _turn(self) -> AbstractAsyncContextManager[None]:
-        """Return the block in which the conversation is this call's alone."""
-        when_busy, around = self.call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
-        while when_busy != "raise" and around is not None:
-            if around.owner is self.call.setup.owner:
-                raise CannotWaitError(
-                    "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
-                )
-            around = around.parent
-        return self.call.conversation.turns.turn(self, when_busy)
 
     async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
         tools = self.call.tools
@@ -177,7 +162,7 @@ class Engine:
                     failure = self._verdict(run)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
-                await self._end_run(failure)
+                await end_run(self.call, self._saving, failure)
                 answers = await answers_to(call, self._saving.save, self._wait_for)
                 for result in await self._take_in(answers):
                     yield result
@@ -255,58 +240,6 @@ class Engine:
             self._give_up()
             return None
         return source
-
-    # --- the end of a run
-
-    async def _end_run(self, failure: Exception | None) -> None:
-        """Close everything, settle the conversation, and tell subscribers and observers.
-
-        Raises:
-            Exception: The failure of the run; without one, an exception of a cleanup or a hook.
-        """
-        run, is_whole = self.call.round, self._state.phase is Phase.READ
-        # First of all: from here on, an interrupt from another thread does not abort this run any more.
-        self._state.end_run(is_done=run.outcome.is_terminal)
-        run.ended_at = perf_counter()
-        try:
-            failure = await self._wind_up(run, failure, is_whole=is_whole)
-        finally:
-            end = run_end(self.call.rounds, failure, is_aborted=self._state.is_aborted)
-            run.scope.end = end
-            self.call.setup.observers.call("on_end", run.scope, end)
-        if failure is not None:
-            # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
-            # that did not fail is saved by `answers_to`.
-            await self._try(self._saving.save(), failure)
-            raise failure
-
-    async def _wind_up(self, run: Round, failure: Exception | None, *, is_whole: bool) -> Exception | None:
-        """Take the last steps of a run; return its failure, or the exception of a step that failed."""
-        call, source = self.call, run.source
-        if source is not None:
-            failure = await self._try(source.aclose(), failure)
-        on_abort = None if call.is_detached else call.setup.options.get("on_abort")
-        has_begun = source is not None and run.scope.may_have_started
-        if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=self._state.has_left_run):
-            context = HookContext(run.input, call.conversation, run.run_id)
-            await run.inside(ending.call_on_abort, on_abort, context)
-        # Before the hooks, which see the conversation as the next run will.
-        ending.settle(call, failure, is_whole=is_whole)
-        if failure is not None and call.setup.subscribers:
-            annotate(failure, call.result())
-            await self._try(run.call_hooks("on_run_failed", failure), failure)
-        return await self._try(run.call_hooks("on_run_finalized"), failure)
-
-    async def _try(self, step: Awaitable[None], failure: Exception | None) -> Exception | None:
-        """Take one of the last steps; an exception of it is the run's failure only if there is none yet."""
-        try:
-            await step
-        except Exception as error:
-            # The step may have raised the failure itself again.
-            if failure in (None, error):
-                return error
-            _logger.error("at the end of run %s", self.call.round.input.run_id, exc_info=error)
-        return failure
 
     # --- between two runs
 
@@ -393,7 +326,7 @@ class Engine:
         failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
         try:
             if not self._state.is_run_over:
-                await self._end_run(failure)
+                await end_run(self.call, self._saving, failure)
         except Exception as error:
             failure = error
         self.call.end(failure)
@@ -410,25 +343,12 @@ class Engine:
                     await self._iteration.aclose()
                     self._state.leave(is_done=self._is_done)
                     if not self._state.is_run_over:
-                        error = await self._leave_run()
+                        error = await leave_run(self.call, self._saving)
                 finally:
                     self.call.end(error)
-            failure = await self._try(self._saving.save(), self.call.error)
+            failure = await step(self.call, self._saving.save(), self.call.error)
             if failure is not None and failure is not self.call.error:
                 raise failure
-
-    async def _leave_run(self) -> Exception | None:
-        """End a run in the middle; a failure is returned, as it must not hide the exception that leaves the block."""
-        reported = self.call.round.outcome.error
-        expected = None if reported is None else RunFailedError(reported)
-        try:
-            await self._end_run(expected)
-            await self._saving.save()
-        except Exception as error:
-            if error is not expected:
-                _logger.error("while run %s was left: %s", self.call.round.input.run_id, error, exc_info=error)
-            return error
-        return None
 
 
 def _leave_runs_to_parent() -> None:

@@ -1,4 +1,4 @@
-"""Steering: messages of the user that a call gets while it goes on, for its next run.
+"""Steering: messages of the user that a call gets while it goes on, for its next run; and the turn of a call.
 
 They come from any thread, at any moment. Under one lock it is decided whether a message still reaches the call: once
 the call has seen that there is none left, further ones are refused, so that none is lost.
@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 from agui_client._protocol.reduce import Change
 from agui_client._run.result import pending_calls
+from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import Phase
-from agui_client.errors import UsageError
+from agui_client.errors import CannotWaitError, UsageError
 from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from ag_ui.core import Message
 
+    from agui_client._conversation.turns import RunningCall
     from agui_client._run.call import Call
     from agui_client._run.run_request import Answers
     from agui_client.messages import Prompt
@@ -66,6 +70,26 @@ class Steering:
         """Accept no message any more."""
         with self._lock:
             self._is_closed = True
+
+
+def turn_of(call: Call, running: RunningCall) -> AbstractAsyncContextManager[None]:
+    """Return the block in which the conversation is one call's alone.
+
+    Args:
+        call: The call.
+        running: Takes what others want of the call while it has its turn.
+
+    Raises:
+        CannotWaitError: The call would wait for the one that it is made in.
+    """
+    when_busy, around = call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
+    while when_busy != "raise" and around is not None:
+        if around.owner is call.setup.owner:
+            raise CannotWaitError(
+                "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
+            )
+        around = around.parent
+    return call.conversation.turns.turn(running, when_busy)
 
 
 def goes_on(call: Call, answers: Answers) -> bool:

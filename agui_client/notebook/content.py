@@ -66,7 +66,7 @@ def elements_of(shown: object) -> list[Element]:
         UsageError: There is no display of such an object.
     """
     if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
-        import_module("agui_client.notebook.batches")  # which registers what it describes
+        import_module("agui_client.notebook.batch_tables")  # which registers what it describes
         return elements_of(shown)
     known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")
@@ -78,7 +78,7 @@ def _(shown: Sequence[Any]) -> list[Element]:
     if all(isinstance(each, _MESSAGES) for each in shown):
         return conversation(shown)
     if all(isinstance(each, RowResult) for each in shown):
-        table: list[Element] = import_module("agui_client.notebook.batches").table_of_rows(shown)
+        table: list[Element] = import_module("agui_client.notebook.batch_tables").table_of_rows(shown)
         return table
     return [element for each in shown for element in elements_of(each)]
 

@@ -35,12 +35,12 @@ from agui_client._run.continuing import Continuation
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client.asgi.sse_body import frame_of
 from agui_client.errors import UsageError
-from agui_client.runs.database import DatabaseError, RunDatabase, RunLostError, StoredRun, url_of
 from agui_client.runs.group_writer import GroupWriter
 from agui_client.runs.kept_run import STOPPED, KeptRun
 from agui_client.runs.mirrors import MESSAGES, MirroredRun, go_back, info_of, take_in
 from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus
 from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
+from agui_client.runs.run_tables import DatabaseError, RunDatabase, RunLostError, StoredRun, url_of
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun

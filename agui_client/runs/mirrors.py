@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from agui_client._run.continuing import Continuation
-    from agui_client.runs.database import StoredRun
+    from agui_client.runs.run_tables import StoredRun
 
 MESSAGES = TypeAdapter(list[Message])
 """Writes and reads the messages that a run begins with."""
