@@ -239,7 +239,7 @@ def to_digits(value: object) -> object:
 
 @pytest.mark.parametrize(
     ("made", "why"),
-    [(nested, "Maximum serialization depth"), (to_bytes, "invalid utf-8"), (to_digits, "cannot be read")],
+    [(nested, "depth"), (to_bytes, "invalid utf-8"), (to_digits, "cannot be read")],
 )
 def test_an_answer_without_a_json_form_reaches_the_caller_and_is_a_failed_row_of_the_journal(
     made: Callable[[object], object], why: str, tmp_path: Path

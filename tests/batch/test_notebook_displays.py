@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+
+pytest.importorskip("IPython", reason="needs the extra notebook: pip install 'agui-client[notebook]'")
+
 from ag_ui.core import RunAgentInput, RunErrorEvent
 
 from agui_client.batch import RowResult, run_many
