@@ -15,7 +15,7 @@ myst_heading_anchors = 3
 
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["aiohttp", "httpx2", "mcp", "mcp_types", "multidict", "pydantic_ai", "sqlalchemy", "yarl"]
+autodoc_mock_imports = ["aiohttp", "httpx2", "mcp", "mcp_types", "multidict", "pydantic_ai", "yarl"]
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 napoleon_numpy_docstring = False
