@@ -22,12 +22,14 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageStartEvent,
     TokenUsage,
+    Tool,
     ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
     ToolMessage,
+    UserMessage,
 )
 
 from agui_client import FunctionAgent
@@ -78,6 +80,19 @@ async def test_a_member_goes_on_with_its_own_words_under_the_ids_that_it_gave_th
     assert shown(writer)[1] == ("user", "[researcher]: Facts.")
 
 
+async def test_a_message_of_the_caller_that_has_the_id_of_one_that_the_member_made_is_shown_under_another() -> None:
+    writer = agent("writer", turn(text("One.", message_id="m"), text("Two.", message_id="m~")), turn())
+    team = SequentialAgent(writer, strict=True)
+    await team.run_agent(UserMessage(id="m", content="Write", name="ann"))
+    await team.run_agent(UserMessage(id="x", content="Again"))
+    assert writer.inputs[-1].messages == [
+        UserMessage(id="m~~", content="Write", name="ann"),
+        AssistantMessage(id="m", content="One."),
+        AssistantMessage(id="m~", content="Two."),
+        UserMessage(id="x", content="Again"),
+    ]
+
+
 async def test_a_member_without_memory_begins_each_call_in_a_thread_of_its_own() -> None:
     writer = says("writer", "The story.")
     team = SequentialAgent(Member(writer, memory="call"))
@@ -88,12 +103,13 @@ async def test_a_member_without_memory_begins_each_call_in_a_thread_of_its_own()
 
 
 async def test_a_member_sees_what_it_is_to_see() -> None:
+    note = UserMessage(id="note", content="A note.")
     last, chosen = says("last", "L"), says("chosen", "C")
     team = SequentialAgent(
-        says("first", "F"), Member(last, sees="last"), Member(chosen, sees=lambda messages: messages[:1])
+        says("first", "F"), Member(last, sees="last"), Member(chosen, sees=lambda messages: [note, messages[0]])
     )
     await team.run_agent("Hi")
-    assert (shown(last), shown(chosen)) == ([("user", "[first]: F")], [("user", "Hi")])
+    assert (shown(last), shown(chosen)) == ([("user", "[first]: F")], [("user", "Hi"), ("user", "A note.")])
 
 
 async def test_members_side_by_side_are_interleaved_as_it_happens_and_another_sees_what_they_said() -> None:
@@ -123,14 +139,23 @@ async def test_a_router_asks_the_member_that_a_function_chooses() -> None:
 
 
 async def test_a_member_hands_over_and_the_next_run_goes_on_with_the_member_that_spoke_last() -> None:
-    async def generalist(input: RunAgentInput) -> AsyncIterator[Step]:
-        names = [tool.name for tool in input.tools or ()]
-        yield turn(text("Wait."), tool_call(names[0]))
-
-    coder = agent("coder", turn(text("Code.")), turn(text("More.")), turn(tool_call("transfer_to_generalist")))
-    first = agent("generalist", generalist, turn(text("Me again.")))
+    more = (turn(text("More.")), turn(tool_call("transfer_to_generalist")))
+    coder = agent("coder", turn(text("Code.")), *more, description="Writes code.")
+    first = agent("generalist", turn(text("Wait."), tool_call("transfer_to_coder")), turn(text("Me again.")))
+    first.description = ""
     team = HandoffAgent(first, coder, strict=True)
     assert (await team.run_agent("Hi")).text == "Code."
+    purposes = {"coder": "Writes code.", "generalist": "Talks about what generalist knows."}
+    assert [each.inputs[0].tools for each in (first, coder)] == [
+        [
+            Tool(
+                name=f"transfer_to_{other}",
+                description=f"Hands the conversation over to {other}. {purpose}",
+                parameters={"type": "object", "properties": {}},
+            )
+        ]
+        for other, purpose in purposes.items()
+    ]
     assert (await team.run_agent("More")).text == "More."
     result = await team.run_agent("Back")
     assert (result.text, result.pending_tool_calls) == ("Me again.", [])
