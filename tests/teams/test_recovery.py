@@ -215,12 +215,15 @@ async def test_one_member_is_asked_many_things_at_once_each_in_a_conversation_of
     assert (result.result, most) == (["A", "B", "C", "D", "E"], 2)
     assert len({each.thread_id for each in worker.inputs}) == 5
     assert [len(each.messages) for each in worker.inputs] == [1] * 5
-    with pytest.raises(UsageError, match="at_once"):
-        await TeamAgent(lambda team: _map_with(team, 0), worker=worker).run_agent("Hi")
 
 
-async def _map_with(team: Team, at_once: Any) -> None:
-    await team.map("worker", ["a"], at_once=at_once)
+@pytest.mark.parametrize("at_once", [0, True, 1.5, "2"])
+async def test_a_number_of_calls_at_once_that_means_nothing_is_refused(at_once: Any) -> None:
+    async def lead(team: Team) -> None:
+        await team.map("worker", ["a"], at_once=at_once)
+
+    with pytest.raises(UsageError, match=r"^team.map\(at_once=...\) is a whole number from 1, or None for all, not "):
+        await TeamAgent(lead, worker=says("worker", "A")).run_agent("Hi")
 
 
 async def test_many_questions_of_one_member_are_all_answered_and_a_failure_in_between_costs_one_call() -> None:

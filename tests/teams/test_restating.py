@@ -1,4 +1,4 @@
-"""The events that stand for a snapshot of a member's messages, and the words that are left of an attempt that failed."""
+"""Events that stand for a snapshot of a member's messages, and the words that are left of an attempt that failed."""
 
 from __future__ import annotations
 
@@ -58,17 +58,13 @@ NEW: dict[str, tuple[Message, list[Event]]] = {
             ReasoningMessageStartEvent(message_id="m", role="reasoning", metadata=_NOTE, subagent_run_id=_OWNER),
             ReasoningMessageContentEvent(message_id="m", delta="Hm.", subagent_run_id=_OWNER),
             ReasoningMessageEndEvent(message_id="m", subagent_run_id=_OWNER),
-            ReasoningEncryptedValueEvent(
-                subtype="message", entity_id="m", encrypted_value="x", subagent_run_id=_OWNER
-            ),
+            ReasoningEncryptedValueEvent(subtype="message", entity_id="m", encrypted_value="x", subagent_run_id=_OWNER),
         ],
     ),
     "words of another role": (
         SystemMessage(id="m", content="Be brief.", name="ann", metadata=_NOTE, subagent_run_id=_OWNER),
         [
-            TextMessageStartEvent(
-                message_id="m", role="system", name="ann", metadata=_NOTE, subagent_run_id=_OWNER
-            ),
+            TextMessageStartEvent(message_id="m", role="system", name="ann", metadata=_NOTE, subagent_run_id=_OWNER),
             TextMessageContentEvent(message_id="m", delta="Be brief.", subagent_run_id=_OWNER),
             TextMessageEndEvent(message_id="m", subagent_run_id=_OWNER),
         ],
@@ -97,11 +93,7 @@ NEW: dict[str, tuple[Message, list[Event]]] = {
     ),
     "a result": (
         ToolMessage(id="m", tool_call_id="c", content="sun", metadata=_NOTE, subagent_run_id=_OWNER),
-        [
-            ToolCallResultEvent(
-                message_id="m", tool_call_id="c", content="sun", metadata=_NOTE, subagent_run_id=_OWNER
-            )
-        ],
+        [ToolCallResultEvent(message_id="m", tool_call_id="c", content="sun", metadata=_NOTE, subagent_run_id=_OWNER)],
     ),
 }
 
