@@ -180,10 +180,10 @@ async def test_answers_without_the_state_that_the_team_left_and_a_state_of_somet
     given = RunAgentInput(
         thread_id="t", run_id="r", messages=team.messages, state={}, tools=[], context=[], resume=[entry]
     )
-    with pytest.raises(UsageError, match="^the state has nothing of the run that asked: send it back"):
+    with pytest.raises(UsageError, match=r"^the state has nothing of the run that asked: send it back"):
         _ = [event async for event in team.run(given)]
     with pytest.raises(
-        UsageError, match="^the member '_team' of the state is kept for teams, and this is not a team's$"
+        UsageError, match=r"^the member '_team' of the state is kept for teams, and this is not a team's$"
     ):
         _ = [event async for event in team.run(given.model_copy(update={"state": {"_team": {"flow": 5}}}))]
 
