@@ -1,4 +1,4 @@
-"""The events of a member as the caller of its team gets them: each type, with ids, owners and everything beside them."""
+"""The events of a member as the caller of its team gets them: each type, with its ids, owners and other fields."""
 
 from __future__ import annotations
 
