@@ -13,7 +13,7 @@ from agui_client.asgi import agent_app
 from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
-from support.team_members import agent, pay_tool, resumed, says, shown, told
+from support.team_members import FIVE, agent, events_of, pay_tool, resumed, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +130,29 @@ async def test_questions_of_an_agent_that_is_a_tool_and_of_its_asker_are_answere
         ["How many?"],
         ["Which hotel?"],
     ]
+
+
+async def test_an_agent_that_is_a_tool_is_announced_as_a_subagent_and_ends_with_what_it_used() -> None:
+    broken = agent("broken", turn(text("Half"), RunErrorEvent(message="out of order", usage=FIVE)))
+    asks = agent("asks", turn(outcome=interrupt("Proceed?"), usage=FIVE))
+    quiet, counts = agent("quiet", turn(text("Yes."))), says("counts", "Yes.")
+    usage = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in FIVE]
+    metadata = {"agui-client": {"usage": usage}}
+    waits = {"type": "suspended", "interruptIds": ["interrupt-1"]}
+    failed = {"message": "the agent failed", "code": "agent_failed"}
+    for helper, ended in (
+        (quiet, {"type": "SUBAGENT_FINISHED"}),
+        (counts, {"type": "SUBAGENT_FINISHED", "metadata": metadata}),
+        (asks, {"type": "SUBAGENT_FINISHED", "metadata": metadata, "outcome": waits}),
+        (broken, {"type": "SUBAGENT_ERROR", "metadata": metadata, **failed}),
+    ):
+        asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"}, tool_call_id="a")), turn(text("There.")))
+        asker.tools = [helper.as_tool("ask", "Does.")]
+        found = [event.model_dump(mode="json", by_alias=True, exclude_none=True) for event in await events_of(asker)]
+        begin, end = (each for each in found if each["type"].startswith("SUBAGENT"))
+        own = {"subagentRunId": begin["subagentRunId"]}
+        assert begin == {"type": "SUBAGENT_STARTED", "name": helper.name, "parentToolCallId": "a", **own}
+        assert end == {**ended, **own}
 
 
 async def test_an_agent_that_is_a_tool_is_not_asked_when_the_team_has_made_its_calls() -> None:
