@@ -182,6 +182,15 @@ async def test_a_handover_tells_what_it_is_about_and_shows_what_it_is_to_show() 
     assert shown(desk)[-1] == ("user", "Thanks.")
 
 
+async def test_a_handover_has_another_name_where_the_caller_has_a_tool_of_that_name() -> None:
+    names = ["transfer_to_desk", "transfer_to_desk_here"]
+    guide, desk = agent("guide", turn(tool_call(f"{names[1]}_here"))), says("desk", "Done.")
+    given = [Tool(name=each, description="Of a team around this one.", parameters={}) for each in names]
+    result = await HandoffAgent(guide, desk, strict=True).run_agent("Hi", tools=given)
+    assert result.text == "Done."
+    assert [each.name for each in guide.inputs[0].tools or ()] == [*names, f"{names[1]}_here"]
+
+
 async def test_a_handover_beside_other_calls_happens_after_their_results() -> None:
     look = Tool(name="look", description="Looks.", parameters={"type": "object", "properties": {}})
     guide = agent("guide", turn(tool_call("transfer_to_desk"), tool_call("look")))

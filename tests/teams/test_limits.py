@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui.core import (
+    CustomEvent,
     Event,
     RunAgentInput,
     RunErrorEvent,
@@ -192,6 +193,39 @@ async def test_a_member_whose_events_nobody_reads_waits_and_none_of_them_is_lost
                     await anyio.lowlevel.checkpoint()
                 assert 1000 < sent < 3000
         assert (await run.result()).text == "x" * number
+
+
+async def test_a_function_whose_events_nobody_reads_waits_and_none_of_them_is_lost() -> None:
+    sent, number = 0, 3000
+
+    async def lead(team: Team) -> None:
+        nonlocal sent
+        for _ in range(number):
+            sent += 1
+            await team.emit(CustomEvent(name="note", value=sent))
+
+    async with TeamAgent(lead, one=says("one", "A"), options={"strict": True}).stream("Hi") as run:
+        await anext(aiter(run))
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert 1000 < sent < 2100
+        values = [event.value async for event in run if isinstance(event, CustomEvent)]
+    assert values == list(range(1, number + 1))
+
+
+async def test_a_team_whose_run_is_aborted_ends_at_once() -> None:
+    slow = agent("slow", turn(text("Half."), pause(60)))
+    team = SequentialAgent(SequentialAgent(slow, agent_id="inner"), strict=True)
+    with anyio.fail_after(10):
+        async with team.stream("Hi") as run, anyio.create_task_group() as tasks:
+            async for event in run:
+                if getattr(event, "delta", None) == "Half.":
+                    tasks.start_soon(anyio.to_thread.run_sync, team.abort_run)
+            result = await run.result()
+    assert (result.aborted, [(each.name, each.status) for each in result.subagents]) == (
+        True,
+        [("inner", "abandoned"), ("slow", "abandoned")],
+    )
 
 
 async def test_no_further_member_is_called_when_the_tokens_are_used() -> None:

@@ -89,6 +89,17 @@ async def test_a_new_prompt_after_a_failure_begins_anew() -> None:
     assert (result.text, result.state, counts(first, failing)) == ("Whole.", {}, [2, 2])
 
 
+async def test_a_run_without_a_prompt_goes_on_unless_the_conversation_it_began_with_is_gone() -> None:
+    for begins_with, first_runs in (("Hi", 2), (None, 1)):
+        first, failing = says("first", "F", "F"), flaky()
+        team = SequentialAgent(first, failing, strict=True)
+        with pytest.raises(RunFailedError, match="broken"):
+            await team.run_agent(begins_with)
+        team.set_messages([])
+        result = await team.run_agent()
+        assert (result.text, result.state, counts(first, failing)) == ("Whole.", {}, [first_runs, 2])
+
+
 async def test_a_call_that_was_approved_is_made_once_even_if_the_member_fails_after_it() -> None:
     paid: list[int] = []
     call = tool_call("pay", {"amount": 5}, tool_call_id="p1")

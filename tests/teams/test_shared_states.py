@@ -70,6 +70,7 @@ async def test_a_change_of_a_member_that_began_with_an_older_state_is_sent_as_wh
         "slow",
         gate,
         patch({"op": "remove", "path": "/nowhere"}),
+        StateSnapshotEvent(snapshot={"n": 0, "plan": plan}),
         StateSnapshotEvent(snapshot={"n": 0, "plan": plan, "slow": [1]}, **about),
         patch({"op": "add", "path": "/slow/-", "value": 2}),
         StateSnapshotEvent(snapshot={"n": 0, "slow": [1, 2]}, **about),

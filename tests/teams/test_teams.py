@@ -254,6 +254,16 @@ async def test_a_snapshot_of_a_member_becomes_the_events_that_lead_to_it_or_one_
     assert ("assistant", "Rewritten.") in shown(member)
 
 
+async def test_messages_that_the_server_of_a_member_repeats_under_its_own_ids_are_not_the_members() -> None:
+    async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
+        said = AssistantMessage(id="m", content="Yes.")
+        yield turn(MessagesSnapshotEvent(messages=[UserMessage(id="of the server", content="Hi"), said]))
+
+    team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
+    await team.run_agent("Hi")
+    assert told(team.messages) == [("user", "Hi"), ("assistant", "Yes."), ("assistant", "L")]
+
+
 async def test_calls_and_encrypted_values_in_the_snapshot_of_a_member_are_events_of_the_member() -> None:
     call = ToolCall(id="c1", function=FunctionCall(name="look", arguments="{}"), encrypted_value="of the call")
     looked = AssistantMessage(id="m1", tool_calls=[call], encrypted_value="of the message")
