@@ -90,6 +90,8 @@ async def test_a_failure_that_the_team_goes_on_from_is_on_the_result_in_the_log_
     }
     logged = [each.exc_info[1] for each in caplog.records if each.name == "agui_client.teams" and each.exc_info]
     assert logged == list(failed.values())
+    messages = [each.getMessage() for each in caplog.records if each.name == "agui_client.teams"]
+    assert messages == [f"member '{name}' failed" for name in failed]
     warned = [each.message for each in result.warnings]
     assert warned[1:] == [
         "broken failed, and the team went on without it: LookupError",
