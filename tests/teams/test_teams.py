@@ -38,7 +38,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import FunctionAgent, attach, tool
+from agui_client import FunctionAgent, HttpAgent, attach, tool
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -102,6 +102,17 @@ async def test_the_ids_of_members_are_made_as_stored_threads_have_them() -> None
     assert [each.id for each in down] == ["m", "c", "r~1"]
     assert [getattr(each, "tool_call_id", None) for each in down] == [None, None, "c"]
     assert [each.id for each in team.pending_tool_calls] == [f"{key}/c~2~0"]
+
+
+def test_members_without_names_are_named_by_their_classes_and_places() -> None:
+    one = says("one", "A")
+    team = SequentialAgent(SequentialAgent(one), one, HttpAgent("http://127.0.0.1:9/"), Member(one, "two"))
+    assert [each.name for each in team.members] == ["SequentialAgent-1", "one", "HttpAgent-3", "two"]
+    assert [each.name for each in TeamAgent(_lead, x=one, y=Member(one, "z")).members] == ["x", "y"]
+
+
+async def _lead(team: Team) -> None:
+    """Call nobody."""
 
 
 async def test_a_message_of_the_caller_that_has_the_id_of_one_that_the_member_made_is_shown_under_another() -> None:
