@@ -268,6 +268,32 @@ async def test_users_neither_see_nor_stop_nor_follow_the_runs_of_others() -> Non
     await runs.aclose()
 
 
+async def test_a_request_that_is_refused_gets_the_reason() -> None:
+    gate, runs = Gate(), Runs()
+    caller = Caller(_gated(gate, tools=[look]), runs)
+    await caller.read(1)
+    place: dict[str, Any] = {"threadId": None, "runId": None}
+    requests: list[tuple[int, str, httpx.Response]] = [
+        (409, "a run is going on in this thread", await caller.post(runId="other")),
+        (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
+        (404, "no run 'x' of thread 't' is kept here", await caller.post(headers={"last-event-id": "0-x"})),
+        (
+            404,
+            "no such run is kept here, or not so many events of it",
+            await caller.post(headers={"last-event-id": "99-r"}),
+        ),
+        (404, "no such run is kept here, or not so many events of it", await caller.post("stop", runId="x")),
+        (404, "no run of thread 'x' is kept here", await caller.post("stop", runId=None, threadId="x")),
+        (422, "name a run with threadId, runId or both", await caller.post("stop", **place)),
+        (422, "the runId of a run that is kept has 1 to 256 characters", await caller.post(threadId="u", runId="")),
+    ]
+    for status, detail, response in requests:
+        assert (response.status_code, response.json()) == (status, {"detail": detail})
+    malformed = await caller.post(headers={"last-event-id": "r"})
+    assert (malformed.status_code, malformed.json()["detail"].startswith("Last-Event-ID: ")) == (422, True)
+    await runs.aclose()
+
+
 async def test_a_caller_who_does_not_read_is_served_from_the_log_and_never_slows_the_run() -> None:
     runs = Runs()
     many = [text(f"{number} ") for number in range(400)]
