@@ -26,6 +26,7 @@ from ag_ui.core import (
 )
 
 from agui_client import AbstractAgent, AGUIError, FunctionAgent, RunFailedError, UsageError
+from agui_client._transport.source import Source
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -226,6 +227,19 @@ async def test_a_team_whose_run_is_aborted_ends_at_once() -> None:
         True,
         [("inner", "abandoned"), ("slow", "abandoned")],
     )
+
+
+@pytest.mark.parametrize("has_begun", [True, False], ids=["after its first event", "before it began"])
+async def test_a_run_that_was_closed_gives_no_further_event(*, has_begun: bool) -> None:
+    one = says("one", "A")
+    given = RunAgentInput(thread_id="t", run_id="r", messages=[], state={}, tools=[], context=[])
+    events = SequentialAgent(one).run(given)
+    assert isinstance(events, Source)
+    if has_begun:
+        assert isinstance(await anext(events), RunStartedEvent)
+    await events.aclose()
+    assert [event async for event in events] == []
+    assert (await events.read(), len(one.inputs)) == (None, int(has_begun))
 
 
 async def test_no_further_member_is_called_when_the_tokens_are_used() -> None:
