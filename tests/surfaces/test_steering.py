@@ -128,6 +128,27 @@ def _are_waiting(held: Held, number: int) -> bool:
     return held.begun.is_set() and len(held.agent._conversation.turns._waiting) == number
 
 
+async def test_a_call_that_has_waited_for_its_turn_keeps_others_out_and_is_the_one_that_is_aborted() -> None:
+    held, aborted = Held(), list[bool]()
+
+    async def ask() -> None:
+        async with held.agent.stream("two", when_busy="queue") as run:
+            async for _ in run:
+                with pytest.raises(RunInProgressError, match="when_busy="):
+                    await held.agent.run_agent("now")
+                held.agent.abort_run()
+            aborted.append((await run.result()).aborted)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(held.agent.run_agent, "one")
+            await anyio.to_thread.run_sync(held.begun.wait, LIMIT)
+            tasks.start_soon(ask)
+            await anyio.to_thread.run_sync(until_sync, partial(_are_waiting, held, 1))
+            held.go_on.set()
+    assert (aborted, len(held.agent.inputs)) == ([True], 2)
+
+
 async def test_a_call_that_interrupts_stops_the_other_and_takes_its_place() -> None:
     held, results = Held(), list[tuple[str, bool]]()
 
