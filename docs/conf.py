@@ -7,7 +7,7 @@ project = "agui_client"
 author = project_copyright = "The agui_client authors"
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 suppress_warnings = ["ref.python"]  # `type` in an annotation is Python's, though records have a field of this name
 default_role = "py:obj"  # `HttpAgent` in a docstring is a link if the reference has it, and else code
 add_module_names = False
@@ -19,11 +19,13 @@ autodoc_mock_imports = ["aiohttp", "httpx2", "mcp", "mcp_types", "multidict", "p
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 napoleon_numpy_docstring = False
+maximum_signature_line_length = 68  # longer ones have a line for each parameter
 
 html_theme = "furo"
 html_title = "agui_client"
 html_show_sphinx = False
 html_copy_source = False
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and output are not to be pasted
 
 
 PLURAL = re.compile(r"(`[^`\n]+`)(?=\w)")
