@@ -358,3 +358,16 @@ def test_what_an_in_process_agent_raises_comes_through_untouched(verb: Verb) -> 
     assert ending.error is own
     assert [message.content for message in agent.messages] == ["Hi", "Half an"]
     assert not agent.is_running
+
+
+def test_a_save_that_fails_after_a_run_has_failed_is_logged_and_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn(text("Hm."), RunErrorEvent(message="overloaded")))
+
+    async def save(_checkpoint: object) -> None:
+        if agent.inputs:
+            raise OSError("disk full")
+
+    with pytest.raises(RunFailedError, match="overloaded"):
+        agent.save_with(save).run_agent_sync("Hi", run_id="r")
+    [logged] = [each for each in caplog.records if each.name == "agui_client"]
+    assert (logged.getMessage(), str(logged.exc_info and logged.exc_info[1])) == ("at the end of run r", "disk full")

@@ -58,6 +58,10 @@ async def test_a_message_after_the_last_run_is_sent_in_a_run_of_its_own(is_sync:
             async for event in run:
                 if isinstance(event, TextMessageEndEvent) and len(agent.inputs) == 1:
                     run.steer("No museums.")
+                    with pytest.raises(
+                        UsageError, match=r"^steer\(\) takes a prompt: text, a message, or a list with att"
+                    ):
+                        run.steer(None)
             assert (await run.result()).text == "Parks."
             with pytest.raises(UsageError, match="has ended"):
                 run.steer("Too late.")
