@@ -384,8 +384,7 @@ async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post)
             await waits.wait()
-            stopped = await runs.stop("r")
-    assert stopped.status is RunStatus.FAILED
+            assert (await runs.stop("r")).status is RunStatus.FAILED
     assert "The run was stopped before it had begun." in bodies[0]
 
 

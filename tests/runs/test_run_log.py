@@ -13,6 +13,7 @@ from ag_ui.core import (
     Event,
     FunctionCall,
     Interrupt,
+    Message,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
@@ -110,7 +111,7 @@ async def test_a_log_takes_what_it_holds_and_gives_it_back_when_it_is_dropped() 
     begin = log.size
     assert 1000 < begin < 10_000
     call = ToolCall(id="c", function=FunctionCall(name="look", arguments="x" * 10_000))
-    messages = [UserMessage(id="u", content="x" * 20_000), AssistantMessage(id="a", tool_calls=[call])]
+    messages: list[Message] = [UserMessage(id="u", content="x" * 20_000), AssistantMessage(id="a", tool_calls=[call])]
     log.open(messages, {"x": "x" * 40_000})
     assert 70_000 < log.size - begin < 71_000
     log.append(BEGUN)
@@ -187,10 +188,10 @@ async def test_a_follower_of_an_earlier_attempt_gets_the_ends_of_what_it_saw_and
 async def test_the_last_follower_that_leaves_a_run_that_goes_on_is_reported() -> None:
     keeper = Keeper()
     log = a_log(BEGUN, keeper=keeper)
-    assert not log.is_followed
+    assert (log.is_followed, keeper.reports) == (False, [])
     with log.followed():
         with log.followed():
-            assert log.is_followed
+            assert (log.is_followed, keeper.reports) == (True, [])
         assert (log.is_followed, keeper.reports) == (True, [])
     assert (log.is_followed, keeper.reports) == (False, ["left"])
     with log.followed():

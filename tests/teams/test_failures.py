@@ -246,7 +246,7 @@ def test_options_that_mean_nothing_are_refused() -> None:
         ("^a RouterAgent needs a function that chooses, not 'never'", partial(RouterAgent, never, one=one)),
         ("^a LoopAgent needs a function that ends it", partial(LoopAgent, one, until=never)),
         *((rounds, partial(LoopAgent, one, until=bool, rounds=each)) for each in (0, True, never)),
-        ("^a TeamAgent is led by an `async def`", partial(TeamAgent, bool, one=one)),
+        ("^a TeamAgent is led by an `async def`", partial(TeamAgent, never, one=one)),
     ]
     for message, make in mistakes:
         with pytest.raises(UsageError, match=message):

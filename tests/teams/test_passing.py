@@ -62,8 +62,10 @@ SENT: list[dict[str, Any]] = [
 ]
 """The events of a run, apart from its beginning and its end."""
 _IDS = ("messageId", "toolCallId", "parentMessageId", "parentToolCallId", "entityId")
-_OF_THE_SPEAKER = ("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END")
-_OF_THE_SPEAKER += ("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT")
+_OF_THE_SPEAKER = (
+    *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
+    *("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"),
+)
 
 
 def passed(sent: dict[str, Any], invocation: str, *, speaks: bool) -> dict[str, Any]:
@@ -83,6 +85,8 @@ def passed(sent: dict[str, Any], invocation: str, *, speaks: bool) -> dict[str, 
             found |= {"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/one", "value": {"x": 1}}]}
         case "STATE_DELTA":
             found["delta"] = [{"op": "add", "path": "/one/y", "value": 2}]
+        case _:
+            pass
     return found
 
 

@@ -35,6 +35,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, text, tool_call, turn
@@ -153,9 +154,9 @@ async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_vers
 
 def _without_seconds(value: Any) -> Any:
     """Return JSON without the times that something took."""
-    if isinstance(value, list):
-        return [_without_seconds(each) for each in value]
-    if not isinstance(value, dict):
+    if is_array(value):
+        return list(map(_without_seconds, value))
+    if not is_object(value):
         return value
     return {name: _without_seconds(each) for name, each in value.items() if name != "seconds"}
 

@@ -35,8 +35,9 @@ _OWNER = "member-1"
 _NOTE = {"note": "kept"}
 
 
-def _call(tool_call_id: str, arguments: str = "{}", **fields: str) -> ToolCall:
-    return ToolCall(id=tool_call_id, function=FunctionCall(name="look", arguments=arguments), **fields)
+def _call(tool_call_id: str, arguments: str = "{}", encrypted_value: str | None = None) -> ToolCall:
+    made = ToolCall(id=tool_call_id, function=FunctionCall(name="look", arguments=arguments))
+    return made.model_copy(update={"encrypted_value": encrypted_value})
 
 
 def _said(message_id: str, content: str | None = None, *calls: ToolCall) -> AssistantMessage:
@@ -101,18 +102,18 @@ NEW: dict[str, tuple[Message, list[Event]]] = {
 @pytest.mark.parametrize("kind", NEW)
 def test_a_message_that_is_new_in_a_snapshot_becomes_its_events(kind: str) -> None:
     message, events = NEW[kind]
-    before = [_said("call", None, _call("c"))] if kind == "a result" else []
+    before: list[Message] = [_said("call", None, _call("c"))] if kind == "a result" else []
     assert events_between(before, [*before, message]) == events
 
 
 def test_messages_that_go_on_in_a_snapshot_become_what_they_have_more() -> None:
-    before = [
+    before: list[Message] = [
         ReasoningMessage(id="r", content="Hm"),
         _said("a", "One.", _call("c", '{"n"')),
         ActivityMessage(id="plan", activity_type="plan", content={"n": 1}),
         UserMessage(id="u", content="Hi"),
     ]
-    after = [
+    after: list[Message] = [
         ReasoningMessage(id="r", content="Hm, yes", encrypted_value="x"),
         _said("a", "One. Two.", _call("c", '{"n": 1}', encrypted_value="y"), _call("d", "")),
         ActivityMessage(id="plan", activity_type="plan", content={"n": 2}),
@@ -153,9 +154,9 @@ def test_no_events_lead_to_a_snapshot_that_changes_what_was_said(before: list[Me
 
 
 def test_the_messages_of_one_member_are_replaced_among_those_of_all() -> None:
-    others = [UserMessage(id="u", content="Hi"), _said("other", "O")]
-    own = [_said("a", "One."), _said("gone", "Two.")]
-    now = [_said("new", "Three."), _said("a", "Rewritten.")]
+    others: list[Message] = [UserMessage(id="u", content="Hi"), _said("other", "O")]
+    own: list[Message] = [_said("a", "One."), _said("gone", "Two.")]
+    now: list[Message] = [_said("new", "Three."), _said("a", "Rewritten.")]
     team = [others[0], own[0], others[1], own[1]]
     assert with_restated(team, own, now) == [others[0], now[1], others[1], now[0]]
 
@@ -169,7 +170,8 @@ def test_an_attempt_that_failed_keeps_what_comes_before_its_last_result_without_
     answered, mute = _said("a", None, _call("c3")), _said("n", None, _call("c4"))
     spoken = _said("s", "And this.", _call("c5"))
     cut = [result(each, cut_off("payer", how)) for each, how in (("c2", "failed"), ("c4", "was cancelled"))]
-    attempt = [thought, words, both, result("c1", "sun"), cut[0], answered, mute, spoken, cut[1], result("c3", "rain")]
+    attempt: list[Message] = [thought, words, both, result("c1", "sun"), cut[0], answered, mute, spoken, cut[1]]
+    attempt.append(result("c3", "rain"))
     assert whole_steps([*attempt, _said("p", "Half a sen")]) == [
         thought,
         words,

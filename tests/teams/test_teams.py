@@ -426,9 +426,12 @@ async def test_a_member_is_offered_the_tools_of_the_caller_that_it_has_not_itsel
         """Finds."""
         return "found"
 
+    def choose_tools(_input: RunAgentInput) -> list[Any]:
+        return [find]
+
     given = [Tool(name=each, description="Of the caller.", parameters={}) for each in ("look", "book", "pay")]
     own = agent("own", turn(), tools=[look])
-    chooses = agent("chooses", turn(), tools=lambda _input: [find])
+    chooses = agent("chooses", turn(), tools=choose_tools)
     some = agent("some", turn())
     await SequentialAgent(own, chooses, Member(some, tools=["pay", "book"])).run_agent("Hi", tools=given)
     assert [[each.name for each in member.inputs[0].tools or ()] for member in (own, chooses, some)] == [

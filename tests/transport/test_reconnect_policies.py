@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import pytest
 from ag_ui.core import (
     AssistantMessage,
@@ -36,8 +37,8 @@ GIVEN = RunAgentInput(
     forwarded_props={"x": 1},
     resume=[ResumeEntry(interrupt_id="i", status="resolved")],
 )
-SENT = Request(body=b"{}", url="first", headers={"x-user": "ann"})
-CONNECT: Any = "connect"
+FIRST, CONNECT = httpx.URL("http://localhost:1/first"), httpx.URL("http://localhost:1/connect")
+SENT = Request(body=b"{}", url=FIRST, headers={"x-user": "ann"})
 AGAIN: dict[str, Any] = {"headers": {"x-user": "ann"}, "is_reconnect": True}
 
 
@@ -45,10 +46,10 @@ AGAIN: dict[str, Any] = {"headers": {"x-user": "ann"}, "is_reconnect": True}
     ("policy", "connect_url", "request_again"),
     [
         (LastEventId(), None, Request(body=b"", last_event_id="5", **AGAIN)),
-        (LastEventId(), CONNECT, Request(body=b"{}", url="connect", last_event_id="5", **AGAIN)),
+        (LastEventId(), CONNECT, Request(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
         (LastEventId(method="GET"), CONNECT, Request(body=b"", last_event_id="5", **AGAIN)),
-        (LastEventId(method="POST"), CONNECT, Request(body=b"{}", url="connect", last_event_id="5", **AGAIN)),
-        (Connect(), CONNECT, Request(body=b"{}", url="connect", is_replay=True, **AGAIN)),
+        (LastEventId(method="POST"), CONNECT, Request(body=b"{}", url=CONNECT, last_event_id="5", **AGAIN)),
+        (Connect(), CONNECT, Request(body=b"{}", url=CONNECT, is_replay=True, **AGAIN)),
     ],
     ids=["at the agent's url", "at connect_url", "by GET", "by POST", "from the beginning"],
 )
