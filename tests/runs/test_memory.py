@@ -487,6 +487,7 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
         events = [each async for each in runs.follow(third.run_id)]
     assert "Done." in [getattr(each.event, "delta", None) for each in events]
     assert paid == [2]
+    assert [each.content for each in agent.inputs[0].messages] == ["Book"]
     assert [each.status.value for each in await runs.list()] == ["finished"] * 3
     with pytest.raises(UsageError, match="waits for no answer"):
         await runs.answer(first.run_id, {approval.id: Approve()})
