@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.batches import batch
+from agui_client._cli.check_command import check
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
@@ -105,6 +106,7 @@ def events(**given: Any) -> int:
 agui.add_command(threads)
 agui.add_command(runs)
 agui.add_command(batch)
+agui.add_command(check)
 agui.add_command(doctor)
 agui.add_command(inspect)
 
