@@ -98,7 +98,8 @@ def reply(history: Sequence[Said], state: Any = None) -> list[str | Call | Thoug
         return _words(f"The city is {(state or {}).get('city')}.")
     for word, calls in CALLS.items():
         if word in prompt:
-            return [Call(name, dict(arguments)) for name, arguments in calls]
+            named = prompt.partition("=")[2]  # of a tool whose name is new each time
+            return [Call(named or name, dict(arguments)) for name, arguments in calls]
     return _words(f"Answer {len(prompts)}.")
 
 
