@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.batches import batch
 from agui_client._cli.check_command import check
+from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
@@ -55,7 +56,12 @@ Environment:
 _EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG, invoke_without_command=True)
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+    invoke_without_command=True,
+)
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
 @click.pass_context
 def agui(context: click.Context) -> int:

@@ -128,8 +128,8 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "handover": [("transfer_to_other", {})],
 }
 """Prompts with these words are answered with these calls. Tools of the server: lookup, transfer and move_to."""
-FRONTEND = ("get_weather", "buy_tickets", "ask_other", "transfer_to_other")
-"""The tools of the application that are called here."""
+FRONTEND = ("get_weather", "buy_tickets", "ask_other", "transfer_to_other", "forecast")
+"""The beginnings of the names of tools of the application that are called here; the doctor's tool is a forecast."""
 
 
 async def replying(history: Sequence[Said], state: Any = None) -> AsyncIterator[str | Call | Thought]:
