@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from ag_ui.core import (
@@ -32,6 +32,9 @@ SPOILED: list[dict[str, Any]] = [
 ]
 RULES = [("STREAM-1", 1), ("PROC-8", 2), ("PROC-6", 3)]
 """The rules that these events break, with the positions of the events."""
+
+
+FaultCase: TypeAlias = tuple[list[dict[str, Any]], list[tuple[str, int, int]]]
 
 
 def within(*events: dict[str, Any]) -> list[dict[str, Any]]:
@@ -66,7 +69,8 @@ FORMS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_events_are_found_at_fault_in_every_form(form: str) -> None:
-    assert rules(validate(FORMS[form](SPOILED))) == RULES
+    source: Iterable[Any] = FORMS[form](SPOILED)
+    assert rules(validate(source)) == RULES
 
 
 def test_typed_events_are_judged_like_those_of_the_wire() -> None:
@@ -130,51 +134,54 @@ def test_places_are_lines_from_1_and_bytes_from_0(text: str, places: list[tuple[
     assert found == places
 
 
+SPOILED_ONCE: list[FaultCase] = [
+    # An item without its beginning is one fault, however many events it has.
+    (
+        within(
+            *[{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "x"}] * 3,
+            {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+        ),
+        [("STREAM-1", 1, 4)],
+    ),
+    # So is one whose beginning is malformed.
+    (
+        within(
+            {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": 5},
+            {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "{}"},
+            {"type": "TOOL_CALL_END", "toolCallId": "c"},
+        ),
+        [("PROC-6", 1, 3)],
+    ),
+    # A run that may not finish yet counts as finished, and one that is malformed as begun.
+    ([*within({"type": "STEP_STARTED", "stepName": "s"}), STARTED, FINISHED], [("LIFE-5", 2, 1)]),
+    ([{"type": "RUN_STARTED", "threadId": "t"}, *within()[1:]], [("PROC-6", 0, 1)]),
+    ([STARTED, {"type": "RUN_FINISHED", "threadId": "t"}, STARTED, FINISHED], [("PROC-6", 1, 1)]),
+    # A missing RUN_STARTED is one fault, and so is one that comes late.
+    (
+        [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "STEP_FINISHED", "stepName": "s"}, FINISHED],
+        [("LIFE-1", 0, 2)],
+    ),
+    ([{"type": "STATE_SNAPSHOT", "snapshot": {}}, STARTED, FINISHED], [("LIFE-1", 0, 1)]),
+    ([FINISHED], [("LIFE-1", 0, 1)]),
+    # All that comes behind the end is one fault.
+    (
+        [*within(), {"type": "STEP_STARTED", "stepName": "s"}, {"type": "CUSTOM", "name": "x", "value": 1}],
+        [("LIFE-3", 2, 2)],
+    ),
+    # A tag that disagrees leaves its item as it was.
+    (
+        within(
+            {"type": "TEXT_MESSAGE_START", "messageId": "m", "subagentRunId": "a"},
+            {"type": "TEXT_MESSAGE_END", "messageId": "m", "subagentRunId": "b"},
+        ),
+        [("SUB-3", 2, 1)],
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("events", "found"),
-    [
-        # An item without its beginning is one fault, however many events it has.
-        (
-            within(
-                *[{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "x"}] * 3,
-                {"type": "TEXT_MESSAGE_END", "messageId": "m"},
-            ),
-            [("STREAM-1", 1, 4)],
-        ),
-        # So is one whose beginning is malformed.
-        (
-            within(
-                {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": 5},
-                {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "{}"},
-                {"type": "TOOL_CALL_END", "toolCallId": "c"},
-            ),
-            [("PROC-6", 1, 3)],
-        ),
-        # A run that may not finish yet counts as finished, and one that is malformed as begun.
-        ([*within({"type": "STEP_STARTED", "stepName": "s"}), STARTED, FINISHED], [("LIFE-5", 2, 1)]),
-        ([{"type": "RUN_STARTED", "threadId": "t"}, *within()[1:]], [("PROC-6", 0, 1)]),
-        ([STARTED, {"type": "RUN_FINISHED", "threadId": "t"}, STARTED, FINISHED], [("PROC-6", 1, 1)]),
-        # A missing RUN_STARTED is one fault, and so is one that comes late.
-        (
-            [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "STEP_FINISHED", "stepName": "s"}, FINISHED],
-            [("LIFE-1", 0, 2)],
-        ),
-        ([{"type": "STATE_SNAPSHOT", "snapshot": {}}, STARTED, FINISHED], [("LIFE-1", 0, 1)]),
-        ([FINISHED], [("LIFE-1", 0, 1)]),
-        # All that comes behind the end is one fault.
-        (
-            [*within(), {"type": "STEP_STARTED", "stepName": "s"}, {"type": "CUSTOM", "name": "x", "value": 1}],
-            [("LIFE-3", 2, 2)],
-        ),
-        # A tag that disagrees leaves its item as it was.
-        (
-            within(
-                {"type": "TEXT_MESSAGE_START", "messageId": "m", "subagentRunId": "a"},
-                {"type": "TEXT_MESSAGE_END", "messageId": "m", "subagentRunId": "b"},
-            ),
-            [("SUB-3", 2, 1)],
-        ),
-    ],
+    SPOILED_ONCE,
     ids=[
         "no START",
         "malformed START",

@@ -193,18 +193,18 @@ async def test_a_tool_that_is_refused_by_its_name_is_offered_under_another() -> 
 @pytest.mark.parametrize(
     ("answered", "verdict", "detail"),
     [
-        (lambda request: asking("a", "b"), "yes", "1 of 2 answers were missing; the same questions came again"),
-        (lambda request: asking("c"), "yes", "1 of 2 answers were missing; further questions came"),
-        (lambda request: None, "no", "1 of 2 answers were missing; the run went on without them"),
+        (asking("a", "b"), "yes", "1 of 2 answers were missing; the same questions came again"),
+        (asking("c"), "yes", "1 of 2 answers were missing; further questions came"),
+        (None, "no", "1 of 2 answers were missing; the run went on without them"),
     ],
     ids=["asks again", "asks something else", "goes on"],
 )
 async def test_a_server_that_gets_one_of_two_answers_is_described(answered: Any, verdict: str, detail: str) -> None:
     def change(events: Events, request: Request) -> Events:
-        resume = request.get("resume") or []
+        resume: list[Any] = request.get("resume") or []
         if not resume and request["messages"][-1].get("content") != "ask":
             return events
-        outcome = asking("a", "b") if not resume else answered(request) if len(resume) == 1 else None
+        outcome = asking("a", "b") if not resume else answered if len(resume) == 1 else None
         return [events[0], events[-1] | ({"outcome": outcome} if outcome else {})]
 
     server = Server()
