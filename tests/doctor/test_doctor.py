@@ -175,7 +175,7 @@ def ability(diagnosis: Diagnosis, name: str) -> tuple[str, str] | None:
 async def test_the_tool_that_is_offered_has_a_name_that_no_server_has() -> None:
     names: list[str] = []
     server = Server()
-    server.refuse = lambda request: names.extend(each["name"] for each in request["tools"])  # type: ignore[func-returns-value]
+    server.refuse = lambda request: names.extend(each["name"] for each in request["tools"])
     for _ in range(2):
         await examined(server, only=["tools"], prompts={"tools": "Call {tool}."})
     assert len(set(names)) == 2
