@@ -21,6 +21,8 @@ from agui_client.options import WhenBusy
 if TYPE_CHECKING:
     from agui_client.messages import Prompt
 
+_CHOICES = get_args(WhenBusy)
+
 
 class RunningCall(Protocol):
     """A call that has its turn."""
@@ -75,7 +77,7 @@ class Turns:
         Raises:
             RunInProgressError: Another call is going on, and this one does not wait.
         """
-        if when_busy not in get_args(WhenBusy):
+        if when_busy not in _CHOICES:
             raise UsageError(f'when_busy is "raise", "queue" or "interrupt", not {when_busy!r}')
         if (waiting := self._begin(call, when_busy)) is not None:
             try:

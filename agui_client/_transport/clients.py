@@ -117,7 +117,9 @@ class Clients:
             if self._is_keeping and len(self._idle) < _MOST_IDLE:
                 self._idle.append(client)
             else:
-                await client.__aexit__()
+                # Shielded: a run that is cancelled has to close its connections, or the server works on.
+                with anyio.CancelScope(shield=True):
+                    await client.__aexit__()
 
     async def look_up(self, client: httpx.AsyncClient, url: httpx.URL, seconds: float | None) -> None:
         """Look up the name of a host to which one of our own clients is going to connect directly.

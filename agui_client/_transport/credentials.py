@@ -66,7 +66,7 @@ class Credentials:
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
         _check_texts(headers)
         self._headers, self._on_unauthorized = headers, on_unauthorized
-        self._renewed: Headers = {}
+        self._renewed: Headers | None = None
         # By number, and not by comparing headers: renewed ones may be equal to those before.
         self.generation = 0
         """The number of times they were renewed."""
@@ -97,7 +97,7 @@ class Credentials:
 
     def can_renew(self, run_headers: Headers | None) -> bool:
         """Return whether these were refused, and not credentials that a run brought itself, and can be renewed."""
-        names = {name.lower() for name in self._renewed}
+        names = {name.lower() for name in self._renewed or ()}
         if not callable(self._headers):
             names |= {name.lower() for name in self._headers or ()}
         ours = _CREDENTIALS | set(filter(SECRET_NAME.search, names))
@@ -165,11 +165,13 @@ def _check_texts(headers: object) -> None:
 
 def _merged(*layers: Headers | None) -> httpx.Headers:
     merged = httpx.Headers()
-    for layer in layers:
+    # httpx decodes all headers anew at each step, so absent layers, which nearly all are, are left out.
+    given = [layer for layer in layers if layer is not None]
+    for layer in given:
         _check_texts(layer)
     try:
-        for layer in layers:
-            merged.update(httpx.Headers(layer))
+        for layer in given:
+            merged.update(layer)
     except (TypeError, ValueError, AttributeError) as error:
         # The exception's own text may show a header's value.
         raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None

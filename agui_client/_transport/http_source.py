@@ -106,9 +106,8 @@ class HttpSource(Source):
         self.is_interrupted = True
         if self._clock is not None:
             self._clock.is_interrupted = True
-        # Shielded: a run that is cancelled has to close its connection, or the server works on.
-        with anyio.CancelScope(shield=True):
-            await self._stack.aclose()
+        # The response and the client shield their closing where they wait; most runs were read to their end by now.
+        await self._stack.aclose()
 
     async def _open(self) -> _Reading:
         """Post the run; return what reads the answer."""
