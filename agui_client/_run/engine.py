@@ -198,6 +198,7 @@ class Engine:
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
+        # Not for `also_save` alone: a durable run goes on from its beginning, so its middle is of no use there.
         if self.call.setup.save is not None:
             await self._saving.sometimes()
 

@@ -154,7 +154,8 @@ class Delivery:
         self._redirected_to, self._status = None, None
         self._generation = transport.credentials.generation
         sent = await transport.credentials.headers(request.headers, clock)
-        sent.update(added)
+        if added:
+            sent.update(added)
         self._sent = sent.copy()
         # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()

@@ -240,11 +240,8 @@ class StoredThreadRequest(RunRequest):
     """
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
-        self._caller, state = caller, caller.input.state
-        self._state: Any = None
-        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
-        if state not in (None, {}):
-            self._state = merged_state(conversation, self._with_stored_journal(state_as_json(state)), caller.state_base)
+        self._caller = caller
+        self._state = self._merged_state(conversation)
         records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
         ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
         answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
@@ -263,6 +260,15 @@ class StoredThreadRequest(RunRequest):
         self.results = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
         if self._state is not None:
             self.input = self.input.model_copy(update={"state": self._state})
+
+    def _merged_state(self, conversation: Conversation) -> Any:
+        """Return the stored state with what the caller changed; None if the caller says nothing about it."""
+        state = self._caller.input.state
+        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
+        if state in (None, {}):
+            return None
+        own = self._with_stored_journal(state_as_json(state))
+        return merged_state(conversation, own, self._caller.state_base)
 
     def _with_stored_journal(self, state: Any) -> Any:
         """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""
