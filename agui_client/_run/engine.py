@@ -23,7 +23,7 @@ from agui_client._run.last_steps import end_run, leave_run, step
 from agui_client._run.round import Round
 from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of
 from agui_client._run.state import Reason
-from agui_client._run.steering import goes_on, turn_of
+from agui_client._run.steering import goes_on, take_turn
 from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
@@ -66,7 +66,7 @@ class Engine:
 
     def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
         self.call = Call(setup, options)
-        """What is known of the call."""
+        """The record of the call."""
         self._state, self._prompt, self._loop = self.call.state, prompt, loop
         self._saving = Saving(self.call, loop)
         self._waiter: Waiter | None = None
@@ -87,7 +87,7 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(turn_of(call, self))
+            await take_turn(call, self, stack)
             call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
@@ -97,7 +97,7 @@ class Engine:
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
             if call.tools.toolsets:
-                await stack.enter_async_context(call.time.opened(call.tools))
+                await call.time.open(call.tools, stack)
             tools = await self._listed_tools(first)
             if call.request is not None:
                 call.approved = call.request.check_tools(call.tools)

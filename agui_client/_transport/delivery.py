@@ -270,7 +270,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted
     clock = Clock(timeouts, Framer(most), address_of(url))
     async with AsyncExitStack() as stack:
         stack.callback(clock.close)
-        client = await stack.enter_async_context(transport.clients.client())
+        client = await transport.clients.lend(stack)
         body = await Delivery(transport, request).deliver(client, clock)
         stack.push_async_callback(body.aclose)
         clock.latest_frame = ""  # the answer has begun: what is late from here on is no first event

@@ -116,7 +116,7 @@ class HttpSource(Source):
         request, transport = self._request, self._transport
         self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until)
         self._stack.callback(clock.close)
-        self._client = await self._stack.enter_async_context(transport.clients.client())
+        self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
         self._stack.push_async_callback(self._body.aclose)
         if request.is_replay and self._body.media_type == JSON:
