@@ -1,4 +1,4 @@
-"""What is known of a call: its state, its runs, and what came with it.
+"""The record of a call: its state, its runs, and what came with it.
 
 The engine carries a call out. All other code gets this record instead of the engine: results, the end of a run, the
 time between two runs, the surfaces, and features such as served agents and teams (`run.call`).

@@ -70,7 +70,7 @@ class Round:
         self.pipeline = Pipeline(reducer, scope.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
-        """How it ends, as far as it has come."""
+        """The outcome of the run, as far as it has come."""
         self.outcome.read_custom = self._read_custom
         self.predictions = Predictions(self.outcome, conversation)
         """The changes of the state that the server has announced."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
+from agui_client._protocol.schema import is_a
 from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
@@ -85,7 +86,7 @@ class RunRequest:
 
     def __init__(self, conversation: Conversation, prompts: list[Message], options: RunOptions) -> None:
         results = options.get("tool_results", {})
-        if not isinstance(cast("object", results), Mapping):
+        if not is_a(results, Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
         given, resume = answers_for_tools(conversation.questions, options.get("resume"))
         repeated = _repeated(conversation, given, results)

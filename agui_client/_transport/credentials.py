@@ -62,7 +62,7 @@ class Credentials:
     """
 
     def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:
-        if on_unauthorized is not None and not callable(cast("object", on_unauthorized)):
+        if on_unauthorized is not None and not callable(on_unauthorized):
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
         _check_texts(headers)
         self._headers, self._on_unauthorized = headers, on_unauthorized
