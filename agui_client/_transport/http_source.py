@@ -70,7 +70,7 @@ class HttpSource(Source):
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
-                    self._has_waited = clock.now() - clock.since > _WAITED_SECONDS
+                    self._has_waited |= clock.now() - clock.since > _WAITED_SECONDS
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
@@ -82,7 +82,7 @@ class HttpSource(Source):
         return self._finish()
 
     async def pause(self) -> None:
-        """Let the event loop have its turn, unless it had one in the latest read; see that the run has time left."""
+        """Let the event loop have its turn, unless it had one since the last time; see that the run has time left."""
         if self._has_waited:
             self._has_waited = False
         else:
@@ -118,6 +118,7 @@ class HttpSource(Source):
         self._stack.callback(clock.close)
         self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
+        self._has_waited = True
         self._stack.push_async_callback(self._body.aclose)
         if request.is_replay and self._body.media_type == JSON:
             from agui_client._transport.thread_document import DocumentFramer
