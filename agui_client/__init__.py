@@ -15,7 +15,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunLog, RunObserver
+from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunObserver, run_log
 from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
@@ -107,10 +107,10 @@ _LATER = {
 def _default_observers() -> list[RunObserver | None]:
     """Return the observers of every call; those of OpenTelemetry if the application has imported that."""
     if "opentelemetry.trace" not in sys.modules:  # which whatever takes in metrics imports, too
-        return [RunLog()]
+        return [run_log()]
     from agui_client.otel import metric_observer, span_observer
 
-    return [RunLog(), span_observer(), metric_observer()]
+    return [run_log(), span_observer(), metric_observer()]
 
 
 def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:

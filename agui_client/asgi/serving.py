@@ -30,7 +30,7 @@ from agui_client.asgi.request_body import check_length, input_of, is_large, read
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
-from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
+from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping, on_signals
 from agui_client.errors import (
     RequestRepeatedError,
     RunInProgressError,
@@ -53,12 +53,10 @@ DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
 _LAST_SECONDS = 1.0
 """The time that a caller has to read the end of a response that the server has cancelled."""
-_RETRY_SECONDS = 1
-"""The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
-_RETRY_SECONDS_OF_STORE = 5
-"""The seconds after which a caller may try again while the database of the threads is away."""
+_SOON, _AFTER_OUTAGE = {"retry-after": "1"}, {"retry-after": "5"}
+"""When a caller may try again: where another process may take it or a run may end, and where a database is away."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -311,7 +309,7 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         if self._stopping.has_begun:
-            raise RequestRefusedError(503, "the server is shutting down", {"retry-after": str(_RETRY_SECONDS)})
+            raise RequestRefusedError(503, "the server is shutting down", _SOON)
         async with AsyncExitStack() as stack:
             run = await self.enter(request, input, stack)
             events_of = replayed_events if request.is_connect else caller_events
@@ -353,8 +351,7 @@ class AgentApp:
             raise RequestRefusedError(409, str(error)) from error
         except ThreadStoreUnavailableError as error:
             _logger.error("refused a request: %s", error)
-            headers = {"retry-after": str(_RETRY_SECONDS_OF_STORE)}
-            raise RequestRefusedError(503, "the threads cannot be reached now", headers) from error
+            raise RequestRefusedError(503, "the threads cannot be reached now", _AFTER_OUTAGE) from error
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
             raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
@@ -530,7 +527,7 @@ class _Body:
         """End a response that the server has cancelled, so that its caller knows of the end."""
         if self._is_open and not self._has_left:
             with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):
-                await self.send(frame_of(shutdown_event()))
+                await self.send(frame_of(SHUTTING_DOWN))
                 await self.end()
 
     async def _send_comments(self) -> None:
@@ -562,7 +559,7 @@ def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
 def _retry_after(error: RunInProgressError | ThreadBusyError) -> dict[str, str]:
     """Return the header that says when a thread may be free."""
     seconds = error.retry_after if isinstance(error, ThreadBusyError) else None
-    return {"retry-after": str(_RETRY_SECONDS if seconds is None else max(1, math.ceil(seconds)))}
+    return _SOON if seconds is None else {"retry-after": str(max(1, math.ceil(seconds)))}
 
 
 async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:

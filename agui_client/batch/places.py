@@ -85,10 +85,10 @@ async def _far(open_cluster: Callable[[], Cluster], agents: Mapping[str, Carried
             """Send a row to a worker; return the result, or raise the exception, that comes back."""
             if isinstance(prompt, list | tuple):
                 (prompt,) = prompt_messages(prompt)  # its files are here
-            outcome = pickle.loads(await cluster.send(agents[name], prompt))
+            outcome: RunResult | Exception = pickle.loads(await cluster.send(agents[name], prompt))
             if isinstance(outcome, Exception):
                 raise outcome
-            return cast("RunResult", outcome)
+            return outcome
 
         yield ask
 
