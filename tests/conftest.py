@@ -30,9 +30,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run each `anyio` test on both event loops; a module that needs one of them overrides this."""
+    """Run each `anyio` test on both event loops, unless it is marked `one_loop` or its module overrides this."""
     backend: str = request.param
     return backend
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that are marked `one_loop` on asyncio alone."""
+    if "anyio_backend" in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_loop"):
+        # Only a mark takes precedence over the parameters of the fixture.
+        metafunc.definition.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
 
 
 if "AGUI_CLIENT_FAST" in os.environ:

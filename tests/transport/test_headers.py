@@ -14,7 +14,7 @@ from agui_client.testing import faults, serve_bytes, sse, text, turn
 from support.http2 import begin, http2_client, serve_raw_http2
 from support.verbs import Verb, every_result_verb
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SECRET = "s3cr3t"
 ANSWER = sse(turn(text("Hi.")))
