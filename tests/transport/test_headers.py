@@ -62,8 +62,9 @@ every_bad_header = pytest.mark.parametrize(("headers", "message"), BAD, ids=[rep
 async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
     headers: dict[str, str], message: str
 ) -> None:
+    sources: list[tuple[Any, dict[str, str]]] = [(headers, {}), (lambda: headers, {}), (None, headers)]
     with serve_bytes(ANSWER) as server:
-        for given, of_run in ((headers, None), (lambda: headers, None), (None, headers)):
+        for given, of_run in sources:
             with pytest.raises(UsageError, match=message) as caught:
                 await HttpAgent(server.url, headers=given).run_agent("Hi", headers=of_run)
             assert SECRET not in everything_said(caught.value)
