@@ -34,7 +34,7 @@ def test_how_a_message_is_framed_is_not_the_applications_to_say(verb: Verb) -> N
             ("Transfer-Encoding", "chunked"),
             ("te", SECRET),
         ):
-            error = verb(HttpAgent(server.url, headers={name: value}), "Hi").error
+            error = verb(HttpAgent(server.url), "Hi", headers={name: value}).error
             assert type(error) is UsageError
             assert str(error) == f"the header {name} is the HTTP client's to set; leave it out"
     assert server.requests == []
@@ -72,6 +72,21 @@ async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
 
 
 @every_bad_header
+def test_an_agent_is_not_made_with_such_a_header(headers: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        HttpAgent("http://localhost/", headers=headers)
+
+
+@pytest.mark.parametrize("given", ["Authorization: Bearer x", [("Authorization", "Bearer x")]], ids=["text", "pairs"])
+async def test_headers_that_are_no_mapping_are_refused_with_an_example(given: Any) -> None:
+    what = r'such as \{"Authorization": "Bearer \.\.\."\}, not a (str|list)$'
+    with pytest.raises(UsageError, match=what):
+        HttpAgent("http://localhost/", headers=given)
+    with pytest.raises(UsageError, match=what):
+        await HttpAgent("http://localhost/").run_agent("Hi", headers=given)
+
+
+@every_bad_header
 async def test_renewed_headers_that_http_does_not_take_are_not_kept(headers: dict[str, str], message: str) -> None:
     answers = iter([headers, {"X": "7"}])
     with serve_bytes(faults.status(401), faults.status(401), ANSWER) as server:
@@ -92,7 +107,7 @@ async def test_a_bad_header_does_not_cost_other_runs_their_http2_connection() ->
             for headers, message in BAD:
                 assert (await HttpAgent(server.url, http_client=client).run_agent("Hi")).text == "Hi."
                 with pytest.raises(UsageError, match=message):
-                    await HttpAgent(server.url, http_client=client, headers=headers).run_agent("Hi")
+                    await HttpAgent(server.url, http_client=client).run_agent("Hi", headers=headers)
             assert (await HttpAgent(server.url, http_client=client).run_agent("Hi")).text == "Hi."
     assert (server.requests, server.connections) == (len(BAD) + 1, 1)
 
