@@ -42,7 +42,7 @@ from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, text, too
 from agui_client.threads import Threads
 from support.team_members import FIVE, agent, events_of, pay_tool, payer, resumed, says, shown
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 @pytest.mark.requirement("INT-1", "INT-2", "INT-4", "SUB-10")
@@ -353,7 +353,6 @@ async def test_a_member_of_a_team_that_waits_does_not_leave_the_text_of_its_exce
     assert result.result == "the agent failed (LookupError)"
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_function_may_run_members_side_by_side_in_its_own_way() -> None:
     async def gather(team: Team) -> list[str]:
         return [each.text for each in await asyncio.gather(team.run("asker"), team.run("slow"))]
@@ -415,7 +414,6 @@ async def test_calls_of_members_are_answered_when_another_one_of_the_same_gather
     assert "caller was cancelled before this call was answered." in [message.content for message in team.messages]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_caller() -> None:
     secret, open_to_all = says("secret", "S"), asks("open_to_all")
     team = RouterAgent(lambda _: "open_to_all", secret=secret, open_to_all=open_to_all)

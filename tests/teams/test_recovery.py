@@ -15,7 +15,7 @@ from agui_client.testing import ScriptedAgent, interrupt, patch, pause, state, t
 from agui_client.threads import Threads
 from support.team_members import agent, pay_tool, resumed, says, shown, told
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 BROKEN = RunErrorEvent(message="broken")
 
@@ -145,7 +145,6 @@ async def test_a_failure_that_the_function_caught_is_caught_again_and_the_later_
     assert (result.result, counts(caught, failing)) == ("Whole.", [1, 2])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_member_whose_server_is_not_reachable_is_asked_when_it_is_in_a_stored_thread() -> None:
     first, asker, last = says("first", "F"), asks(), says("last", "L")
     away = HttpAgent("http://127.0.0.1:9/", agent_id="last")
