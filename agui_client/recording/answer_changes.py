@@ -87,6 +87,16 @@ class AnswerChanges:
         self._decode = Decoder(self._log).feed
 
     @property
+    def messages(self) -> list[Message]:
+        """The messages as they are now."""
+        return self._reducer.messages
+
+    @property
+    def state(self) -> Any:
+        """The state as it is now."""
+        return self._reducer.state
+
+    @property
     def beginning(self) -> dict[str, Any]:
         """The conversation before the first event."""
         return {"messages": list(self._conversation.written), "state": self._conversation.state}

@@ -106,6 +106,14 @@ class Inspection:
             row["lanes"], self._new_lanes = self._new_lanes, []
         return row
 
+    def changes_of(self, request: str) -> AnswerChanges:
+        """Return the answer to a request, as it is after the rows so far.
+
+        Args:
+            request: The key of the request.
+        """
+        return self._answers[request].changes
+
     def _time(self, line: Line) -> float:
         """Return the seconds since the recording began; of several sessions, the first."""
         if isinstance(line, HeaderLine):
@@ -143,7 +151,9 @@ class Inspection:
         row.update({name: value for name, value in members.items() if value})
         self._add_markdown(row, answer.changes.completed_texts(line.event))
         if usage := answer.changes.usage(line.event):
-            row["u"] = [each | ({} if (cost := cost_of(each, self._prices)) is None else {"cost": cost}) for each in usage]
+            row["u"] = [
+                each | ({} if (cost := cost_of(each, self._prices)) is None else {"cost": cost}) for each in usage
+            ]
         if line.event.get("type") == "TOOL_CALL_RESULT":
             call = answer.changes.call(str(line.event.get("toolCallId")))
             if call is not None:

@@ -28,9 +28,9 @@ _EMPTY = "The recording has no requests."
 def inspector_page(recording: Recording, *, prices: Prices | None = None) -> bytes:
     """Return a recording as an HTML page, in UTF-8.
 
-    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings and
-    requests, tokens and, with prices, money. All that the recording has is in it; it loads nothing, and runs no script but its own. Views of tools
-    (`@renders`) draw their calls, each in a frame that can do nothing.
+    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings, requests,
+    tokens and, with prices, money. All that the recording has is in it; it loads nothing, and runs no script but its
+    own. Views of tools (`@renders`) draw their calls, each in a frame that can do nothing.
 
     Args:
         recording: The recording.

@@ -43,7 +43,7 @@ def cost_of(usage: Mapping[str, Any], prices: Prices) -> float | None:
         prices: The prices.
     """
     price = prices.get(str(usage.get("model") or usage.get("provider")))
-    counts = usage.get("inputTokens"), usage.get("outputTokens")
-    if price is None or None in counts:
+    first, second = usage.get("inputTokens"), usage.get("outputTokens")
+    if price is None or not isinstance(first, int) or not isinstance(second, int):
         return None
-    return sum(count * each for count, each in zip(counts, price, strict=True) if count is not None) / _MILLION
+    return (first * price[0] + second * price[1]) / _MILLION
