@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
@@ -328,7 +329,9 @@ def _tokens(usage: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _money(cost: float | None) -> str:
-    return _NOTHING if cost is None else f"{cost:.2f}" if cost >= 1 else f"{cost:.2g}"
+    if cost is None:
+        return _NOTHING
+    return f"{cost:.2f}" if cost >= 1 else f"{Decimal(f'{cost:.2g}'):f}"
 
 
 def _request_lines(requests: Sequence[InspectedRequest]) -> list[Element]:
@@ -365,7 +368,7 @@ def _pair(number: int, pair: Pair) -> Fold:
 
 def _alone(request: InspectedRequest) -> list[Element]:
     messages = of_this_call(request.messages, lambda message_id: message_id not in request.known_ids)
-    return [*conversation(messages), _call_table(request.calls)]
+    return [*conversation(messages), *([_call_table(request.calls)] if request.calls else [])]
 
 
 def _said(request: InspectedRequest) -> list[tuple[str, str]]:

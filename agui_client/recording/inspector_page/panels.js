@@ -254,7 +254,7 @@ function summed(usage) {
 
 /** Write money with the digits that it needs: 12.30, 0.0042. */
 function money(cost) {
-  return cost === undefined ? "" : cost >= 1 ? cost.toFixed(2) : String(Number(cost.toPrecision(2)));
+  return cost === undefined ? "" : cost >= 1 ? cost.toFixed(2) : cost.toLocaleString("en", { maximumSignificantDigits: 2 });
 }
 
 function tokensText(usage) {
