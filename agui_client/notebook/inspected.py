@@ -27,7 +27,14 @@ from agui_client.notebook.content import (
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Table, Tree, page
 from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording, inspector_page
-from agui_client.recording.inspected import Inspected, InspectedCall, InspectedRequest, InspectedRow, inspected
+from agui_client.recording.inspected import (
+    Inspected,
+    InspectedCall,
+    InspectedRequest,
+    InspectedRow,
+    by_calls,
+    inspected,
+)
 from agui_client.recording.matching import ABSENT, changed_places
 from agui_client.recording.prices import Prices, cost_of
 from agui_client.recording.redaction import redacted_line
@@ -153,10 +160,11 @@ def of_two(one: Inspected, other: Inspected, prices: Prices) -> list[Element]:
         other: The second.
         prices: The prices that their tokens have.
     """
-    pairs: list[Pair] = list(zip_longest(one.requests, other.requests))
     elements: list[Element] = [
         Line(f"{name}: {_named(each)}{_head(each)}") for name, each in (("A", one), ("B", other))
     ]
+    one, other = by_calls(one), by_calls(other)
+    pairs: list[Pair] = list(zip_longest(one.requests, other.requests))
     if one.has_events or other.has_events:
         elements.append(_timeline([("A", one), ("B", other)]))
     else:
@@ -230,7 +238,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _timeline(shown: Sequence[tuple[str, Inspected]]) -> Timeline:
-    """Draw recordings over each other; each request begins where that of the others with its number begins."""
+    """Draw recordings over each other; each call begins where that of the others with its number begins."""
     starts = [0.0]
     for each in zip_longest(*(recording.requests for _, recording in shown)):
         starts.append(starts[-1] + max(request.until - request.at for request in each if request is not None))
@@ -349,7 +357,7 @@ def _pair(number: int, pair: Pair) -> Fold:
     one, other = pair
     if one is None or other is None:
         side, only = ("A", one) if other is None else ("B", other)
-        return Fold(f"request {number}: only in {side}", [] if only is None else _alone(only), "bad")
+        return Fold(f"call {number}: only in {side}", [] if only is None else _alone(only), "bad")
     parts: dict[str, list[Element]] = {
         "request": _differing_places(one.asked, other.asked),
         "messages": _message_differences(one, other),
@@ -363,7 +371,7 @@ def _pair(number: int, pair: Pair) -> Fold:
         content.append(Fold("events", [_event_differences(one, other)]))
     verdict = f"differs in {', '.join(found)}" if found else "the same"
     times = f"{seconds_text(one.until - one.at)} and {seconds_text(other.until - other.at)}"
-    return Fold(f"request {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
+    return Fold(f"call {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
 
 
 def _alone(request: InspectedRequest) -> list[Element]:
@@ -384,9 +392,21 @@ def _message_differences(one: InspectedRequest, other: InspectedRequest) -> list
         return []
     lines: list[list[Element]] = []
     for (_, start, stop, begin, end), is_same in _stretches(before, after):
-        for first, second in zip_longest(before[start:stop], after[begin:end]):
+        for first, second in _by_roles(before[start:stop], after[begin:end]):
             lines.append([Line("" if is_same else "≠", "bad"), *(_bubble(each, is_same) for each in (first, second))])
     return [Wide(["", "A", "B"], lines)]
+
+
+def _by_roles(
+    one: Sequence[tuple[str, str]], other: Sequence[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
+    """Pair messages with those of the same role, so that an answer stands beside an answer."""
+    for (_, start, stop, begin, end), is_same in _stretches([role for role, _ in one], [role for role, _ in other]):
+        if is_same:
+            yield from zip(one[start:stop], other[begin:end], strict=True)
+        else:
+            yield from ((each, None) for each in one[start:stop])
+            yield from ((None, each) for each in other[begin:end])
 
 
 def _bubble(said: tuple[str, str] | None, is_same: bool) -> Element:

@@ -99,8 +99,8 @@ font:600 12px system-ui,sans-serif;padding:2px 10px}
 margin:4px 0;overflow:hidden}
 .agui-part-good{background:var(--agui-good)}.agui-part-bad{background:var(--agui-bad)}
 .agui-rows{margin:6px 0;overflow-x:auto}
-.agui.agui .agui-rows th,.agui.agui .agui-rows td{border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;
-text-align:start;vertical-align:top;min-width:60px}
+.agui.agui .agui-rows>table>thead>tr>th,.agui.agui .agui-rows>table>tbody>tr>td{
+border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start;vertical-align:top;min-width:60px}
 .agui.agui .agui-rows tr{background:none}
 .agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}

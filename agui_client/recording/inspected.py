@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agui_client.recording.format import HeaderLine, Line, OutcomeLine, ResponseLine, ToolLine
@@ -84,6 +84,8 @@ class InspectedRequest:
 
     agent: str
     """The name or the address of the agent."""
+    call: str = ""
+    """The key of the call of a verb that it belongs to."""
     at: float = 0.0
     """Seconds from the beginning of the recording to the request."""
     until: float = 0.0
@@ -154,7 +156,7 @@ def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
         if line.kind == "request":
             known = frozenset(each.id for each in inspection.changes_of(key).messages)
             agent = line.agent.name or line.agent.url or line.agent.agent_id
-            found[key] = InspectedRequest(agent, at=row["t"], known_ids=known)
+            found[key] = InspectedRequest(agent, line.call, at=row["t"], known_ids=known)
         if (request := found.get(key)) is None:
             # A tool that the call approved is executed before the first request.
             early.append(_row(row, line))
@@ -165,6 +167,24 @@ def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
     for key, request in found.items():
         _complete(request, exchanges[key], inspection.changes_of(key))
     return Inspected(recording.path.name, [*found.values()], lanes)
+
+
+def by_calls(recording: Inspected) -> Inspected:
+    """Return a recording in which all requests of a call are one, as tools here are executed between two of them."""
+    calls: dict[str, list[InspectedRequest]] = {}
+    for each in recording.requests:
+        calls.setdefault(each.call, []).append(each)
+    return replace(recording, requests=[_joined(each) for each in calls.values()])
+
+
+def _joined(requests: Sequence[InspectedRequest]) -> InspectedRequest:
+    """Return one request, asked as the first of some, and answered by all of them."""
+    lists = ("rows", "changes", "calls", "usage", "posts", "problems")
+    last = requests[-1]
+    whole = replace(requests[0], until=last.until, ending=last.ending, messages=last.messages, state=last.state)
+    for name in lists:
+        setattr(whole, name, [part for each in requests for part in getattr(each, name)])
+    return whole
 
 
 def _add(request: InspectedRequest, row: dict[str, Any], line: Line, before: Any, after: Any) -> None:
