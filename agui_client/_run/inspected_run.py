@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agui_client._display import Displayed
+from agui_client._field_docs import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class InspectedRun(Displayed):
+class InspectedRun(Record, Displayed):
     """Everything that happened in a call: displayed at the end of a cell, written by `print`, saved as a page."""
 
     result: RunResult[Any]
