@@ -95,6 +95,7 @@ def _look(page: Page) -> bytes:
     is_inspector = page.locator("#timeline").count() == 1
     if is_inspector:
         page.set_viewport_size({"width": 960, "height": 600})
+        page.locator("#messages").evaluate("(panel) => panel.scrollTo(0, panel.scrollHeight)")
         page.evaluate(FRAME)
     # The inspector fills its window; a notebook has the height of its cells.
     return page.screenshot(full_page=not is_inspector)

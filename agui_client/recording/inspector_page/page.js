@@ -57,7 +57,10 @@ class Page {
     for (const tab of document.querySelectorAll("[data-tab]")) {
       tab.addEventListener("click", () => this.open(tab.dataset.tab));
     }
-    window.addEventListener("resize", () => this.refresh());
+    window.addEventListener("resize", () => {
+      this.refresh();
+      this.showMoment();
+    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.timeline.draw());
     window.addEventListener("keydown", (event) => this.press(event));
   }
