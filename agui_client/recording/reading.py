@@ -145,7 +145,7 @@ class Recording:
         Raises:
             RecordingError: It is no recording, or of a newer format.
         """
-        lines, is_cut = _lines(Path(path), content.splitlines(), _MOST_BYTES)
+        lines, is_cut = read_lines(Path(path), content.splitlines())
         return cls(Path(path), lines, is_cut=is_cut)
 
 
