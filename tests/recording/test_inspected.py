@@ -143,7 +143,7 @@ def test_the_oldest_calls_are_forgotten_when_memory_is_full() -> None:
 
 
 def test_two_calls_are_compared_in_messages_state_and_tools(tmp_path: Path) -> None:
-    results = []
+    results: list[RunResult] = []
     for name, answer in (("a", "Take the ferry."), ("b", "Take the bus.")):
         results.append(agent(answer, observers=[record(tmp_path / f"{name}.jsonl")]).run_agent_sync("Hi"))
     shown = plain(results[0].inspect(results[1]))
