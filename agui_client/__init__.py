@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._display import in_notebook
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
@@ -106,11 +107,17 @@ _LATER = {
 
 def _default_observers() -> list[RunObserver | None]:
     """Return the observers of every call; those of OpenTelemetry if the application has imported that."""
-    if "opentelemetry.trace" not in sys.modules:  # which whatever takes in metrics imports, too
-        return [run_log()]
-    from agui_client.otel import metric_observer, span_observer
+    observers: list[RunObserver | None] = [run_log()]
+    if "opentelemetry.trace" in sys.modules:  # which whatever takes in metrics imports, too
+        from agui_client.otel import metric_observer, span_observer
 
-    return [run_log(), span_observer(), metric_observer()]
+        observers += [span_observer(), metric_observer()]
+    if in_notebook():
+        # A person looks at results there, and asks for the events of a run when it is over.
+        from agui_client.recording.kept_calls import memory_recorder
+
+        observers.append(memory_recorder())
+    return observers
 
 
 def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -372,7 +372,7 @@ def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypa
     def without(has_math: bool) -> None:
         """Find no library."""
 
-    monkeypatch.setattr("agui_client.notebook.markdown._markdown_parser", without)
+    monkeypatch.setattr("agui_client._widgets.markdown._markdown_parser", without)
     shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
     assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
 

@@ -357,7 +357,7 @@ def _extra_of(one: _Import) -> str:
         return "threads"
     if one.module in {"agui_client.runs.run_tables", "agui_client.runs.durable"}:
         return "durable"
-    if one.module == "agui_client.notebook.markdown":
+    if one.module == "agui_client._widgets.markdown":
         return "notebook"
     return "cli" if _is_or_is_in(one.module, "agui_client._cli") or _serves_tests(one) else ""
 

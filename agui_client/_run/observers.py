@@ -193,6 +193,18 @@ class RunObserver:
         """
 
 
+class RunKeeper(RunObserver):
+    """An observer that keeps what it sees, for `result.inspect()`."""
+
+    def kept(self, run: RunScope) -> Callable[[], Sequence[Any]]:
+        """Return a function that reads the lines of a recording that were kept of a call; none if it kept none.
+
+        Args:
+            run: The first run of the call.
+        """
+        raise NotImplementedError
+
+
 _METHODS = [name for name in vars(RunObserver) if name.startswith("on_")]
 
 
@@ -209,6 +221,8 @@ class Observers:
         # Ends in reverse order, as blocks that were entered one after the other are left.
         self._methods["on_end"].reverse()
         self._methods["on_call_end"].reverse()
+        self.keepers = [each for each in members if isinstance(each, RunKeeper)]
+        """The observers that keep what they see, those of the application first."""
         self._failed: set[Callable[..., Any]] = set()
         self.of_events = self._methods["on_event"]
         """The `on_event` methods that were overridden."""

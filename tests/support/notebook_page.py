@@ -23,7 +23,7 @@ class NotebookPage:
     def receive(self, message_type: str, content: Mapping[str, Any]) -> None:
         """Take in a message of the kernel's."""
         match message_type, content:
-            case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": shown}}}:
+            case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": {"fields": _} as shown}}}:
                 self._shown[comm_id] = shown
                 self._typed[comm_id] = {each["name"]: each["value"] for each in shown["fields"]}
             case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": {"shown": shown}}}:
