@@ -115,7 +115,7 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._past = PastRuns()
         self._entries = 0
-        self._unanswered: tuple[str, Callable[[], None]] | None = None
+        self._unanswered: list[tuple[str, Callable[[], None]]] = []
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -308,8 +308,9 @@ class OpenThread(Generic[AgentT]):
         async with self._lock:
             await self._settle_unanswered()
             make = partial(entry_of, self._members, members, self._entries + 1)
+            old, new = self._members["state"], members["state"]
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
-            entry = make() if members["state"] is self._members["state"] else await asyncio.to_thread(make)
+            entry = make() if old is new or not (old or new) else await asyncio.to_thread(make)
             if entry is None:
                 return
             now, usage = datetime.now(UTC), list(self._usage)
@@ -323,9 +324,11 @@ class OpenThread(Generic[AgentT]):
             )
             append = self._store.append_and_release if is_last else self._store.append
             note = partial(self._note_written, info, members, len(usage))
-            self._unanswered = entry, note
-            is_written = self._number is not None and await append(self.owner, info, entry, self._number)
-            self._unanswered = None
+            before_this = list(self._unanswered)
+            self._unanswered.append((entry, note))
+            is_written = self._number is not None and await append(self.owner, info, entry, self._number, self._entries)
+            # One whose answer never came, and that was not there yet, may be the one that this one did not fit behind.
+            self._unanswered = [] if is_written else before_this
             if not is_written:
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
@@ -334,19 +337,20 @@ class OpenThread(Generic[AgentT]):
                 self._number = None
 
     async def _settle_unanswered(self) -> None:
-        """Find out whether the last entry was written: a connection may break between the commit and the answer.
+        """Find out whether an entry was written: a connection may break between the commit and the answer.
 
-        An entry that was written, and then written again, would make the thread unreadable.
+        An entry that was written, and then written again, would make the thread unreadable. One that arrives later than
+        this look does not fit behind what is written after it: see `ThreadStore.append`.
         """
-        if self._unanswered is None or self._number is None:
+        if not self._unanswered or self._number is None:
             return
-        entry, note = self._unanswered
         # It waits for a write that the database is still busy with.
         await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
         with reading(self.thread_id):
             found = await self._store.read(self.owner, self.thread_id)
-        self._unanswered = None
-        if found is not None and found[1][self._entries :] == [entry]:
+        written = [] if found is None else found[1][self._entries :]
+        if (note := next((note for entry, note in self._unanswered if [entry] == written), None)) is not None:
+            self._unanswered = []
             note()
 
     def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:

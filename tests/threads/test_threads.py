@@ -202,8 +202,8 @@ async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Th
         info, entries = found
         number = await copy.lease("", thread_id, 60)
         assert number is not None
-        for entry in entries:
-            await copy.append("", info, entry, number)
+        for count, entry in enumerate(entries):
+            await copy.append("", info, entry, number, count)
         await copy.lease("", thread_id, 0, number)
         return copy
 
@@ -823,11 +823,17 @@ async def test_a_document_that_nests_too_deeply_is_refused_and_makes_no_thread(n
 async def test_a_fork_has_nothing_of_a_thread_that_was_made_anew_meanwhile() -> None:
     class Store(MemoryStore):
         async def append(
-            self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+            self,
+            owner: str,
+            info: ThreadInfo,
+            entry: str,
+            number: int,
+            count: int,
+            shared: tuple[str, int] | None = None,
         ) -> bool:
             if shared == ("t", 2):
                 await self.anew(owner)
-            return await super().append(owner, info, entry, number, shared)
+            return await super().append(owner, info, entry, number, count, shared)
 
         async def anew(self, owner: str) -> None:
             """Delete the thread, and let another one be made."""
