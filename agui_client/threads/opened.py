@@ -53,6 +53,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 """Seconds between two attempts to get a lease."""
 _RENEWALS = 3
 """The number of renewals in the time of a lease."""
+_TICKS = 10
+"""The number of ticks between two renewals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ class OpenThread(Generic[AgentT]):
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
             self._number = taken.number
-            self._renewal = asyncio.create_task(self._renew(self._number))
+            self._renewal = asyncio.create_task(self._renew())
             if taken.found is None:
                 return None
             with reading(self.thread_id):
@@ -294,12 +296,20 @@ class OpenThread(Generic[AgentT]):
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
-    async def _renew(self, number: int) -> None:
-        is_ours = True
+    async def _renew(self) -> None:
+        pause, is_ours = self._seconds / _RENEWALS, True
         while is_ours:
-            await asyncio.sleep(self._seconds / _RENEWALS)
+            # At the ticks of one clock, so that a store can renew the leases of many threads together.
+            now = monotonic()
+            await asyncio.sleep(pause - (now + pause) % (pause / _TICKS))
             try:
-                is_ours = await self._store.lease(self.owner, self.thread_id, self._seconds, number) is not None
+                # Never beside the last write, which gives the lease back: nobody would give back a lease that was
+                # renewed after that.
+                async with self._lock:
+                    if self._number is None:
+                        return
+                    renewed = await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
+                    is_ours = renewed is not None
             except Exception as error:
                 _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
 

@@ -64,7 +64,7 @@ class Database(ABC):
         """
 
     @abstractmethod
-    async def write(self, write: Write, *, wait: float) -> bool:
+    async def write(self, write: Write, *, wait: float) -> int | None:
         """Write to a thread.
 
         Args:
@@ -72,7 +72,8 @@ class Database(ABC):
             wait: The most seconds to wait while another program has the database locked.
 
         Returns:
-            Whether the lease and the number of entries were as expected.
+            The number of entries that the thread has now; None if it had another lease or number of entries than was
+            expected.
         """
 
     @abstractmethod
@@ -129,7 +130,7 @@ class SQLiteDatabase(Database):
                     raise
             await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE))
 
-    async def write(self, write: Write, *, wait: float) -> bool:
+    async def write(self, write: Write, *, wait: float) -> int | None:
         """Write to a thread."""
         return await self.run(partial(statements.write, write=write), wait=wait)
 
@@ -208,7 +209,7 @@ class PostgresDatabase(Database):
         pool: Any = self._engine.pool
         is_bounded = isinstance(pool, QueuePool) and pool._max_overflow >= 0 and pool.size() > 0
         self._connections = asyncio.Semaphore(pool.size() + pool._max_overflow if is_bounded else _MOST_CONNECTIONS)
-        self._writes = deque[tuple[Write, asyncio.Future[bool]]]()
+        self._writes = deque[tuple[Write, asyncio.Future[int | None]]]()
         self._tasks = set[asyncio.Task[None]]()
         self._is_writing = False
 
@@ -220,9 +221,9 @@ class PostgresDatabase(Database):
             async with db.begin():
                 return await db.run_sync(work)
 
-    async def write(self, write: Write, *, wait: float) -> bool:
+    async def write(self, write: Write, *, wait: float) -> int | None:
         """Write to a thread, in one statement with others if some wait already."""
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._writes.append((write, future))
         if not self._is_writing:
             self._is_writing = True
@@ -247,10 +248,10 @@ class PostgresDatabase(Database):
         finally:
             self._is_writing = False
 
-    def _next_batch(self) -> list[tuple[Write, asyncio.Future[bool]]]:
+    def _next_batch(self) -> list[tuple[Write, asyncio.Future[int | None]]]:
         """Take writes that one statement can carry out, as it can write to a row once."""
-        batch = dict[tuple[str, str], tuple[Write, asyncio.Future[bool]]]()
-        later = deque[tuple[Write, asyncio.Future[bool]]]()
+        batch = dict[tuple[str, str], tuple[Write, asyncio.Future[int | None]]]()
+        later = deque[tuple[Write, asyncio.Future[int | None]]]()
         while self._writes and len(batch) < _MOST_AT_ONCE:
             write, future = self._writes.popleft()
             if batch.setdefault((write.owner, write.thread_id), (write, future))[1] is not future:
@@ -258,7 +259,7 @@ class PostgresDatabase(Database):
         self._writes.extendleft(reversed(later))
         return list(batch.values())
 
-    async def _write_together(self, batch: list[tuple[Write, asyncio.Future[bool]]]) -> None:
+    async def _write_together(self, batch: list[tuple[Write, asyncio.Future[int | None]]]) -> None:
         try:
             written = await self._write_to([write for write, _ in batch], waits=False)
         except Exception as error:
@@ -267,21 +268,21 @@ class PostgresDatabase(Database):
                     _end(future, error)
                 return
             # The database has undone them all: one of them cannot be written, and should harm no other.
-            written = set[int]()
+            written = dict[int, int]()
         for index, (write, future) in enumerate(batch):
             if index in written:
-                _end(future, None, True)
+                _end(future, None, written[index])
             else:
                 # Its thread was taken over, or another transaction is writing to it: the others need not wait for that.
                 self._begin(self._write_alone(write, future))
 
-    async def _write_alone(self, write: Write, future: asyncio.Future[bool]) -> None:
+    async def _write_alone(self, write: Write, future: asyncio.Future[int | None]) -> None:
         try:
-            _end(future, None, bool(await self._write_to([write], waits=True)))
+            _end(future, None, (await self._write_to([write], waits=True)).get(0))
         except Exception as error:
             _end(future, error)
 
-    async def _write_to(self, writes: list[Write], *, waits: bool) -> set[int]:
+    async def _write_to(self, writes: list[Write], *, waits: bool) -> dict[int, int]:
         return await self.run(partial(statements.write_to_many, writes=writes, waits=waits), wait=0)
 
     async def close(self) -> None:

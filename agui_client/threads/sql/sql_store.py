@@ -92,10 +92,10 @@ class SQLStore(ThreadStore):
         if number is None:
             taken = partial(statements.lease, owner=owner, thread_id=thread_id, seconds=seconds)
             return await self._run(taken, wait=_LOCKED_AT_FIRST)
-        if seconds:
-            return number if await self._write(Write(owner, thread_id, number, seconds=seconds)) else None
-        given_back = partial(statements.give_back, owner=owner, thread_id=thread_id, number=number)
-        return await self._run(given_back)
+        entries = await self._write(Write(owner, thread_id, number, seconds=seconds))
+        if entries == 0 and not seconds:
+            await self._run(partial(statements.forget, owner=owner, thread_id=thread_id, number=number))
+        return None if entries is None else number
 
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries."""
@@ -109,7 +109,7 @@ class SQLStore(ThreadStore):
             return await self._run(
                 lambda db: statements.append_to_fork(db, owner, info, entry, number, shared), is_atomic=True
             )
-        return await self._write(Write(owner, info.thread_id, number, info, entry, count))
+        return await self._write(Write(owner, info.thread_id, number, info, entry, count)) is not None
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
         """Return the seconds until the lease of a thread runs out."""
@@ -122,7 +122,7 @@ class SQLStore(ThreadStore):
 
     async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
         """Append an entry, and give the lease back."""
-        return await self._write(Write(owner, info.thread_id, number, info, entry, count, seconds=0))
+        return await self._write(Write(owner, info.thread_id, number, info, entry, count, seconds=0)) is not None
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
@@ -158,8 +158,8 @@ class SQLStore(ThreadStore):
         async with self._using(wait):
             return await self._database.run(work, is_read=is_read, is_atomic=is_atomic, wait=wait)
 
-    async def _write(self, write: Write) -> bool:
-        """Write to a thread."""
+    async def _write(self, write: Write) -> int | None:
+        """Write to a thread; return what `Database.write` returns."""
         async with self._using(_LOCKED_SECONDS):
             return await self._database.write(write, wait=_LOCKED_SECONDS)
 

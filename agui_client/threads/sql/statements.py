@@ -102,7 +102,9 @@ _NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
 
 
 def _writing_to_many(*, waits: bool) -> Executable:
-    """Make the statement that writes to many threads of PostgreSQL, and returns the places of those it has written to.
+    """Make the statement that writes to many threads of PostgreSQL.
+
+    It returns the places of the writes that fit, with the numbers of entries that their threads have then.
 
     Args:
         waits: Whether it waits for a thread that another transaction is writing to, or leaves it out.
@@ -137,7 +139,7 @@ def _writing_to_many(*, waits: bool) -> Executable:
     appended = select(written).where(written.c.body.is_not(None)).subquery()
     first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entries == 1)
     entries = select(appended.c.owner, appended.c.line, appended.c.entries, appended.c.body)
-    return select(written.c.place).add_cte(
+    return select(written.c.place, written.c.entries).add_cte(
         insert(LINES).from_select(LINES.c.keys(), first).cte("first_lines"),
         insert(ENTRIES).from_select(ENTRIES.c.keys(), entries).cte("new_entries"),
     )
@@ -180,7 +182,7 @@ def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedTh
     try:
         return LeasedThread(taken.lease, _found(db, owner, taken) if taken.entries != 0 else None)
     except Exception:
-        give_back(db, owner, thread_id, taken.lease)
+        db.execute(_RENEW, {"of": owner, "id": thread_id, "held": taken.lease, "until": 0})
         raise
 
 
@@ -201,14 +203,9 @@ def _take(db: Connection, owner: str, thread_id: str, seconds: float) -> Row[Any
     return db.execute(_MAKE[db.dialect.name], {**first, "leased_until": until}).scalar_one_or_none()
 
 
-def give_back(db: Connection, owner: str, thread_id: str, number: int) -> int | None:
-    """Give a lease back; return its number, or None if it has another one."""
-    ours = {"of": owner, "id": thread_id, "held": number}
-    if (row := db.execute(_RENEW, {**ours, "until": 0}).one_or_none()) is None:
-        return None
-    if row.entries == 0:
-        db.execute(_FORGET, ours)
-    return number
+def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
+    """Remove the row of a thread that never was written to, and whose lease was given back."""
+    db.execute(_FORGET, {"of": owner, "id": thread_id, "held": number})
 
 
 def lease_left(db: Connection, owner: str, thread_id: str) -> float:
@@ -253,21 +250,23 @@ def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Seque
     return info, bodies
 
 
-def write(db: Connection, write: Write) -> bool:
-    """Write to a thread of SQLite; return whether the lease and the number of entries were as expected."""
+def write(db: Connection, write: Write) -> int | None:
+    """Write to a thread of SQLite; return what `Database.write` returns."""
     owner = write.owner
     values: dict[str, Any] = {"of": owner, "id": write.thread_id, "held": write.number, "until": write.until}
     if write.info is None:
-        return db.execute(_RENEW, values).one_or_none() is not None
+        renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
+        return renewed
     if (row := db.execute(_WRITE, {**values, **_described_as(write.info), "count": write.count}).one_or_none()) is None:
-        return False
+        return None
     if row.entries == 1:
         db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
     db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": write.entry})
-    return True
+    entries: int = row.entries
+    return entries
 
 
-def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> set[int]:
+def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> dict[int, int]:
     """Write to threads of PostgreSQL, each of which is there once; either all or none if the statement fails.
 
     Args:
@@ -276,7 +275,8 @@ def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> se
         waits: Whether to wait for a thread that another transaction is writing to, and not to leave it out.
 
     Returns:
-        The indices of the writes whose threads had the lease and the number of entries that were expected.
+        The numbers of entries that the threads have now, by the indices of the writes; none for a thread that had not
+        the lease or the number of entries that was expected.
     """
     described = [{} if each.info is None else columns(each.info) for each in writes]
     values: dict[str, list[Any]] = {
@@ -288,7 +288,7 @@ def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> se
         "bodys": [each.entry for each in writes],
     }
     values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
-    return {place - 1 for place in db.execute(_WRITE_TO_MANY[waits], values).scalars()}
+    return {place - 1: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
 
 
 def append_to_fork(
