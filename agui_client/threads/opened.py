@@ -22,8 +22,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+import anyio.to_thread
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
 
+from agui_client._concurrency import no_collection
 from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
@@ -49,6 +51,8 @@ Titler = Callable[[Sequence[Message]], str]
 
 _logger = logging.getLogger("agui_client.threads")
 _LONGEST_TITLE = 80
+_LONG = 500
+"""The number of messages from which a conversation is long."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 """Seconds between two attempts to get a lease."""
 _RENEWALS = 3
@@ -130,7 +134,11 @@ class OpenThread(Generic[AgentT]):
     async def __aenter__(self) -> AgentT:
         self._check_new()
         try:
-            return self._begin(await self._loop.call(self._open))
+            restored = self._restoring(document := await self._loop.call(self._open))
+            # To restore a long conversation takes some tenths of a second.
+            is_long = document is not None and len(document.messages) > _LONG
+            agent = await anyio.to_thread.run_sync(restored) if is_long else restored()
+            return self._begin(agent, is_new=document is None)
         except BaseException:
             self._give_up()
             raise
@@ -138,7 +146,8 @@ class OpenThread(Generic[AgentT]):
     def __enter__(self) -> AgentT:
         self._check_new()
         try:
-            return self._begin(self._loop.call(self._open).result())
+            document = self._loop.call(self._open).result()
+            return self._begin(self._restoring(document)(), is_new=document is None)
         except BaseException:
             self._give_up()
             raise
@@ -206,17 +215,28 @@ class OpenThread(Generic[AgentT]):
                 return None
             raise
 
-    def _begin(self, document: ConversationSnapshot | None) -> AgentT:
-        """Give a clone of the agent the conversation, and have it saved from now on."""
+    def _restoring(self, document: ConversationSnapshot | None) -> Callable[[], AgentT]:
+        """Clone the agent; return a function that gives the clone the conversation, if there is one, and returns it."""
         self._check_open()
         agent = self._given.clone(thread_id=self.thread_id)
-        if document is not None:
-            # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
-            agent.set_messages([])
-            agent.restore(document)
-            self._warn(agent)
-        else:
+
+        def restore() -> AgentT:
+            if document is not None:
+                with no_collection():
+                    # What the agent did in a conversation of its own says nothing about calls of the same ids in this.
+                    agent.set_messages([])
+                    agent.restore(document)
+            return agent
+
+        return restore
+
+    def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
+        """Have the conversation of an agent saved from now on."""
+        self._check_open()
+        if is_new:
             self._new_members = members_of(agent.checkpoint())
+        else:
+            self._warn(agent)
         agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save, past=self._past)
         self._agent = agent
         return agent
