@@ -218,7 +218,7 @@ def _read_long(text: str) -> Entry | None:
             messages = list[Message]()
             for start in range(0, len(added), _SLICE):
                 messages += _MESSAGES.validate_json(_as_json(added[start : start + _SLICE]))
-            return {**entry, "messages": (at, removed, messages[::-1])}
+            return {**entry, "messages": (at, removed, messages)}
     return None
 
 
