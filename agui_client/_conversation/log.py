@@ -213,7 +213,8 @@ def _read_long(text: str) -> Entry | None:
     with suppress(LookupError, TypeError, ValueError, RecursionError):
         plain = from_json(text)
         at, removed, added = plain["messages"]
-        entry = _ENTRY.validate_json(_as_json({**plain, "messages": [at, removed, []]}))
+        without: dict[str, Any] = {**plain, "messages": (at, removed, ())}
+        entry = _ENTRY.validate_json(_as_json(without))
         if entry["version"] == 2:
             messages = list[Message]()
             for start in range(0, len(added), _SLICE):

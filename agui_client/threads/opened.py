@@ -378,7 +378,7 @@ class OpenThread(Generic[AgentT]):
         await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
         with reading(self.thread_id):
             found = await self._store.read(self.owner, self.thread_id)
-        written = [] if found is None else found[1][self._entries :]
+        written: list[str] = [] if found is None else list(found[1][self._entries :])
         if (note := next((note for entry, note in self._unanswered if [entry] == written), None)) is not None:
             self._unanswered = []
             note()

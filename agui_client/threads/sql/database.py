@@ -207,8 +207,9 @@ class PostgresDatabase(Database):
     def _reset(self) -> None:
         # Operations wait for a connection here, in order and as long as it takes: a pool gives up after a while.
         pool: Any = self._engine.pool
-        is_bounded = isinstance(pool, QueuePool) and pool._max_overflow >= 0 and pool.size() > 0
-        self._connections = asyncio.Semaphore(pool.size() + pool._max_overflow if is_bounded else _MOST_CONNECTIONS)
+        beyond: int = getattr(pool, "_max_overflow", -1)  # which has no public name
+        is_bounded = isinstance(pool, QueuePool) and beyond >= 0 and pool.size() > 0
+        self._connections = asyncio.Semaphore(pool.size() + beyond if is_bounded else _MOST_CONNECTIONS)
         self._writes = deque[tuple[Write, asyncio.Future[int | None]]]()
         self._tasks = set[asyncio.Task[None]]()
         self._is_writing = False
