@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from ag_ui.core import (
     AssistantMessage,
+    Event,
     Message,
     RunAgentInput,
+    RunFinishedEvent,
     RunStartedEvent,
     SystemMessage,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
     ToolCallResultEvent,
     UserMessage,
 )
@@ -32,6 +39,7 @@ from agui_client import (
     tool,
 )
 from agui_client._protocol.events import WireEvent
+from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, interrupt, state, text, tool_call, turn
 from agui_client.types import Checkpoint
 from support import scenario
@@ -279,6 +287,38 @@ def test_the_first_failure_to_save_keeps_its_cause_when_later_saves_fail_too() -
     with pytest.raises(OSError, match="first") as caught:
         ScriptedAgent(HELLO).save_with(save).run_agent_sync("Hi")
     assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize(
+    ("seconds", "between"),
+    [(0.01, 1.01), (0.1, 2.1), (0.25, 5.25), (4, 6)],
+    ids=["fast saves", "slow saves", "slower saves", "saves that take nearly as long as the longest time between them"],
+)
+def test_the_slower_saves_are_the_less_often_they_are_made(
+    seconds: float, between: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, saved = [0.0], list[float]()
+    monkeypatch.setattr(ending, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(engine, "_TURN_SECONDS", 0)
+
+    async def save(checkpoint: Checkpoint) -> None:
+        """Take some time."""
+        saved.append(now[0])
+        now[0] += seconds
+
+    async def speaking(input: RunAgentInput) -> AsyncIterator[Event]:
+        """Yield a piece of text every second."""
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield TextMessageStartEvent(message_id="m")
+        for _ in range(30):
+            now[0] += 1
+            yield TextMessageContentEvent(message_id="m", delta="word ")
+        yield TextMessageEndEvent(message_id="m")
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    asyncio.run(FunctionAgent(speaking).save_with(save).run_agent("Hi"))
+    # The first one is made before the run is sent.
+    assert [after - before for before, after in pairwise(saved[1:5])] == pytest.approx([between] * 3)
 
 
 def test_the_conversation_is_saved_before_anything_happens_that_must_not_be_lost() -> None:

@@ -101,8 +101,11 @@ _ENTRIES: TypeAdapter[list[Entry | FirstEntry]] = TypeAdapter(list[Entry | First
 _ENTRY: TypeAdapter[Entry | FirstEntry] = TypeAdapter(Entry | FirstEntry)
 _SLICE = 500
 """The number of entries that are read in one go, during which no other thread goes on."""
+_LONG = 200_000
+"""The characters from which an entry is long, and read in steps."""
 _DEEPEST = 200
 """The most levels of JSON that pydantic reads; it writes more."""
+_MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
 _RESULTS = TypeAdapter(list[ToolMessage])
 _RUN = TypeAdapter(OpenRun)
 _PATCH: TypeAdapter[list[Any]] = TypeAdapter(cast("Any", StateDeltaEvent.model_fields["delta"].annotation))
@@ -179,14 +182,49 @@ def read_entries(entries: Iterable[str]) -> list[Entry | FirstEntry]:
     """
     texts, read = list(entries), list[Entry | FirstEntry]()
     with no_collection():
-        for start in range(0, len(texts), _SLICE):
-            read += _read_slice(texts[start : start + _SLICE], start)
+        while len(read) < len(texts):
+            start = len(read)
+            slice_of = _next_slice(texts, start)
+            long = _read_long(slice_of[0]) if len(slice_of) == 1 else None
+            read += _read_slice(slice_of, start) if long is None else [long]
     for position, entry in enumerate(read, 1):
         # An entry in the middle may be lost without any other one being damaged.
         if entry["version"] == 2 and entry["number"] != position:
             what = f"entry {entry['number']} is in place {position}"
             raise ThreadStoreError(f"{what}, so others are lost")
     return read
+
+
+def _next_slice(texts: Sequence[str], start: int) -> Sequence[str]:
+    """Return the entries to read next: some, or a long one by itself."""
+    end = start + 1
+    size = len(texts[start])
+    while end < len(texts) and end - start < _SLICE and size + len(texts[end]) < _LONG:
+        size += len(texts[end])
+        end += 1
+    return texts[start:end]
+
+
+def _read_long(text: str) -> Entry | None:
+    """Read an entry with many messages in steps; return None if it is none, or damaged."""
+    if len(text) < _LONG:
+        return None
+    # RecursionError: JSON may nest deeper than it can be written again.
+    with suppress(LookupError, TypeError, ValueError, RecursionError):
+        plain = from_json(text)
+        at, removed, added = plain["messages"]
+        without: dict[str, Any] = {**plain, "messages": (at, removed, ())}
+        entry = _ENTRY.validate_json(_as_json(without))
+        if entry["version"] == 2:
+            messages = list[Message]()
+            for start in range(0, len(added), _SLICE):
+                messages += _MESSAGES.validate_json(_as_json(added[start : start + _SLICE]))
+            return {**entry, "messages": (at, removed, messages)}
+    return None
+
+
+def _as_json(value: object) -> bytes:
+    return to_json(value, inf_nan_mode="constants")
 
 
 def _read_slice(texts: Sequence[str], start: int) -> list[Entry | FirstEntry]:

@@ -199,6 +199,8 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
 
 SAVE_SECONDS = 1.0
 """The time between two saves while events arrive."""
+_SLOW_SAVES, _LONGEST_PAUSE = 20, 5
+"""Where saves are slow, it is so many times as long as a save takes, and at most so many times as long as usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +258,15 @@ class Saving:
         saves = [each for each in (setup.save, self._call.also_save) if each is not None]
         if not saves or (setup.is_replay and self._call.state.is_run_open):
             return
-        self._next_at = perf_counter() + SAVE_SECONDS
+        began = perf_counter()
+        self._next_at = began + SAVE_SECONDS
         try:
             for save in saves:
                 await self._loop.call(save, checkpoint_of(self._call, following))
+            # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
+            # longer than a twentieth of the time.
+            took = perf_counter() - began
+            self._next_at = began + min(max(SAVE_SECONDS, _SLOW_SAVES * took), _LONGEST_PAUSE * SAVE_SECONDS)
         except Exception as error:
             # One failure is enough for a call; the steps of its end are tried all the same.
             self._failure = self._failure or error

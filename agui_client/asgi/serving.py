@@ -174,8 +174,8 @@ class AgentApp:
     async def shutdown(self) -> None:
         """End the runs with RUN_ERROR (code `shutting_down`), refuse others with 503, and wait for the end; idempotent.
 
-        For servers that stop in other ways than by a signal; see `lifespan`. A caller that does not read the end of its
-        run is disconnected after five seconds.
+        For servers that stop in other ways than by a signal; see `lifespan`. Runs end one after the other, within five
+        seconds. A caller that does not read the end of its run is disconnected five seconds later.
         """
         self._begin_shutdown()
         with anyio.CancelScope(shield=True):

@@ -2,15 +2,20 @@
 
 Servers tell an app so (`lifespan.shutdown`) when their connections are closed, and a stream keeps its connection open.
 So the app takes note of the signals as well, and passes them on to the server's own handlers.
+
+Runs are ended one after the other: callers ask again at once, and a new server that gets all of them in one moment lets
+most of them wait.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,6 +32,8 @@ SHUTTING_DOWN = RunErrorEvent(message="The server is shutting down, and has stop
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
 _SECONDS = 5.0
 """The time that callers have to read the end of their runs; then they are disconnected."""
+_TURN_SECONDS, _ALL_SECONDS = 0.02, 5.0
+"""The time between the ends of two runs, and the longest time between those of the first and the last."""
 
 
 class Stopping:
@@ -35,19 +42,29 @@ class Stopping:
     def __init__(self) -> None:
         self.has_begun = False
         """Whether the server stops, so that no other run is begun."""
-        self._runs: set[AgentRun] = set()
+        # In the order in which they began.
+        self._runs: dict[AgentRun, None] = {}
+        self._last_at = 0.0
         self._responses: dict[Callable[[], None], anyio.Event] = {}
 
     def begin(self) -> None:
-        """Stop the runs that are going on, and those that begin from now on."""
+        """Stop the runs that are going on, one after the other, and those that begin from now on. Idempotent."""
+        if self.has_begun:
+            return
         self.has_begun = True
-        for run in list(self._runs):
-            run.cancel()
+        runs = list(self._runs)
+        pause = min(_TURN_SECONDS, _ALL_SECONDS / max(len(runs), 1))
+        self._last_at = monotonic() + pause * (len(runs) - 1)
+        if len(runs) > 1:
+            # A thread, as this is called where no task can be begun, and a run is cancelled from any thread.
+            threading.Thread(target=_cancel, args=(runs, pause), name="agui_client.stopping", daemon=True).start()
+        else:
+            _cancel(runs, pause)
 
     async def wait(self) -> None:
         """Wait for the end of all responses; cancel those whose callers do not read."""
         responses = dict(self._responses)
-        with anyio.move_on_after(_SECONDS):
+        with anyio.move_on_after(max(0.0, self._last_at - monotonic()) + _SECONDS):
             for ended in responses.values():
                 await ended.wait()
         for cancel, ended in responses.items():
@@ -72,13 +89,20 @@ class Stopping:
     @contextmanager
     def run(self, run: AgentRun) -> Generator[None]:
         """Know a run that was entered, for a block."""
-        self._runs.add(run)
+        self._runs[run] = None
         try:
             if self.has_begun:
                 run.cancel()
             yield
         finally:
-            self._runs.discard(run)
+            del self._runs[run]
+
+
+def _cancel(runs: Sequence[AgentRun], pause: float) -> None:
+    for number, run in enumerate(runs):
+        if number:
+            time.sleep(pause)
+        run.cancel()
 
 
 @contextmanager

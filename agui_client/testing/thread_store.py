@@ -42,7 +42,7 @@ class ThreadStoreContract:
             assert number is not None
             assert (await store.read(ann, "t"), await store.list(ann, 10)) == (None, [])
             assert await store.lease(ann, "t", 0, number) in (number, None)
-            assert not await store.append(ann, _info("unknown"), "{}", 1)
+            assert not await store.append(ann, _info("unknown"), "{}", 1, 0)
             assert (await store.read(ann, "t"), await store.read(ann, "unknown")) == (None, None)
 
         self._run(_check)
@@ -55,9 +55,9 @@ class ThreadStoreContract:
             entries = ['{"a": 1}', '{"b": "ü\\u0000\\n%s :x"}', "x" * 100_000]
             usage = [TokenUsage(provider="p", model="m", input_tokens=3)]
             info = ThreadInfo("þráður/'1'; --", "Title é 🦜", _START, _later(1), 7, usage)
-            for count, entry in enumerate(entries, -len(entries)):
-                assert await store.append(ann, replace(info, message_count=count), entry, number)
-            assert await store.append(ann, info, "last", number)
+            for count, entry in enumerate(entries):
+                assert await store.append(ann, replace(info, message_count=100 + count), entry, number, count)
+            assert await store.append(ann, info, "last", number, len(entries))
             entries.append("last")
             assert await store.read(ann, "þráður/'1'; --") == (info, entries)
             assert list(await store.list(ann, 10)) == [info]
@@ -106,13 +106,48 @@ class ThreadStoreContract:
             await _append(store, ann, "t", lost)
             taken = await _leased(store, ann, "t")
             assert taken > lost
-            assert not await store.append(ann, _info("t", 5), '"lost"', lost)
+            assert not await store.append(ann, _info("t", 5), '"lost"', lost, 1)
             assert not await store.delete(ann, "t", lost)
             assert await store.lease(ann, "t", _LONG, lost) is None
             assert await store.lease(ann, "t", 0, lost) is None
             assert await store.lease(ann, "t", _LONG) is None
             await _append(store, ann, "t", taken, '"taken"')
             assert await _entries(store, ann, "t") == ["{}", '"taken"']
+
+        self._run(_check)
+
+    def test_an_entry_follows_the_number_of_entries_that_its_writer_knows(self) -> None:
+        """A write that arrives late, or twice, changes nothing."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            number = await _leased(store, ann, "t")
+            assert not await store.append(ann, _info("t"), "early", number, 1)
+            assert await store.append(ann, _info("t"), "1", number, 0)
+            assert not await store.append(ann, _info("t", 5), "late", number, 0)
+            assert await store.append(ann, _info("t"), "2", number, 1)
+            assert not await store.append_and_release(ann, _info("t", 5), "late", number, 1)
+            found = await store.read(ann, "t")
+            assert found is not None
+            assert (found[0].updated_at, list(found[1])) == (_START, ["1", "2"])
+
+        self._run(_check)
+
+    def test_threads_that_are_written_at_once_get_their_own_entries(self) -> None:
+        """A store may write them together; what cannot be written harms no other thread."""
+
+        async def _check(store: ThreadStore, ann: str, bob: str) -> None:
+            numbers = [await _leased(store, ann, f"t{each}") for each in range(20)]
+            for count in range(2):
+                writes = [
+                    store.append(ann, _info(f"t{each}"), f"{each}/{count}", number + (each == 7), count)
+                    for each, number in enumerate(numbers)
+                ]
+                assert await asyncio.gather(*writes) == [each != 7 for each in range(20)]
+            renewed = await asyncio.gather(*(store.lease(ann, f"t{each}", _LONG, n) for each, n in enumerate(numbers)))
+            assert renewed == numbers
+            assert await store.read(ann, "t7") is None
+            for each in (*range(7), *range(8, 20)):
+                assert await _entries(store, ann, f"t{each}") == [f"{each}/0", f"{each}/1"]
 
         self._run(_check)
 
@@ -153,7 +188,7 @@ class ThreadStoreContract:
                 (bob, "f", ("t", 1)),
             ):
                 number = await _leased(store, owner, new_id)
-                assert not await store.append(owner, _info(new_id), "4", number, shared)
+                assert not await store.append(owner, _info(new_id), "4", number, 0, shared)
                 await store.lease(owner, new_id, 0, number)
             assert [each.thread_id for each in await store.list(ann, 10)] == ["there", "t"]
             assert (list(await store.list(bob, 10)), await _entries(store, ann, "there")) == ([], ["3"])
@@ -170,7 +205,7 @@ class ThreadStoreContract:
             assert (await store.read(ann, "t"), list(await store.list(ann, 10))) == (None, [])
             again = await _leased(store, ann, "t")
             assert again > number
-            assert not await store.append(ann, _info("t"), "2", number)
+            assert not await store.append(ann, _info("t"), "2", number, 0)
             await _append(store, ann, "t", again, "3")
             assert await _entries(store, ann, "t") == ["3"]
 
@@ -183,7 +218,7 @@ class ThreadStoreContract:
             await _saved(store, ann, "t", "1")
             number = await _leased(store, ann, "t")
             assert (await store.read(bob, "t"), list(await store.list(bob, 10))) == (None, [])
-            assert not await store.append(bob, _info("t"), "2", number)
+            assert not await store.append(bob, _info("t"), "2", number, 0)
             assert not await store.delete(bob, "t", number)
             assert await store.lease(bob, "t", 0, number) is None
             await _saved(store, bob, "t", "3")
@@ -232,18 +267,20 @@ async def _leased(store: ThreadStore, owner: str, thread_id: str, seconds: float
 
 
 async def _append(store: ThreadStore, owner: str, thread_id: str, number: int, entry: str = "{}") -> None:
-    assert await store.append(owner, _info(thread_id), entry, number)
+    found = await store.read(owner, thread_id)
+    assert await store.append(owner, _info(thread_id), entry, number, 0 if found is None else len(found[1]))
 
 
 async def _saved(store: ThreadStore, owner: str, thread_id: str, *entries: str, at: int = 0) -> None:
     """Append entries with a lease of their own."""
     number = await _leased(store, owner, thread_id)
-    for entry in entries:
-        assert await store.append(owner, _info(thread_id, at), entry, number)
+    found = await store.read(owner, thread_id)
+    for count, entry in enumerate(entries, 0 if found is None else len(found[1])):
+        assert await store.append(owner, _info(thread_id, at), entry, number, count)
     await store.lease(owner, thread_id, 0, number)
 
 
 async def _forked(store: ThreadStore, owner: str, thread_id: str, entry: str, shared: tuple[str, int]) -> None:
     number = await _leased(store, owner, thread_id)
-    assert await store.append(owner, _info(thread_id), entry, number, shared)
+    assert await store.append(owner, _info(thread_id), entry, number, 0, shared)
     await store.lease(owner, thread_id, 0, number)

@@ -54,15 +54,15 @@ class MemoryStore(ThreadStore):
         return None if thread is None or thread.info is None else (thread.info, list(thread.entries))
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
     ) -> bool:
         """Append an entry."""
         thread = self._threads.get((owner, info.thread_id))
-        if thread is None or thread.number != number:
+        if thread is None or thread.number != number or len(thread.entries) != count:
             return False
         if shared is not None:
             source = self._threads.get((owner, shared[0]))
-            if source is None or len(source.entries) < shared[1] or thread.entries:
+            if source is None or len(source.entries) < shared[1]:
                 return False
             thread.entries += source.entries[: shared[1]]
         thread.entries.append(entry)

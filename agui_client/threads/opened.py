@@ -22,8 +22,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+import anyio.to_thread
 from ag_ui.core import Message, ResumeEntry, TextPart, TokenUsage, aggregate_token_usage
 
+from agui_client._concurrency import no_collection
 from agui_client._conversation.log import Members, PastRuns, empty_members, entry_of, log_of
 from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
@@ -49,10 +51,14 @@ Titler = Callable[[Sequence[Message]], str]
 
 _logger = logging.getLogger("agui_client.threads")
 _LONGEST_TITLE = 80
+_LONG = 500
+"""The number of messages from which a conversation is long."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
 """Seconds between two attempts to get a lease."""
 _RENEWALS = 3
 """The number of renewals in the time of a lease."""
+_TICKS = 10
+"""The number of ticks between two renewals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class OpenThread(Generic[AgentT]):
         self._members: Members = empty_members()
         self._past = PastRuns()
         self._entries = 0
-        self._unanswered: tuple[str, Callable[[], None]] | None = None
+        self._unanswered: list[tuple[str, Callable[[], None]]] = []
         self._new_members: Members | None = None
         self._given_last: Members | None = None
         self._usage: list[TokenUsage] = []
@@ -128,7 +134,11 @@ class OpenThread(Generic[AgentT]):
     async def __aenter__(self) -> AgentT:
         self._check_new()
         try:
-            return self._begin(await self._loop.call(self._open))
+            restored = self._restoring(document := await self._loop.call(self._open))
+            # To restore a long conversation takes some tenths of a second.
+            is_long = document is not None and len(document.messages) > _LONG
+            agent = await anyio.to_thread.run_sync(restored) if is_long else restored()
+            return self._begin(agent, is_new=document is None)
         except BaseException:
             self._give_up()
             raise
@@ -136,7 +146,8 @@ class OpenThread(Generic[AgentT]):
     def __enter__(self) -> AgentT:
         self._check_new()
         try:
-            return self._begin(self._loop.call(self._open).result())
+            document = self._loop.call(self._open).result()
+            return self._begin(self._restoring(document)(), is_new=document is None)
         except BaseException:
             self._give_up()
             raise
@@ -204,17 +215,28 @@ class OpenThread(Generic[AgentT]):
                 return None
             raise
 
-    def _begin(self, document: ConversationSnapshot | None) -> AgentT:
-        """Give a clone of the agent the conversation, and have it saved from now on."""
+    def _restoring(self, document: ConversationSnapshot | None) -> Callable[[], AgentT]:
+        """Clone the agent; return a function that gives the clone the conversation, if there is one, and returns it."""
         self._check_open()
         agent = self._given.clone(thread_id=self.thread_id)
-        if document is not None:
-            # What the agent did in a conversation of its own says nothing about calls of the same ids in this one.
-            agent.set_messages([])
-            agent.restore(document)
-            self._warn(agent)
-        else:
+
+        def restore() -> AgentT:
+            if document is not None:
+                with no_collection():
+                    # What the agent did in a conversation of its own says nothing about calls of the same ids in this.
+                    agent.set_messages([])
+                    agent.restore(document)
+            return agent
+
+        return restore
+
+    def _begin(self, agent: AgentT, *, is_new: bool) -> AgentT:
+        """Have the conversation of an agent saved from now on."""
+        self._check_open()
+        if is_new:
             self._new_members = members_of(agent.checkpoint())
+        else:
+            self._warn(agent)
         agent.add_observer(_UsageObserver(agent, self._usage)).save_with(self._save, past=self._past)
         self._agent = agent
         return agent
@@ -282,7 +304,7 @@ class OpenThread(Generic[AgentT]):
                 self._store, self.owner, self.thread_id, self._seconds, self._wait, check=self._check_open
             )
             self._number = taken.number
-            self._renewal = asyncio.create_task(self._renew(self._number))
+            self._renewal = asyncio.create_task(self._renew())
             if taken.found is None:
                 return None
             with reading(self.thread_id):
@@ -294,12 +316,20 @@ class OpenThread(Generic[AgentT]):
                 document, self._members = document_and_members(self.thread_id, self._members)
             return document
 
-    async def _renew(self, number: int) -> None:
-        is_ours = True
+    async def _renew(self) -> None:
+        pause, is_ours = self._seconds / _RENEWALS, True
         while is_ours:
-            await asyncio.sleep(self._seconds / _RENEWALS)
+            # At the ticks of one clock, so that a store can renew the leases of many threads together.
+            now = monotonic()
+            await asyncio.sleep(pause - (now + pause) % (pause / _TICKS))
             try:
-                is_ours = await self._store.lease(self.owner, self.thread_id, self._seconds, number) is not None
+                # Never beside the last write, which gives the lease back: nobody would give back a lease that was
+                # renewed after that.
+                async with self._lock:
+                    if self._number is None:
+                        return
+                    renewed = await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
+                    is_ours = renewed is not None
             except Exception as error:
                 _logger.warning("the lease of thread %s was not renewed: %s", quoted(self.thread_id), error)
 
@@ -308,8 +338,9 @@ class OpenThread(Generic[AgentT]):
         async with self._lock:
             await self._settle_unanswered()
             make = partial(entry_of, self._members, members, self._entries + 1)
+            old, new = self._members["state"], members["state"]
             # Two large states may take some tenths of a second to compare, and other threads have this loop, too.
-            entry = make() if members["state"] is self._members["state"] else await asyncio.to_thread(make)
+            entry = make() if old is new or not (old or new) else await asyncio.to_thread(make)
             if entry is None:
                 return
             now, usage = datetime.now(UTC), list(self._usage)
@@ -323,9 +354,11 @@ class OpenThread(Generic[AgentT]):
             )
             append = self._store.append_and_release if is_last else self._store.append
             note = partial(self._note_written, info, members, len(usage))
-            self._unanswered = entry, note
-            is_written = self._number is not None and await append(self.owner, info, entry, self._number)
-            self._unanswered = None
+            before_this = list(self._unanswered)
+            self._unanswered.append((entry, note))
+            is_written = self._number is not None and await append(self.owner, info, entry, self._number, self._entries)
+            # One whose answer never came, and that was not there yet, may be the one that this one did not fit behind.
+            self._unanswered = [] if is_written else before_this
             if not is_written:
                 what = f"thread {self.thread_id!r} was taken over by another block, or deleted"
                 raise ThreadBusyError(f"{what}; nothing more of this side is saved; open the thread again")
@@ -334,19 +367,20 @@ class OpenThread(Generic[AgentT]):
                 self._number = None
 
     async def _settle_unanswered(self) -> None:
-        """Find out whether the last entry was written: a connection may break between the commit and the answer.
+        """Find out whether an entry was written: a connection may break between the commit and the answer.
 
-        An entry that was written, and then written again, would make the thread unreadable.
+        An entry that was written, and then written again, would make the thread unreadable. One that arrives later than
+        this look does not fit behind what is written after it: see `ThreadStore.append`.
         """
-        if self._unanswered is None or self._number is None:
+        if not self._unanswered or self._number is None:
             return
-        entry, note = self._unanswered
         # It waits for a write that the database is still busy with.
         await self._store.lease(self.owner, self.thread_id, self._seconds, self._number)
         with reading(self.thread_id):
             found = await self._store.read(self.owner, self.thread_id)
-        self._unanswered = None
-        if found is not None and found[1][self._entries :] == [entry]:
+        written: list[str] = [] if found is None else list(found[1][self._entries :])
+        if (note := next((note for entry, note in self._unanswered if [entry] == written), None)) is not None:
+            self._unanswered = []
             note()
 
     def _note_written(self, info: ThreadInfo, members: Members, usages: int) -> None:

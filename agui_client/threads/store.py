@@ -74,7 +74,7 @@ class ThreadStore(ABC):
 
     @abstractmethod
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
     ) -> bool:
         """Append an entry and replace the description, both or neither; create the thread if there is none.
 
@@ -83,11 +83,14 @@ class ThreadStore(ABC):
             info: The new description.
             entry: The entry.
             number: The number of the lease of the thread.
+            count: The number of entries that the thread has. A write that is delayed by a broken connection may arrive
+                after others; the number keeps it from being put behind them.
             shared: For a new thread only: the id of another thread of the owner, and the number of its entries that the
                 new thread begins with. They outlive the other thread.
 
         Returns:
-            Whether it was written; not if the lease has another number, or the thread to share with is gone.
+            Whether it was written; not if the lease has another number, the thread has another number of entries, or
+            the thread to share with is gone.
         """
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
@@ -122,7 +125,7 @@ class ThreadStore(ABC):
             await self.lease(owner, thread_id, 0, number)
             raise
 
-    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int) -> bool:
+    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
         """Append an entry to a thread, and give its lease back.
 
         Optional, for stores that can do both in one step.
@@ -132,11 +135,13 @@ class ThreadStore(ABC):
             info: The new description.
             entry: The entry.
             number: The number of the lease of the thread.
+            count: The number of entries that the thread has.
 
         Returns:
-            Whether it was written; not if the lease has another number.
+            Whether it was written; not if the lease has another number, or the thread another number of entries. Then
+            the lease may be given back or not.
         """
-        is_written = await self.append(owner, info, entry, number)
+        is_written = await self.append(owner, info, entry, number, count)
         await self.lease(owner, info.thread_id, 0, number)
         return is_written
 

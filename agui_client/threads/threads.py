@@ -291,7 +291,7 @@ class Threads:
                 raise UsageError(f"there is a thread {thread_id!r} already")
             made = replace(info, created_at=now, updated_at=now)
             start = None if shared is None else (shared[0], len(shared[1]))
-            is_made = await self._store.append(owner, made, entry, number, start)
+            is_made = await self._store.append(owner, made, entry, number, 0, start)
             if is_made and shared is not None:
                 # The thread may have been deleted since it was read, and another one made under its id.
                 found = await self._store.read(owner, thread_id)
@@ -315,7 +315,9 @@ class Threads:
                 entry = entry_of(add_up(entries), members, len(entries) + 1)
             changed = replace(info, updated_at=datetime.now(UTC), message_count=len(members["messages"]))
             is_released = entry is not None
-            if entry is not None and not await self._store.append_and_release(owner, changed, entry, number):
+            if entry is not None and not await self._store.append_and_release(
+                owner, changed, entry, number, len(entries)
+            ):
                 raise ThreadBusyError(f"thread {thread_id!r} was taken over by another block, and is as it was")
         finally:
             if not is_released:

@@ -14,15 +14,17 @@ import asyncio
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import anyio
+import anyio.lowlevel
 
 from agui_client._concurrency import LoopThread, PrivateLoop
 from agui_client.errors import UsageError
@@ -60,13 +62,51 @@ class StoreCall(Generic[T]):
     async def _waited(self) -> T:
         self._check_process()
         loop, over = LoopThread(), anyio.Event()
-        self._future.add_done_callback(lambda _: loop.call(over.set))
+        inbox = _inboxes.setdefault(anyio.lowlevel.current_token().native_token, Inbox())
+        self._future.add_done_callback(lambda _: inbox.put(over.set, loop.schedule))
         await over.wait()
         return self._future.result()
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise UsageError("this call was begun before the process was forked, and ends in the parent; call it again")
+
+
+class Inbox:
+    """Functions to be called in an event loop soon, which is woken once for all that come meanwhile.
+
+    To wake a loop takes a system call, during which Python changes over to another thread: while hundreds of threads
+    are saved, two loops would do little else.
+    """
+
+    def __init__(self) -> None:
+        self._functions, self._is_woken = deque[Callable[[], object]](), False
+
+    def put(self, function: Callable[[], object], wake: Callable[[Callable[[], None]], object]) -> None:
+        """Have a function called in the loop, from any thread.
+
+        Args:
+            function: The function.
+            wake: Has a function called in the loop soon; not stored, as it knows the loop.
+        """
+        self._functions.append(function)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                wake(self._call)
+            except BaseException:  # the loop has ended, or a signal handler raised an exception
+                self._is_woken = False
+                raise
+
+    def _call(self) -> None:
+        # First, so that a function that comes from now on is called by this call or the next one.
+        self._is_woken = False
+        while self._functions:
+            self._functions.popleft()()
+
+
+_inboxes = WeakKeyDictionary[Any, Inbox]()
+"""The inboxes of the event loops in which calls are awaited."""
 
 
 class StoreLoop:
@@ -87,6 +127,7 @@ class StoreLoop:
         self._lock = threading.RLock()
         self._thread: PrivateLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._inbox = Inbox()
         self._forks = asyncio.Lock()
 
     def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> StoreCall[T]:
@@ -156,7 +197,7 @@ class StoreLoop:
     def start_in_child(self) -> None:
         """Forget the loop in a child, where its thread does not exist; the next call starts another one."""
         # Tasks that were collected would run their last steps here, on what belongs to the parent.
-        _inherited.append((self._thread, self._tasks))
+        _inherited.append((self._thread, self._tasks, self._inbox))
         self._reset()
         self._store.after_fork(is_child=True)
 
@@ -172,12 +213,12 @@ class StoreLoop:
 
         def begin() -> None:
             """Begin a task that the loop does not forget."""
-            task = loop.create_task(work())
+            # Without the context of the caller, which may be in the middle of a run: the store is not part of that run.
+            task = loop.create_task(work(), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        # Without the context of the caller, which may be in the middle of a run: the store is not part of that run.
-        loop.call_soon_threadsafe(begin, context=Context())
+        self._inbox.put(begin, loop.call_soon_threadsafe)
         return future
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -224,6 +265,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    _inboxes.clear()
     for each in list(_loops):
         if (loop := each()) is not None:
             loop.start_in_child()

@@ -16,7 +16,7 @@ import pytest
 from ag_ui.core import RunFinishedEvent, RunStartedEvent
 
 from agui_client import FunctionAgent, HttpAgent, RunFailedError
-from agui_client.asgi import ASGITransport, agent_app
+from agui_client.asgi import ASGITransport, agent_app, stopping
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, turn
 from agui_client.threads import Threads
 
@@ -134,6 +134,30 @@ async def test_an_app_that_was_shut_down_has_ended_its_runs_and_refuses_others()
         async with httpx.AsyncClient(transport=ASGITransport(app)) as client:
             refused = await client.post("http://app/", json=_body("t"))
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+
+async def test_runs_are_ended_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    pause, ends = 0.05, list[tuple[str, float]]()
+    monkeypatch.setattr(stopping, "_TURN_SECONDS", pause)
+    app = agent_app(ScriptedAgent(turn(text("One."), Gate())))
+
+    async def ask(thread_id: str, has_begun: anyio.Event) -> None:
+        async with HttpAgent("http://app/", app=app, thread_id=thread_id).stream("Hi") as run:
+            assert await anext(run.text_stream) == "One."
+            has_begun.set()
+            with pytest.raises(RunFailedError, match="shutting_down"):
+                await run.result()
+            ends.append((thread_id, anyio.current_time()))
+
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for thread_id in "abc":
+                tasks.start_soon(ask, thread_id, has_begun := anyio.Event())
+                await has_begun.wait()
+            began = anyio.current_time()
+            await app.shutdown()
+    assert [thread_id for thread_id, _ in ends] == ["a", "b", "c"]
+    assert [at - began >= number * pause for number, (_, at) in enumerate(ends)] == [True] * 3
 
 
 async def test_a_request_that_the_server_cancels_ends_with_an_event() -> None:

@@ -1,9 +1,13 @@
 """`python -m tests.load --streams 500`: what stored threads cost a busy proxy, and what a deploy does to its callers.
 
-A proxy of two uvicorn workers is asked by many callers at once, each for turns with a tool and ten seconds of text:
+A proxy of two uvicorn workers is asked by many callers at once, each for turns with a tool and some seconds of text:
 first without threads, then with threads in PostgreSQL, then with a deploy in the middle, which starts two new workers
 on the same socket and stops the old ones with SIGTERM. At the end, all that callers saw is looked for in the threads.
-It needs PostgreSQL. Turns take longer where the processors are busy; then compare CPU times.
+It needs PostgreSQL.
+
+Callers, agent and database share the processors with the proxy, and what they use is printed, too. A turn takes longer
+where the processors are busy; then compare CPU times. With `--words` and `--seconds`, choose a pace that the proxy
+without threads holds with a margin: `--streams 2000 --seconds 60` for two processors.
 """
 
 from __future__ import annotations
@@ -32,7 +36,6 @@ from agui_client.threads import Threads
 from benchmarks.concurrency import allow_many_files
 from benchmarks.loopback import loopback_server
 from load.callers import Caller, Seen, call
-from load.upstream import SECONDS, WORDS
 from support.postgres import postgres_server
 
 _SECONDS = 60
@@ -95,21 +98,25 @@ async def _phase(name: str, place: str, port: int, options: Any, proxy: Proxy, d
     seen = Seen()
     callers = [Caller(port, place, seen) for _ in range(options.streams)]
     workers, servers = proxy.workers(), [database, *database.children(recursive=True)]
-    before, began = (_cpu(workers), _cpu(servers)), time.perf_counter()
+    this = psutil.Process()
+    rest = [this, *(each for each in this.children() if "load.upstream" in each.cmdline())]
+    before, began = (_cpu(workers), _cpu(servers), _cpu(rest)), time.perf_counter()
     await call(callers, seen, ramp=options.ramp, turns=options.turns)
     took = time.perf_counter() - began
     servers = [database, *database.children(recursive=True)]
+    used = [_cpu(each) - then for each, then in zip((workers, servers, rest), before, strict=True)]
     turns = options.turns * options.streams
-    print(f"--- {name}: {options.streams} streams, {took:.0f} s")
-    print(f"CPU of the workers: {1000 * (_cpu(workers) - before[0]) / turns:.1f} ms per turn")
-    print(f"CPU of PostgreSQL, about: {1000 * (_cpu(servers) - before[1]) / turns:.1f} ms per turn")
-    _tell(seen)
+    print(f"--- {name}: {options.streams} streams, {took:.0f} s, {100 * sum(used) / took:.0f} % of a processor")
+    print(f"CPU of the workers: {1000 * used[0] / turns:.1f} ms per turn")
+    print(f"CPU of PostgreSQL, about: {1000 * used[1] / turns:.1f} ms per turn")
+    print(f"CPU of the callers and the agent: {1000 * used[2] / turns:.1f} ms per turn")
+    _tell(seen, options)
     return seen
 
 
-def _tell(seen: Seen) -> None:
-    ideal = WORDS * SECONDS
-    print(f"a turn beyond its {ideal:g} s: {_spread([each - ideal for each in seen.turns])}")
+def _tell(seen: Seen, options: Any) -> None:
+    over = [each - options.seconds for each in seen.turns]
+    print(f"a turn beyond its {options.seconds:g} s: {_spread(over)}")
     print(f"until the first event: {_spread(seen.first)}")
     for failure in sorted(set(seen.failures)):
         print(f"FAILED {seen.failures.count(failure)} times: {failure[:300]}")
@@ -120,14 +127,14 @@ async def _deploy(port: int, options: Any, old: Proxy, start: Any) -> tuple[Seen
     seen = Seen()
     callers = [Caller(port, "/stored", seen) for _ in range(options.streams)]
     asking = asyncio.create_task(call(callers, seen, ramp=options.ramp, turns=options.turns))
-    await asyncio.sleep(options.ramp + WORDS * SECONDS / 4)
+    await asyncio.sleep(options.ramp + options.seconds / 4)
     new = await start()
     took = await asyncio.to_thread(old.stop)
     await asking
     print(f"--- with threads, and a deploy in the middle: {options.streams} streams")
     print(f"the old server stopped after {took:.1f} s")
     print(f"from the end of a run to the next one's first event: {_spread(seen.again)}")
-    _tell(seen)
+    _tell(seen, options)
     return seen, new
 
 
@@ -157,6 +164,7 @@ def _listening() -> Generator[socket.socket]:
 
 
 async def _load(options: Any) -> int:
+    os.environ |= {"LOAD_WORDS": str(options.words), "LOAD_SECONDS": str(options.seconds)}
     with postgres_server() as server, loopback_server("load.upstream") as upstream, _listening() as listener:
         url, port = f"postgresql+asyncpg://{server.address}", listener.getsockname()[1]
         database = psutil.Process(server._process.pid)
@@ -170,7 +178,14 @@ async def _load(options: Any) -> int:
 
         proxy = await start()
         try:
-            await _phase("warming up", "/plain", port, argparse.Namespace(streams=20, ramp=1, turns=1), proxy, database)
+            await _phase(
+                "warming up",
+                "/plain",
+                port,
+                argparse.Namespace(**{**vars(options), "streams": 20, "ramp": 1, "turns": 1}),
+                proxy,
+                database,
+            )
             phases = [
                 await _phase("without threads", "/plain", port, options, proxy, database),
                 await _phase("with threads", "/stored", port, options, proxy, database),
@@ -192,6 +207,8 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=500, help="callers at once")
     parser.add_argument("--ramp", type=float, default=8.0, help="the seconds in which they begin")
     parser.add_argument("--turns", type=int, default=2, help="the turns of each")
+    parser.add_argument("--words", type=int, default=20, help="the words of a text, each of which is an event")
+    parser.add_argument("--seconds", type=float, default=10.0, help="the seconds that a text lasts")
     allow_many_files()
     return asyncio.run(_load(parser.parse_args()))
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from pydantic_core import from_json
+
 _PATIENCE = 300.0
 """The longest time that a caller waits for anything, in seconds."""
 _PAUSE = 0.1
@@ -100,7 +102,7 @@ class Caller:
             while line := await reader.readline():
                 if not line.startswith(b"data: "):
                     continue
-                event = json.loads(line[6:])
+                event = from_json(line[6:])
                 if event["type"] == "RUN_ERROR":
                     if event.get("code") != "shutting_down":
                         raise AssertionError(str(event))

@@ -1,9 +1,13 @@
-"""The agent behind the proxy: it calls a tool, and streams a text about the result, one word every so often."""
+"""The agent behind the proxy: it calls a tool, and streams a text about the result, one word every so often.
+
+The text has `LOAD_WORDS` words, and lasts `LOAD_SECONDS` seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.concurrency import allow_many_files
 from benchmarks.loopback import HEAD, chunked, listen, read_body
 
-WORDS = 20
-"""The words of a text."""
-SECONDS = 0.5
-"""The seconds between two of them."""
+_WORDS = int(os.environ["LOAD_WORDS"])
+_PAUSE = float(os.environ["LOAD_SECONDS"]) / _WORDS
 
 
 def _frame(kind: str, **members: object) -> bytes:
@@ -30,11 +32,13 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     message_id = f"m-{ids['runId']}"
     if asked["messages"][-1]["role"] == "tool":
         writer.write(b"".join(chunked([_frame("TEXT_MESSAGE_START", messageId=message_id, role="assistant")])))
-        for number in range(WORDS):
-            await writer.drain()
-            await asyncio.sleep(SECONDS)
-            delta = _frame("TEXT_MESSAGE_CONTENT", messageId=message_id, delta=f"word {number} ")
-            writer.write(b"".join(chunked([delta])))
+        # As bytes, as this program shares the processors with the one that is measured.
+        before, after = _frame("TEXT_MESSAGE_CONTENT", messageId=message_id, delta="word @ ").split(b"@")
+        for number in range(_WORDS):
+            await writer.drain()  # which fails if the proxy has left
+            await asyncio.sleep(_PAUSE)
+            delta = b"%b%03d%b" % (before, number, after)
+            writer.write(b"%x\r\n%b\r\n" % (len(delta), delta))
         last = [_frame("TEXT_MESSAGE_END", messageId=message_id)]
     else:
         call = {"toolCallId": f"c-{ids['runId']}"}

@@ -216,7 +216,7 @@ async def test_a_write_that_fails_undoes_itself_and_none_of_those_in_its_transac
     store = SQLStore(f"sqlite:///{file}")
     taken = [await store.lease_and_read("", name, 30) for name in names]
     found = [(each.number, each.found[0]) for each in taken if each is not None and each.found is not None]
-    writes = [store.append("", info, "more", number) for number, info in found]
+    writes = [store.append("", info, "more", number, 2) for number, info in found]
     good, bad, fine = await asyncio.gather(*writes, return_exceptions=True)
     assert (good, isinstance(bad, ThreadStoreError), fine) == (True, True, True)
     after = [await store.read("", name) for name in names]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +17,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 import anyio.lowlevel
+import anyio.to_thread
 from sqlalchemy import event
 from sqlalchemy import text as sql
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -111,6 +114,68 @@ async def test_an_entry_whose_answer_was_lost_is_not_written_twice() -> None:
         await agent.run_agent("After")
     async with threads.open("t", hello()) as agent:
         assert [each.content for each in agent.messages] == ["After", "Hello."]
+
+
+class _LateStore(MemoryStore):
+    """Loses its connection with a write in it, when it is told to; the write arrives when the next one does."""
+
+    is_late = False
+    _late: tuple[Any, ...] | None = None
+
+    async def append(self, *args: Any, **options: Any) -> bool:
+        late, self._late = self._late, None
+        if self.is_late:
+            self.is_late, self._late = False, args
+            raise ThreadStoreUnavailableError("the connection broke")
+        if late is not None:
+            assert await super().append(*late)
+        return await super().append(*args, **options)
+
+
+async def test_a_write_that_arrives_late_does_not_come_between_others() -> None:
+    store = _LateStore()
+    threads = Threads(store)
+    async with threads.open("t", hello()) as agent:
+        await agent.run_agent("Before")
+        store.is_late = True
+        with pytest.raises(ThreadStoreUnavailableError):
+            await agent.run_agent("Meanwhile")
+        await agent.run_agent("After")
+    async with threads.open("t", hello()) as agent:
+        assert [each.content for each in agent.messages] == ["Before", "Hello.", "After", "Hello."]
+
+
+class _SlowRenewals(MemoryStore):
+    """Renews a lease a while after it was asked to, whatever becomes of the caller."""
+
+    async def lease(self, owner: str, thread_id: str, seconds: float, number: int | None = None) -> int | None:
+        if number is None or not seconds:
+            return await super().lease(owner, thread_id, seconds, number)
+
+        async def renewed() -> int | None:
+            await asyncio.sleep(0.05)
+            return await MemoryStore.lease(self, owner, thread_id, seconds, number)
+
+        self.renewal = asyncio.create_task(renewed())
+        self.has_begun.set()
+        return await asyncio.shield(self.renewal)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = threading.Event()
+
+
+async def test_a_lease_is_not_renewed_after_it_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agui_client.threads.opened._RENEWALS", 1000)
+    store = _SlowRenewals()
+    async with Threads(store, lease=60) as threads:
+        async with threads.open("t", hello()) as agent:
+            await agent.run_agent("Hi")
+            store.has_begun.clear()
+            assert await anyio.to_thread.run_sync(store.has_begun.wait, LIMIT)
+        await threads._loop.call(lambda: asyncio.wait([store.renewal]))
+        async with threads.open("t", hello(), wait=0) as agent:
+            assert len(agent.messages) == 2
 
 
 @DRIVERS

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
-from sqlalchemy import Engine, event
-
 from agui_client import tool
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
 from agui_client.threads import SQLStore, Threads
 from agui_client.threads.sql.database import SQLiteDatabase
 from support.postgres import postgres_server
-
-_ABOUT_TRANSACTIONS = ("BEGIN", "COMMIT")
-
-
-@contextmanager
-def counted() -> Generator[Counter[str]]:
-    """Count what is sent to databases: statements, and transactions that are begun and committed with words."""
-    found = Counter[str]()
-
-    def count(connection: object, cursor: object, statement: str, *others: object) -> None:
-        if not statement.startswith(_ABOUT_TRANSACTIONS):
-            found["statements"] += 1
-        elif statement == "COMMIT":
-            found["transactions"] += 1
-
-    event.listen(Engine, "before_cursor_execute", count)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", count)
+from support.statements import counted
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -24,6 +25,7 @@ from ag_ui.core import (
     TextMessageEndEvent,
     TextMessageStartEvent,
     TokenUsage,
+    UserMessage,
 )
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
@@ -31,6 +33,7 @@ pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install '
 from agui_client import (
     Approve,
     ConnectError,
+    ConversationSnapshot,
     HttpAgent,
     HTTPStatusError,
     Resolve,
@@ -40,6 +43,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._conversation import log
 from agui_client._run import ending, engine
 from agui_client.testing import ScriptedAgent, Step, faults, interrupt, serve_bytes, sse, state, text, tool_call, turn
 from agui_client.threads import MemoryStore, SavedThread, SQLStore, ThreadInfo, Threads, ThreadStore
@@ -202,8 +206,8 @@ async def left_by_a_killed_program(threads: Threads, thread_id: str = "t") -> Th
         info, entries = found
         number = await copy.lease("", thread_id, 60)
         assert number is not None
-        for entry in entries:
-            await copy.append("", info, entry, number)
+        for count, entry in enumerate(entries):
+            await copy.append("", info, entry, number, count)
         await copy.lease("", thread_id, 0, number)
         return copy
 
@@ -411,6 +415,42 @@ async def test_what_had_arrived_of_a_run_that_was_cut_off_is_there(
         assert left.incomplete_ids == ["m2"]
         assert [each.id for each in left.pending_tool_calls] == ["c1"]
         assert (await left.run_agent()).text == "-"
+
+
+async def test_a_long_thread_is_restored_beside_the_event_loop(new_threads: NewThreads) -> None:
+    places = list[bool]()
+
+    class Noting(ScriptedAgent):
+        def restore(self, document: ConversationSnapshot) -> None:
+            places.append(threading.current_thread() is threading.main_thread())
+            super().restore(document)
+
+    threads, agent = new_threads(), Noting(turn(text("Hello.")))
+    for count in (2, 600):
+        messages = [UserMessage(id=f"u{number}", content=f"{number}") for number in range(count)]
+        async with threads.open(f"{count}", agent) as opened:
+            opened.set_messages(messages)
+        async with threads.open(f"{count}", agent) as opened:
+            assert opened.messages == messages
+    assert places == [True, False]
+
+
+async def test_a_long_entry_is_read_as_a_short_one_is(new_threads: NewThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = new_threads()
+    script = ScriptedAgent(
+        turn(text("One."), tool_call("look", tool_call_id="c"), state({"n": [1.5, None, "🦜"]})),
+        initial_messages=[UserMessage(id=f"u{number}", content=f"{number}") for number in range(20)],
+    )
+    async with threads.open("t", script) as agent:
+        await agent.run_agent("Hi")
+    found = await saved(threads)
+    assert len(found.conversation.messages) > 20
+    monkeypatch.setattr(log, "_LONG", 1)
+    monkeypatch.setattr(log, "_SLICE", 3)
+    assert await saved(threads) == found
+    async with threads.open("t", script) as agent:
+        assert agent.messages == found.conversation.messages
+        assert [call.id for call in agent.pending_tool_calls] == ["c"]
 
 
 async def test_a_run_that_never_started_leaves_the_thread_as_it_was(new_threads: NewThreads) -> None:
@@ -823,11 +863,17 @@ async def test_a_document_that_nests_too_deeply_is_refused_and_makes_no_thread(n
 async def test_a_fork_has_nothing_of_a_thread_that_was_made_anew_meanwhile() -> None:
     class Store(MemoryStore):
         async def append(
-            self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+            self,
+            owner: str,
+            info: ThreadInfo,
+            entry: str,
+            number: int,
+            count: int,
+            shared: tuple[str, int] | None = None,
         ) -> bool:
             if shared == ("t", 2):
                 await self.anew(owner)
-            return await super().append(owner, info, entry, number, shared)
+            return await super().append(owner, info, entry, number, count, shared)
 
         async def anew(self, owner: str) -> None:
             """Delete the thread, and let another one be made."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, func, insert, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from typing_extensions import TypedDict
 
-from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.errors import ThreadStoreError, UsageError
 from agui_client.threads.sql import statements
-from agui_client.threads.sql.database import Database, PostgresDatabase, SQLiteDatabase, Work, is_lock
+from agui_client.threads.sql.database import Database, PostgresDatabase, SQLiteDatabase, Work
+from agui_client.threads.sql.failures import is_of_database, is_unavailable, translated
+from agui_client.threads.sql.statements import Write
 from agui_client.threads.sql.thread_tables import TABLES, VERSION, VERSIONS
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
@@ -30,6 +32,8 @@ _LOCKED_SECONDS = 30.0
 """The longest time to wait while another program has SQLite's database locked."""
 _LOCKED_AT_FIRST = 0.25
 """The same for a new lease, for which the caller tries again as long as it wants to wait."""
+_CONNECTIONS = 5
+"""The number of connections to PostgreSQL if the program does not say another one."""
 _KNOWN = (
     "sqlite:///FILE, postgresql+asyncpg://HOST/NAME or postgresql+psycopg://HOST/NAME; "
     "for other databases subclass ThreadStore"
@@ -44,9 +48,9 @@ class PoolOptions(TypedDict, total=False):
     pool_size: int
     """The number of connections that are kept; 5 if left out."""
     max_overflow: int
-    """The number of connections beyond those while all are in use; 10 if left out."""
+    """The number of connections beyond those, which are closed after each use; none if left out."""
     pool_timeout: float
-    """Seconds to wait for a connection while all are in use; 30 if left out."""
+    """Seconds to wait for a connection of the pool. As operations wait for their turn before, it hardly matters."""
     pool_recycle: float
     """Seconds after which a connection is replaced by a new one; never if left out."""
     pool_pre_ping: bool
@@ -88,22 +92,24 @@ class SQLStore(ThreadStore):
         if number is None:
             taken = partial(statements.lease, owner=owner, thread_id=thread_id, seconds=seconds)
             return await self._run(taken, wait=_LOCKED_AT_FIRST)
-        renewed = partial(statements.renew, owner=owner, thread_id=thread_id, seconds=seconds, number=number)
-        return await self._run(renewed)
+        entries = await self._write(Write(owner, thread_id, number, seconds=seconds))
+        if entries == 0 and not seconds:
+            await self._run(partial(statements.forget, owner=owner, thread_id=thread_id, number=number))
+        return None if entries is None else number
 
     async def read(self, owner: str, thread_id: str) -> tuple[ThreadInfo, Sequence[str]] | None:
         """Return the description of a thread and its entries."""
         return await self._run(partial(statements.read, owner=owner, thread_id=thread_id), is_read=True)
 
     async def append(
-        self, owner: str, info: ThreadInfo, entry: str, number: int, shared: tuple[str, int] | None = None
+        self, owner: str, info: ThreadInfo, entry: str, number: int, count: int, shared: tuple[str, int] | None = None
     ) -> bool:
         """Append an entry."""
         if shared is not None:
             return await self._run(
                 lambda db: statements.append_to_fork(db, owner, info, entry, number, shared), is_atomic=True
             )
-        return await self._run(lambda db: statements.append(db, owner, info, entry, number, is_last=False))
+        return await self._write(Write(owner, info.thread_id, number, info, entry, count)) is not None
 
     async def lease_left(self, owner: str, thread_id: str) -> float | None:
         """Return the seconds until the lease of a thread runs out."""
@@ -114,9 +120,9 @@ class SQLStore(ThreadStore):
         taken = partial(statements.take, owner=owner, thread_id=thread_id, seconds=seconds)
         return await self._run(taken, wait=_LOCKED_AT_FIRST)
 
-    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int) -> bool:
+    async def append_and_release(self, owner: str, info: ThreadInfo, entry: str, number: int, count: int) -> bool:
         """Append an entry, and give the lease back."""
-        return await self._run(lambda db: statements.append(db, owner, info, entry, number, is_last=True))
+        return await self._write(Write(owner, info.thread_id, number, info, entry, count, seconds=0)) is not None
 
     async def list(self, owner: str, limit: int, after: ThreadInfo | None = None) -> Sequence[ThreadInfo]:
         """Return a page of descriptions."""
@@ -148,25 +154,38 @@ class SQLStore(ThreadStore):
     async def _run(
         self, work: Work[T], *, is_read: bool = False, is_atomic: bool = False, wait: float = _LOCKED_SECONDS
     ) -> T:
-        """Carry out an operation, for which the tables are made if they are not there yet.
+        """Carry out an operation."""
+        async with self._using(wait):
+            return await self._database.run(work, is_read=is_read, is_atomic=is_atomic, wait=wait)
+
+    async def _write(self, write: Write) -> int | None:
+        """Write to a thread; return what `Database.write` returns."""
+        async with self._using(_LOCKED_SECONDS):
+            return await self._database.write(write, wait=_LOCKED_SECONDS)
+
+    @asynccontextmanager
+    async def _using(self, wait: float) -> AsyncGenerator[None]:
+        """Use the database for a block, for which the tables are made if they are not there yet.
 
         Raises:
             ThreadStoreUnavailableError: The database cannot be reached, or another program has it locked.
             ThreadStoreError: The database failed.
         """
-        await self._may_begin.wait()
+        if not self._may_begin.is_set():
+            await self._may_begin.wait()
         self._transactions += 1
         self._is_idle.clear()
         try:
-            async with self._lock:
-                if not self._is_ready:
-                    await self._make_tables(wait)
-                    self._is_ready = True
-            return await self._database.run(work, is_read=is_read, is_atomic=is_atomic, wait=wait)
+            if not self._is_ready:
+                async with self._lock:
+                    if not self._is_ready:
+                        await self._make_tables(wait)
+                        self._is_ready = True
+            yield
         except Exception as error:
-            if not _is_of_database(error):
+            if not is_of_database(error):
                 raise
-            raise _translated(error) from error
+            raise translated(error) from error
         finally:
             self._transactions -= 1
             if not self._transactions:
@@ -177,7 +196,7 @@ class SQLStore(ThreadStore):
             try:
                 version = await self._database.run(_made_tables, is_atomic=True, wait=wait)
             except SQLAlchemyError as error:
-                if attempt == _ATTEMPTS - 1 or _is_unavailable(error):
+                if attempt == _ATTEMPTS - 1 or is_unavailable(error):
                     raise
                 await asyncio.sleep(0.05 * 2**attempt)
             else:
@@ -210,9 +229,9 @@ def _database_of(database: str | AsyncEngine, options: PoolOptions) -> Database:
         raise UsageError(f"threads are kept in {_KNOWN}")
     # Statements that are transactions of their own need no further words to begin and to end them.
     keywords: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True}
-    keywords |= (
-        {"pool": given.pool.recreate()} if isinstance(given, AsyncEngine) else {"pool_pre_ping": True, **options}
-    )
+    # A connection beyond those that are kept would be opened and closed for one statement.
+    own = {"pool_pre_ping": True, "pool_size": _CONNECTIONS, "max_overflow": 0, **options}
+    keywords |= {"pool": given.pool.recreate()} if isinstance(given, AsyncEngine) else own
     return PostgresDatabase(create_async_engine(url, **keywords))
 
 
@@ -223,41 +242,3 @@ def _made_tables(db: Connection) -> int:
     if version is None:
         db.execute(insert(VERSIONS), {"version": VERSION})
     return version or VERSION
-
-
-# --- exceptions
-
-
-def _is_of_database(error: Exception) -> bool:
-    # While they connect, drivers raise exceptions that SQLAlchemy does not wrap.
-    return isinstance(error, SQLAlchemyError | OSError) or type(error).__module__.startswith(("asyncpg.", "psycopg."))
-
-
-def _is_unavailable(error: Exception) -> bool:
-    """Return whether a database is away, or has no room for another connection, so that it may do later."""
-    if isinstance(error, OperationalError) and is_lock(error):
-        return True
-    if isinstance(error, OSError | PoolTimeoutError) or (
-        isinstance(error, DBAPIError) and error.connection_invalidated
-    ):
-        return True
-    reason = getattr(error, "orig", None) or error
-    state = getattr(reason, "sqlstate", None)
-    if state is None:
-        # PostgreSQL says why it fails; a connection that breaks does not. SQLite knows no such states.
-        is_connection = isinstance(error, DBAPIError) and type(error).__name__ in ("OperationalError", "InterfaceError")
-        module = type(reason).__module__
-        return (is_connection and "sqlite" not in module) or "Connection" in type(reason).__name__
-    # Connection exceptions, too many connections, shutting down and starting up.
-    return str(state).startswith(("08", "53300", "57P"))
-
-
-def _translated(error: Exception) -> ThreadStoreError:
-    reason = getattr(error, "orig", None) or error
-    said = f"{type(reason).__name__}: {reason}"
-    if isinstance(error, OperationalError) and is_lock(error):
-        what = f"the database of the threads stays locked by another program ({said})"
-        return ThreadStoreUnavailableError(f"{what}; end its transaction, or wait longer with wait=", is_locked=True)
-    if _is_unavailable(error):
-        return ThreadStoreUnavailableError(f"the database of the threads cannot be reached now: {said}")
-    return ThreadStoreError(f"the database of the threads failed: {said}")

@@ -1,24 +1,29 @@
 """The operations of a SQL store, each on a connection of SQLAlchemy.
 
 A write begins with the statement that checks the number of the lease. Statements are made once, as making one takes
-longer than executing it. PostgreSQL appends in one statement; SQLite cannot pass rows from one part of it to another.
+longer than executing it. PostgreSQL writes to any number of threads in one statement; SQLite cannot pass rows from one
+part of it to another.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
     Connection,
+    Executable,
     Integer,
     Row,
     Text,
     and_,
     bindparam,
+    case,
+    column,
     delete,
     func,
     insert,
@@ -33,6 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from agui_client.errors import ThreadStoreError
 from agui_client.threads.sql.thread_tables import (
+    DESCRIPTION,
     ENTRIES,
     LATEST,
     LINES,
@@ -73,12 +79,10 @@ _PART = (
     .where(_IS_LINE)
     .order_by(ENTRIES.c.number)
 )
-_DESCRIBE: dict[str, Any] = {
-    name: bindparam(f"new_{name}") for name in ("title", "created_at", "updated_at", "messages", "usage")
-}
+_DESCRIBE: dict[str, Any] = {each.name: bindparam(f"new_{each.name}") for each in DESCRIPTION}
 _WRITE = (
     update(THREADS)
-    .where(_IS_OURS)
+    .where(_IS_OURS, THREADS.c.entries == bindparam("count"))
     .values(**_DESCRIBE, entries=THREADS.c.entries + 1, leased_until=func.coalesce(_UNTIL, THREADS.c.leased_until))
     .returning(THREADS.c.line, THREADS.c.entries)
 )
@@ -95,20 +99,80 @@ _WRITE_FORK = (
     .returning(THREADS.c.line)
 )
 _NEW_LINE, _NEW_ENTRY = insert(LINES), insert(ENTRIES)
-_written = _WRITE.cte("written")
-_first_line = (
-    insert(LINES)
-    .from_select(LINES.c.keys(), select(_OWNER, _written.c.line, null(), literal(0)).where(_written.c.entries == 1))
-    .cte("first_line")
-)
-_WRITE_AT_ONCE = (
-    insert(ENTRIES)
-    .from_select(
-        ENTRIES.c.keys(), select(_OWNER, _written.c.line, _written.c.entries, bindparam("new_body", type_=Text))
+
+
+def _writing_to_many(*, waits: bool) -> Executable:
+    """Make the statement that writes to many threads of PostgreSQL.
+
+    It returns the places of the writes that fit, with the numbers of entries that their threads have then.
+
+    Args:
+        waits: Whether it waits for a thread that another transaction is writing to, or leaves it out.
+    """
+    kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "held": BigInteger, "count": Integer}
+    kinds |= {"until": BigInteger, "body": Text, **{each.name: type(each.type) for each in DESCRIPTION}}
+    arrays = [bindparam(f"{name}s", type_=postgresql.ARRAY(kind)) for name, kind in kinds.items()]
+    rows = func.unnest(*arrays).table_valued(
+        *(column(name, kind) for name, kind in kinds.items()), with_ordinality="place", name="given"
     )
-    .add_cte(_first_line)
-    .returning(ENTRIES.c.number)
-)
+    given = select(rows.render_derived()).cte("given")
+    is_theirs = and_(
+        THREADS.c.owner == given.c.owner,
+        THREADS.c.thread_id == given.c.thread_id,
+        THREADS.c.lease == given.c.held,
+        # A renewal of the lease says nothing about entries.
+        or_(given.c.count.is_(None), THREADS.c.entries == given.c.count),
+    )
+    locked = select(given).where(is_theirs).with_for_update(of=THREADS, skip_locked=not waits).cte("locked")
+    new: dict[str, Any] = {each.name: func.coalesce(locked.c[each.name], each) for each in DESCRIPTION}
+    written = (
+        update(THREADS)
+        .where(THREADS.c.owner == locked.c.owner, THREADS.c.thread_id == locked.c.thread_id)
+        .values(
+            **new,
+            entries=THREADS.c.entries + case((locked.c.body.is_(None), 0), else_=1),
+            leased_until=func.coalesce(locked.c.until, THREADS.c.leased_until),
+        )
+        .returning(THREADS.c.owner, THREADS.c.line, THREADS.c.entries, locked.c.body, locked.c.place)
+        .cte("written")
+    )
+    appended = select(written).where(written.c.body.is_not(None)).subquery()
+    first = select(appended.c.owner, appended.c.line, null(), literal(0)).where(appended.c.entries == 1)
+    entries = select(appended.c.owner, appended.c.line, appended.c.entries, appended.c.body)
+    return select(written.c.place, written.c.entries).add_cte(
+        insert(LINES).from_select(LINES.c.keys(), first).cte("first_lines"),
+        insert(ENTRIES).from_select(ENTRIES.c.keys(), entries).cte("new_entries"),
+    )
+
+
+_WRITE_TO_MANY = {waits: _writing_to_many(waits=waits) for waits in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write to a thread by the block that has its lease."""
+
+    owner: str
+    """The owner."""
+    thread_id: str
+    """The thread."""
+    number: int
+    """The number of the lease."""
+    info: ThreadInfo | None = None
+    """The new description; None to renew the lease only."""
+    entry: str | None = None
+    """The entry; None to renew the lease only."""
+    count: int | None = None
+    """The number of entries that the thread has; None to renew the lease only."""
+    seconds: float | None = None
+    """The seconds for which the lease is renewed; 0 gives it back, None leaves it as it is."""
+
+    @property
+    def until(self) -> int | None:
+        """The new end of the lease, as its column has it."""
+        if self.seconds is None:
+            return None
+        return time.time_ns() // 1000 + int(self.seconds * 1_000_000) if self.seconds else 0
 
 
 def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedThread | None:
@@ -118,7 +182,7 @@ def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedTh
     try:
         return LeasedThread(taken.lease, _found(db, owner, taken) if taken.entries != 0 else None)
     except Exception:
-        renew(db, owner, thread_id, 0, taken.lease)
+        db.execute(_RENEW, {"of": owner, "id": thread_id, "held": taken.lease, "until": 0})
         raise
 
 
@@ -139,15 +203,9 @@ def _take(db: Connection, owner: str, thread_id: str, seconds: float) -> Row[Any
     return db.execute(_MAKE[db.dialect.name], {**first, "leased_until": until}).scalar_one_or_none()
 
 
-def renew(db: Connection, owner: str, thread_id: str, seconds: float, number: int) -> int | None:
-    """Renew a lease, or give it back."""
-    ours = {"of": owner, "id": thread_id, "held": number}
-    until = time.time_ns() // 1000 + int(seconds * 1_000_000) if seconds else 0
-    if (row := db.execute(_RENEW, {**ours, "until": until}).one_or_none()) is None:
-        return None
-    if not seconds and row.entries == 0:
-        db.execute(_FORGET, ours)
-    return number
+def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
+    """Remove the row of a thread that never was written to, and whose lease was given back."""
+    db.execute(_FORGET, {"of": owner, "id": thread_id, "held": number})
 
 
 def lease_left(db: Connection, owner: str, thread_id: str) -> float:
@@ -192,17 +250,45 @@ def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Seque
     return info, bodies
 
 
-def append(db: Connection, owner: str, info: ThreadInfo, entry: str, number: int, *, is_last: bool) -> bool:
-    """Append an entry, and give the lease back if it is the last one."""
-    values = {**_described_as(info), "of": owner, "id": info.thread_id, "held": number, "until": 0 if is_last else None}
-    if db.dialect.name == "postgresql":
-        return db.execute(_WRITE_AT_ONCE, {**values, "new_body": entry}).one_or_none() is not None
-    if (row := db.execute(_WRITE, values).one_or_none()) is None:
-        return False
+def write(db: Connection, write: Write) -> int | None:
+    """Write to a thread of SQLite; return what `Database.write` returns."""
+    owner = write.owner
+    values: dict[str, Any] = {"of": owner, "id": write.thread_id, "held": write.number, "until": write.until}
+    if write.info is None:
+        renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
+        return renewed
+    if (row := db.execute(_WRITE, {**values, **_described_as(write.info), "count": write.count}).one_or_none()) is None:
+        return None
     if row.entries == 1:
         db.execute(_NEW_LINE, {"owner": owner, "line": row.line, "parent": None, "shared": 0})
-    db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": entry})
-    return True
+    db.execute(_NEW_ENTRY, {"owner": owner, "line": row.line, "number": row.entries, "body": write.entry})
+    entries: int = row.entries
+    return entries
+
+
+def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> dict[int, int]:
+    """Write to threads of PostgreSQL, each of which is there once; either all or none if the statement fails.
+
+    Args:
+        db: The connection.
+        writes: The writes.
+        waits: Whether to wait for a thread that another transaction is writing to, and not to leave it out.
+
+    Returns:
+        The numbers of entries that the threads have now, by the indices of the writes; none for a thread that had not
+        the lease or the number of entries that was expected.
+    """
+    described = [{} if each.info is None else columns(each.info) for each in writes]
+    values: dict[str, list[Any]] = {
+        "owners": [each.owner for each in writes],
+        "thread_ids": [each.thread_id for each in writes],
+        "helds": [each.number for each in writes],
+        "counts": [each.count for each in writes],
+        "untils": [each.until for each in writes],
+        "bodys": [each.entry for each in writes],
+    }
+    values |= {f"{each.name}s": [one.get(each.name) for one in described] for each in DESCRIPTION}
+    return {place - 1: entries for place, entries in db.execute(_WRITE_TO_MANY[waits], values)}
 
 
 def append_to_fork(

@@ -47,6 +47,8 @@ THREADS = Table(
     Column("usage", Text, nullable=False, default="[]"),
     Index("agui_threads_by_time", "owner", "updated_at", "thread_id"),
 )
+DESCRIPTION = [THREADS.c[name] for name in ("title", "created_at", "updated_at", "messages", "usage")]
+"""The columns that `columns` returns."""
 LINES = Table(
     "agui_lines",
     TABLES,

@@ -1,0 +1,134 @@
+"""Many threads in PostgreSQL at once: their writes go there together, and none of them harms another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
+from sqlalchemy import text as sql
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from agui_client import ThreadStoreError
+from agui_client.testing import ScriptedAgent, text, turn
+from agui_client.threads import SQLStore, ThreadInfo, Threads
+from support.postgres import PostgresServer, postgres_server
+from support.statements import counted
+from support.waiting import LIMIT
+
+pytestmark = pytest.mark.anyio
+NAMES = [f"t{number}" for number in range(12)]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: PostgresServer) -> str:
+    return f"postgresql+asyncpg://{server.new_database()}"
+
+
+async def _say_hello(threads: Threads, thread_id: str) -> None:
+    async with threads.open(thread_id, ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.run_agent("Hi")
+
+
+@asynccontextmanager
+async def _leased(url: str) -> AsyncGenerator[tuple[SQLStore, dict[str, tuple[int, ThreadInfo]]]]:
+    """A store with threads of two entries each, and their leases."""
+    async with Threads(url) as threads:
+        await asyncio.gather(*(_say_hello(threads, name) for name in NAMES))
+    store = SQLStore(url)
+    try:
+        taken = {name: await store.lease_and_read("", name, 60) for name in NAMES}
+        found = {name: (each.number, each.found[0]) for name, each in taken.items() if each and each.found}
+        yield store, found
+    finally:
+        await store.aclose()
+
+
+@asynccontextmanager
+async def _executed(url: str, statement: str) -> AsyncGenerator[None]:
+    """A statement of another program, whose transaction lasts as long as the block."""
+    engine = create_async_engine(url)
+    async with engine.begin() as database:
+        await database.execute(sql(statement))
+        yield
+    await engine.dispose()
+
+
+async def test_threads_that_are_saved_at_once_are_saved_in_few_statements(url: str) -> None:
+    async with _leased(url) as (store, found):
+        with counted() as statements:
+            writes = [store.append("", info, "more", number, 2) for number, info in found.values()]
+            assert await asyncio.gather(*writes) == [True] * len(NAMES)
+        assert statements["statements"] == 1
+        with counted() as statements:
+            renewals = [store.lease("", name, 60, number) for name, (number, _) in found.items()]
+            assert await asyncio.gather(*renewals) == [number for number, _ in found.values()]
+        assert statements["statements"] == 1
+
+
+async def test_a_write_that_fails_undoes_itself_and_none_of_those_beside_it(url: str) -> None:
+    async with _leased(url) as (store, found):
+        # The next entry of this thread is there already.
+        stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 't7'"
+        async with _executed(url, f"insert into agui_entries (owner, line, number, body) {stray}"):
+            pass
+        writes = [store.append("", info, "more", number, 2) for number, info in found.values()]
+        results = dict(zip(NAMES, await asyncio.gather(*writes, return_exceptions=True), strict=True))
+        assert isinstance(results.pop("t7"), ThreadStoreError)
+        assert set(results.values()) == {True}
+        after = {name: await store.read("", name) for name in NAMES}
+        assert [name for name, each in after.items() if each is None or list(each[1][2:]) != ["more"]] == ["t7"]
+
+
+async def test_a_thread_that_another_transaction_writes_to_keeps_no_other_waiting(url: str) -> None:
+    async with _leased(url) as (store, found), asyncio.timeout(LIMIT):
+        async with _executed(url, "select * from agui_threads where thread_id = 't7' for update"):
+            writes = {
+                name: asyncio.create_task(store.append("", info, "more", number, 2))
+                for name, (number, info) in found.items()
+            }
+            locked = writes.pop("t7")
+            assert set(await asyncio.gather(*writes.values())) == {True}
+            assert not locked.done()
+        assert await locked
+
+
+async def test_a_write_with_an_old_lease_changes_nothing_beside_others(url: str) -> None:
+    async with _leased(url) as (store, found):
+        number, info = found["t7"]
+        await store.lease("", "t7", 0, number)
+        taken = await store.lease("", "t7", 60)
+        results = await asyncio.gather(*(store.append("", each, "more", lease, 2) for lease, each in found.values()))
+        assert dict(zip(NAMES, results, strict=True)) == {name: name != "t7" for name in NAMES}
+        assert taken is not None
+        assert await store.append("", info, "mine", taken, 2)
+
+
+async def test_two_writes_to_one_thread_come_in_their_order(url: str) -> None:
+    async with _leased(url) as (store, found):
+        number, info = found["t0"]
+        writes = [store.append("", info, f"{count}", number, count) for count in range(2, 6)]
+        assert await asyncio.gather(*writes) == [True] * 4
+        read = await store.read("", "t0")
+        assert read is not None
+        assert list(read[1][2:]) == ["2", "3", "4", "5"]
+
+
+async def test_more_threads_than_connections_wait_for_their_turn_as_long_as_it_takes(url: str) -> None:
+    async with Threads(url, pool_size=1, max_overflow=0, pool_timeout=0.001) as threads:
+        await asyncio.gather(*(_say_hello(threads, name) for name in NAMES))
+        assert {each.thread_id for each in await threads.list()} == set(NAMES)
