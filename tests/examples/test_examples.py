@@ -78,13 +78,18 @@ def test_kept_runs_go_on_while_their_page_is_closed() -> None:
     assert printed("kept_runs")[1:] == ["the run is running", "the page has 6 messages, and the run is finished"]
 
 
-def test_a_durable_run_goes_on_when_its_process_is_killed() -> None:
+def test_a_durable_run_goes_on_when_its_process_is_killed(tmp_path: Path) -> None:
     pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
-    with Program(str(_EXAMPLES / "durable_run.py"), "0.1", flags=STRICT) as process:
-        # The second process prints to the output of the program itself.
-        lines = process.communicate(timeout=_SECONDS)[0].splitlines()
-    assert lines[0] == "first process: chapter 1"
-    assert lines[-1] == "second process: chapter 6"
+    program, database = str(_EXAMPLES / "durable_run.py"), str(tmp_path / "report.db")
+    pace = {**_ENVIRONMENT, "PACE": "0.1"}
+    with Program(program, database, flags=STRICT, env=pace) as first:
+        assert first.stdout is not None
+        assert next(line for line in first.stdout if line.startswith("2 of"))
+    with Program(program, database, flags=STRICT, env=pace) as second:
+        report = second.communicate(timeout=_SECONDS)[0].splitlines()[-6:]
+    chapters, writers = zip(*(line.split(", written by process ") for line in report), strict=True)
+    assert chapters == tuple(f"Chapter {number}" for number in range(1, 7))
+    assert set(writers) == {f"{first.pid}.", f"{second.pid}."}
 
 
 def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
