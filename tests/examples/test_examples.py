@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import re
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
 from ag_ui.core import (
     RunErrorEvent,
@@ -19,6 +21,7 @@ from ag_ui.core import (
 from agui_client import HttpAgent, Resolve, RunFailedError
 from agui_client.testing import ScriptedAgent, demo_agent, interrupt, serve, state, text, tool_call, turn
 from support.programs import STRICT, Program
+from support.waiting import until_sync
 
 _PROJECT = Path(__file__).parents[2]
 _EXAMPLES = _PROJECT / "examples"
@@ -90,6 +93,29 @@ def test_a_durable_run_goes_on_when_its_process_is_killed(tmp_path: Path) -> Non
     chapters, writers = zip(*(line.split(", written by process ") for line in report), strict=True)
     assert chapters == tuple(f"Chapter {number}" for number in range(1, 7))
     assert set(writers) == {f"{first.pid}.", f"{second.pid}."}
+
+
+def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_again_has_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'service.db'}")
+    monkeypatch.setitem(cast("Any", demo_agent).__kwdefaults__, "pace", 0)
+    app: Any = runpy.run_path(str(_EXAMPLES / "service_fastapi.py"))["app"]
+    with serve(app) as server, httpx.Client(base_url=server.url, trust_env=False) as browser:
+        assert "<form>" in browser.get("/").text
+        page = HttpAgent(f"{server.url}agent/", thread_id="t")
+        [question] = page.run_agent_sync("Plan my Saturday, and book the ferry.").interrupts
+        printed: list[str] = []
+        until_sync(lambda: printed.append(capsys.readouterr().out) or printed[-1] != "")
+        asked, _, link = printed[-1].strip().rpartition(" http://127.0.0.1:8000")
+        assert (asked, browser.post(link.replace("key=", "key=0")).status_code) == (question.message, 403)
+        assert "<button>Approve</button>" in browser.get(link).text
+        assert [browser.post(link).text for _ in range(2)] == ["Approved."] * 2
+        again = HttpAgent(f"{server.url}agent/", thread_id="t", connect_url="connect")
+        asyncio.run(again.connect_agent())
+    assert [message.role for message in again.messages[-3:]] == ["assistant", "tool", "assistant"]
+    assert str(again.messages[-1].content).startswith("Done: **two tickets**")
 
 
 def test_evaluate_prints_a_report_of_pydantic_evals_on_the_answers() -> None:
