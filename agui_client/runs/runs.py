@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -280,6 +281,10 @@ class Runs:
             raise UsageError(f"run {run_id!r} waits for no answer: it is {log.status.value}")
         entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
+        recipe = run.recipe
+        if recipe is not None:
+            # Another process may carry the run out, from this input on.
+            recipe = replace(recipe, input=input.model_dump(mode="json", by_alias=True, exclude_none=True))
         next_run = await self.begin(
             log.key._replace(run_id=input.run_id),
             input,
@@ -288,7 +293,7 @@ class Runs:
             when_left=run.when_left,
             expose_errors=run.expose_errors,
             input_size=log.input_size,
-            recipe=run.recipe,
+            recipe=recipe,
         )
         await next_run.log.opened()
         return next_run.log.info
@@ -417,8 +422,7 @@ class Runs:
         log = RunLog(key, self._shelf, input_size)
         run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors, recipe=recipe)
         if self._engine is not None:
-            await self._engine.begin(run)
-            return run
+            return await self._engine.begin(run)
         self._shelf.add(run)
         context = copy_context()
         # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
@@ -568,7 +572,7 @@ class _NamedOpener:
             options["forwarded_props"] = input.forwarded_props
             prompt = next(iter(given.messages), None)
             begun = _ProgramRun(self._open, input.thread_id, prompt, options)
-            is_prompt = cut is None and input.run_id == given.run_id
+            is_prompt = cut is None and not input.resume
             return begun.enter if is_prompt else begun.reenter(input, cut)
 
         return reenter
