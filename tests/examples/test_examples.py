@@ -107,7 +107,12 @@ def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_
         page = HttpAgent(f"{server.url}agent/", thread_id="t")
         [question] = page.run_agent_sync("Plan my Saturday, and book the ferry.").interrupts
         printed: list[str] = []
-        until_sync(lambda: printed.append(capsys.readouterr().out) or printed[-1] != "")
+
+        def is_printed() -> bool:
+            printed.append(capsys.readouterr().out)
+            return printed[-1] != ""
+
+        until_sync(is_printed)
         asked, _, link = printed[-1].strip().rpartition(" http://127.0.0.1:8000")
         assert (asked, browser.post(link.replace("key=", "key=0")).status_code) == (question.message, 403)
         assert "<button>Approve</button>" in browser.get(link).text
