@@ -129,6 +129,7 @@ class Runs:
         *,
         thread_id: str | None = None,
         owner: str = "",
+        expose_errors: bool = False,
         **options: Unpack[RunOptions],
     ) -> RunInfo:
         """Begin a run, and return as soon as it has begun.
@@ -140,6 +141,7 @@ class Runs:
             prompt: The prompt, as for `agent.run_agent`.
             thread_id: The thread; by default that of the agent, or a new one if a function is given.
             owner: The owner of the run.
+            expose_errors: Whether followers get the text of exceptions.
             options: Further keywords of `agent.run_agent`.
 
         Returns:
@@ -153,7 +155,7 @@ class Runs:
         recipe: Recipe | None = None
         if isinstance(agent, str):
             thread_id = thread_id or str(uuid4())
-            recipe = self._recipe(agent, prompt, thread_id, options)
+            recipe = replace(self._recipe(agent, prompt, thread_id, options), expose_errors=expose_errors)
             input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
             enter = reenter(input)
         else:
@@ -164,7 +166,7 @@ class Runs:
         key = RunKey(owner, thread_id, options["run_id"])
         if await self.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        run = await self.begin(key, input, enter, reenter, recipe=recipe)
+        run = await self.begin(key, input, enter, reenter, expose_errors=expose_errors, recipe=recipe)
         await run.log.opened()
         return run.log.info
 
@@ -364,6 +366,11 @@ class Runs:
         await self.aclose()
 
     # --- for served agents
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use; runs without a URL always are."""
+        return self._engine is None or self._engine.is_open
 
     @property
     def is_durable(self) -> bool:
