@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from contextvars import Context
@@ -174,6 +175,10 @@ class DurableRuns:
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "ERROR",
         }
+        for handler in logging.getLogger("dbos").handlers:
+            # Its stream is the stderr of the first launch, which may be closed: that of a test, for instance.
+            if type(handler) is logging.StreamHandler:
+                handler.stream = sys.stderr
         DBOS(config=config).listen_queues([_QUEUE.format(name) for name in self._agents])
         DBOS.launch()
         self._owns_dbos = True
