@@ -6,7 +6,7 @@ DATABASE_URL names a PostgreSQL database; without it, SQLite keeps the runs in s
 
 import hmac
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 import uvicorn
@@ -33,7 +33,7 @@ def send_link(waiting: WaitingRun) -> None:
 
 
 @asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
     async with runs:
         yield
 

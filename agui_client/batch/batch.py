@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 
 import anyio
 from pydantic import TypeAdapter
-from typing_extensions import TypeIs
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
@@ -415,7 +414,7 @@ def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[
 
 def _by_name(agent: Agents) -> dict[str, AgentSource | str]:
     """Return the agents by their names."""
-    if _is_agent(agent):
+    if isinstance(agent, AbstractAgent | str) or callable(agent):
         return {"": agent}
     if isinstance(agent, Mapping):
         agents: dict[str, AgentSource | str] = dict(agent)
@@ -424,15 +423,11 @@ def _by_name(agent: Agents) -> dict[str, AgentSource | str]:
         agents = dict(zip(names, agent, strict=True))
         if len(agents) < len(names):
             raise UsageError("two agents have one name; give a mapping of names to agents")
-    if not agents or not all(map(_is_agent, agents.values())):
+    if not agents or not all(isinstance(each, AbstractAgent | str) or callable(each) for each in agents.values()):
         raise UsageError("a batch takes an agent, a list of agents, or a mapping of names to agents")
     if "" in agents:
         raise UsageError("the name of an agent is not empty")
     return agents
-
-
-def _is_agent(agent: object) -> TypeIs[AgentSource | str]:
-    return isinstance(agent, AbstractAgent | str) or callable(agent)
 
 
 def _name(agent: object) -> str | None:
