@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from agui_client import errors
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._display import in_notebook
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.warnings import ProtocolWarning
 from agui_client._run.hooks import HookContext, Mutation, Subscriber
-from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunLog, RunObserver
+from agui_client._run.observers import DEFAULT_OBSERVERS, INCOMING_TRACES, EventLog, RunObserver, run_log
 from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.retry import RetryPolicy
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
     from agui_client._tools.toolset import FunctionToolset, Toolset
+    from agui_client.checking.check import validate
+    from agui_client.checking.faults import StreamFault
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
     from agui_client.langgraph import langgraph_interrupts
@@ -63,6 +66,7 @@ __all__: list[str] = [
     "RetryPolicy",
     "RunObserver",
     "RunResult",
+    "StreamFault",
     "StreamedToolCall",
     "Subscriber",
     "SyncAgentRun",
@@ -77,6 +81,7 @@ __all__: list[str] = [
     "attach",
     "langgraph_interrupts",
     "tool",
+    "validate",
 ]
 __all__ += errors.__all__
 
@@ -91,6 +96,8 @@ _LATER = {
     "_tools.context": ("ToolContext", "ToolExecution"),
     "_tools.function": ("FunctionTool", "tool"),
     "_tools.toolset": ("FunctionToolset", "Toolset"),
+    "checking.check": ("validate",),
+    "checking.faults": ("StreamFault",),
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
     "langgraph": ("langgraph_interrupts",),
@@ -100,11 +107,17 @@ _LATER = {
 
 def _default_observers() -> list[RunObserver | None]:
     """Return the observers of every call; those of OpenTelemetry if the application has imported that."""
-    if "opentelemetry.trace" not in sys.modules:  # which whatever takes in metrics imports, too
-        return [RunLog()]
-    from agui_client.otel import metric_observer, span_observer
+    observers: list[RunObserver | None] = [run_log()]
+    if "opentelemetry.trace" in sys.modules:  # which whatever takes in metrics imports, too
+        from agui_client.otel import metric_observer, span_observer
 
-    return [RunLog(), span_observer(), metric_observer()]
+        observers += [span_observer(), metric_observer()]
+    if in_notebook():
+        # A person looks at results there, and asks for the events of a run when it is over.
+        from agui_client.recording.kept_calls import memory_recorder
+
+        observers.append(memory_recorder())
+    return observers
 
 
 def _incoming_trace(headers: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
+from agui_client._protocol.schema import is_a
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
 from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
@@ -583,7 +584,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Raises:
             UsageError: It is not a subscriber.
         """
-        if not isinstance(cast("object", subscriber), Subscriber):
+        if not is_a(subscriber, Subscriber):
             raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
         self._subscribers.append(subscriber)
         return Subscription(self._subscribers, subscriber)
@@ -623,7 +624,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Raises:
             UsageError: It is not an observer, or a method of it is async.
         """
-        if not isinstance(cast("object", observer), RunObserver):
+        if not is_a(observer, RunObserver):
             raise UsageError(f"an observer is an instance of a RunObserver subclass, not {observer!r}")
         if (name := asynchronous_method(observer)) is not None:
             how = "make it a plain method that starts a task, or use a Subscriber, whose hooks are awaited"

@@ -17,6 +17,7 @@ from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.schema import is_a
 from agui_client._protocol.thread_state import is_same_call
 from agui_client._tools.questions import ToolQuestion
 from agui_client.errors import UsageError
@@ -533,7 +534,7 @@ class Conversation:
         Raises:
             RunInProgressError: A run is going on.
         """
-        if not isinstance(cast("object", document), ConversationSnapshot):
+        if not is_a(document, ConversationSnapshot):
             raise UsageError("restore() takes a ConversationSnapshot; read one with model_validate_json(text)")
         self.turns.check()
         self.become(document)

@@ -27,6 +27,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("agui_client.llm needs pydantic-ai: pip install 'agui-client[llm]'") from missing
 
+from agui_client._protocol.schema import is_a
 from agui_client._run.scope import AgentOptions, StateT
 from agui_client.agent import AbstractAgent
 from agui_client.errors import UsageError
@@ -128,7 +129,7 @@ def _model(model: str | Model) -> Model:
     """
     if isinstance(model, Model):
         return model
-    if not isinstance(cast("object", model), str):
+    if not is_a(model, str):
         kinds = "a name, such as 'ollama:llama3.2', or a model or an Agent of pydantic-ai"
         raise UsageError(f"a model is {kinds}, not {model!r}")
     name = model if ":" in model else model.replace("/", ":", 1)

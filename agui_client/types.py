@@ -8,6 +8,7 @@ from agui_client._run.ending import Checkpoint as Checkpoint
 from agui_client._run.ending import OnAbort as OnAbort
 from agui_client._run.ending import Save as Save
 from agui_client._run.hooks import Subscription as Subscription
+from agui_client._run.inspected_run import InspectedRun as InspectedRun
 from agui_client._run.middleware import Middleware as Middleware
 from agui_client._run.middleware import Next as Next
 from agui_client._run.observers import CallEnd as CallEnd

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 # The machines that run this are small and shared: a slow example is no failure.
@@ -30,9 +31,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run each `anyio` test on both event loops; a module that needs one of them overrides this."""
+    """Run each `anyio` test on both event loops, unless it is marked `one_loop` or its module overrides this."""
     backend: str = request.param
     return backend
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that are marked `one_loop` on asyncio alone."""
+    if "anyio_backend" in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_loop"):
+        # Only a mark takes precedence over the parameters of the fixture.
+        metafunc.definition.add_marker(pytest.mark.parametrize("anyio_backend", ["asyncio"]))
 
 
 if "AGUI_CLIENT_FAST" in os.environ:
@@ -56,6 +65,30 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+class ShortReports:
+    """A plugin for pytest-xdist's workers: what passed within milliseconds before and after a test is not reported.
+
+    Two of three reports say nothing else, and the process that counts takes its time from the tests.
+    """
+
+    @pytest.hookimpl
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """Run a test as pytest does, apart from those reports."""
+        hook = item.ihook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed or report.duration > 0.005:  # what --durations shows
+                hook.pytest_runtest_logreport(report=report)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Report less where each report goes to another process."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(ShortReports())
 
 
 @pytest.hookimpl(wrapper=True)

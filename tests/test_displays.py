@@ -372,7 +372,7 @@ def test_without_the_library_for_it_markdown_is_shown_as_it_was_written(monkeypa
     def without(has_math: bool) -> None:
         """Find no library."""
 
-    monkeypatch.setattr("agui_client.notebook.markdown._markdown_parser", without)
+    monkeypatch.setattr("agui_client._widgets.markdown._markdown_parser", without)
     shown = bundle_of(AssistantMessage(id="a", content="**Bold** <b> without markdown-it"))["text/html"]
     assert "<p>**Bold** &lt;b&gt; without markdown-it</p>" in shown
 
@@ -549,9 +549,9 @@ def live_page(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> LivePage:
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_widget_is_sent_what_is_new_and_leaves_the_result(cell: Cell, live_page: LivePage) -> None:
-    prose = "".join(f"word {each} 🎈 **bold**\n\n" for each in range(500))
+    prose = "".join(f"word {each} 🎈 **bold**\n\n" for each in range(200))
     states = [StateSnapshotEvent(snapshot={"count": count}) for count in range(2)]
-    agent = ScriptedAgent(turn(reasoning("Hm. " * 50, delay=0.001), *states, text(prose, delay=0.001)))
+    agent = ScriptedAgent(turn(reasoning("Hm. " * 50, delay=0.001), *states, text(prose, delay=0.002)))
     result = await show(agent.stream("Hi"))
     whole = len(bundle_of(result)["text/html"])
     assert len(live_page.drawn) > 10

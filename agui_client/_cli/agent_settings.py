@@ -132,11 +132,6 @@ def doctor_arguments(command: CommandT) -> CommandT:
     return _declared(command, _OPTIONAL_URL, _HEADERS, _STATE, _TIMEOUT)
 
 
-def address_arguments(command: CommandT) -> CommandT:
-    """Add the arguments and options of a served agent to a command: url, headers and timeout."""
-    return _declared(command, click.argument("url", callback=_check_url), _HEADERS, _TIMEOUT)
-
-
 def runs_arguments(command: CommandT) -> CommandT:
     """Add the arguments and options of runs to a command: the url of an agent or of a database, headers and timeout."""
     return _declared(command, click.argument("url", callback=_check_runs_url), _HEADERS, _TIMEOUT)

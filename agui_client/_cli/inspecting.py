@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agui_client._cli.exit_codes import ExitCode, drive
 from agui_client._cli.loading import load_views, views_option
 from agui_client._cli.output import one_line
+
+if TYPE_CHECKING:
+    from agui_client.recording.prices import Prices
 
 _EPILOG = """\b
 Exit codes:
@@ -22,6 +26,7 @@ Exit codes:
 
 @click.command(epilog=_EPILOG)
 @click.argument("place", metavar="FILE|URL")
+@click.argument("other", metavar="[FILE]", required=False)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -37,34 +42,54 @@ Exit codes:
     metavar="FILE",
     help="Append what passes to a recording; with a URL.",
 )
+@click.option(
+    "--price",
+    "given_prices",
+    metavar="MODEL=IN/OUT",
+    multiple=True,
+    help="The price of a million tokens of a model that go in, and of those that come out; without one, no money.",
+)
 @views_option
 def inspect(
     place: str,
+    other: str | None,
     out: Path | None,
     is_opening: bool,
     port: int | None,
     record_to: Path | None,
+    given_prices: tuple[str, ...],
     views: tuple[str, ...],
 ) -> int:
     """Make an HTML page of the recording FILE, or follow the runs of the agent at URL, to see what happened and when.
 
     FILE is made with `agui run --record FILE`, or with agui_client.recording.record in a program; the page needs no
-    network. For a URL, an address on this machine passes runs on to the agent, until Ctrl-C: let your program use it in
-    the agent's place, and open it in a browser.
+    network. With two FILEs, the page has both side by side, and their differences. For a URL, an address on this
+    machine passes runs on to the agent, until Ctrl-C: let your program use it in the agent's place, and open it in a
+    browser.
     """
     load_views(views)
+    # Loaded here, as below: `agui run` needs no recordings.
+    from agui_client.recording.prices import read_prices
+
+    prices = read_prices(given_prices)
     if place.startswith(("http://", "https://")):
         # Loaded here: a page needs no uvicorn.
         from agui_client._cli.inspection_server import inspect_agent
 
+        if other is not None:
+            raise click.UsageError("a URL stands alone; two recordings are compared")
+        number = 8001 if port is None else port
         return drive(
-            lambda: inspect_agent(place, 8001 if port is None else port, record_to, out, is_opening=is_opening)
+            lambda: inspect_agent(place, number, record_to, out, is_opening=is_opening, prices=prices),
         )
     if port is not None or record_to is not None:
         raise click.UsageError("--port and --record are for a URL, which begins with http:// or https://")
     file = Path(place)
     page = file.with_name(f"{file.name.split('.')[0]}.inspect.html") if out is None else out
-    return drive(lambda: _write_page(file, page, is_opening=is_opening))
+    if other is not None:
+        page = file.with_name(f"{file.name.split('.')[0]}.compare.html") if out is None else out
+        return drive(lambda: _write_comparison(file, Path(other), page, prices, is_opening=is_opening))
+    return drive(lambda: _write_page(file, page, prices, is_opening=is_opening))
 
 
 def write_private(file: Path, content: bytes) -> None:
@@ -73,14 +98,31 @@ def write_private(file: Path, content: bytes) -> None:
         page.write(content)
 
 
-def _write_page(file: Path, out: Path, *, is_opening: bool) -> int:
+def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
     # Loaded here: `agui run` needs no recordings.
     from agui_client.recording import Recording, inspector_page
 
     recording = Recording.read(file)
-    write_private(out, inspector_page(recording))
+    write_private(out, inspector_page(recording, prices=prices))
     events = sum(len(exchange.events) for exchange in recording.exchanges)
     click.echo(one_line(f"{out} shows a recording of requests: {len(recording.exchanges)}, events: {events}"))
-    if is_opening:
-        webbrowser.open(out.resolve().as_uri())
+    _open(out, is_opening)
     return ExitCode.SUCCESS
+
+
+def _write_comparison(one: Path, other: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
+    from agui_client.notebook.inspected import comparison_page
+    from agui_client.recording import Recording
+    from agui_client.recording.comparison import compare
+
+    recordings = Recording.read(one), Recording.read(other)
+    write_private(out, comparison_page(*recordings, prices=prices))
+    found = [each.aspect for each in compare(*recordings).differences]
+    click.echo(one_line(f"{out} shows both; different: {', '.join(found) or 'nothing'}"))
+    _open(out, is_opening)
+    return ExitCode.SUCCESS
+
+
+def _open(page: Path, is_opening: bool) -> None:
+    if is_opening:
+        webbrowser.open(page.resolve().as_uri())

@@ -37,6 +37,7 @@ from agui_client.recording.redaction import without_credentials
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client.asgi.in_process import Receive, Send
+    from agui_client.recording.prices import Prices
 
 _HOST = "127.0.0.1"
 _OWN_NAMES = (_HOST, "localhost", "::1")
@@ -60,7 +61,9 @@ _MOST_ROWS = 1000
 _SECURE = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 
 
-def inspect_agent(url: str, port: int, record_to: Path | None, out: Path | None, *, is_opening: bool) -> int:
+def inspect_agent(
+    url: str, port: int, record_to: Path | None, out: Path | None, *, is_opening: bool, prices: Prices
+) -> int:
     """Serve the page and the proxy until Ctrl-C, which counts as success.
 
     Args:
@@ -69,6 +72,7 @@ def inspect_agent(url: str, port: int, record_to: Path | None, out: Path | None,
         record_to: The file to record to; one that is deleted at the end if None.
         out: The page to write at the end; None for no page.
         is_opening: Whether the page is opened in the browser.
+        prices: The prices of tokens.
 
     Returns:
         The exit code.
@@ -81,7 +85,7 @@ def inspect_agent(url: str, port: int, record_to: Path | None, out: Path | None,
         path = Path(folder) / "run.jsonl" if record_to is None else record_to
         here, title = f"http://{_HOST}:{listener.getsockname()[1]}/", without_credentials(url)
         recorder = record(path)
-        app = InspectorApp(url, recorder)
+        app = InspectorApp(url, recorder, prices)
 
         async def started() -> InspectorApp:
             """Open the page; the socket listens already."""
@@ -102,17 +106,18 @@ class InspectorApp:
     Args:
         url: The agent's address.
         recorder: The recorder of the runs.
+        prices: The prices of tokens; None for none.
     """
 
-    def __init__(self, url: str, recorder: Recorder) -> None:
-        self._title = without_credentials(url)
-        self._rows = LiveRows(recorder.path)
+    def __init__(self, url: str, recorder: Recorder, prices: Prices | None = None) -> None:
+        self._title, self._prices = without_credentials(url), prices
+        self._rows = LiveRows(recorder.path, prices)
         self._proxy = _Proxy(url, recorder)
 
     def page(self, *, is_live: bool = True) -> bytes:
         """Return the page with all rows so far."""
         self._rows.catch_up()
-        return page_of(self._rows.written, self._title, is_live=is_live)
+        return page_of(self._rows.written, self._title, is_live=is_live, prices=self._prices)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request (the ASGI interface)."""

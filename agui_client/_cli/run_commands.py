@@ -16,6 +16,7 @@ from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 from pydantic import TypeAdapter
 
 from agui_client._cli.agent_settings import runs_arguments
+from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines, escaped_json, one_line
 from agui_client._interrupts.answers import Cancel, Resolve, cover
@@ -198,7 +199,7 @@ async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
     return code_of(result)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def runs() -> None:
     """List, follow, stop and answer runs that are kept.
 

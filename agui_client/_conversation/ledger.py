@@ -61,7 +61,7 @@ class CallOwner(StrEnum):
 
 
 class ToolCallRecord(BaseModel):
-    """What is known of one tool call besides the messages."""
+    """The record of one tool call: all that the messages do not say of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
 

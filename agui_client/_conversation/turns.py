@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import anyio
@@ -20,6 +19,8 @@ from agui_client.options import WhenBusy
 
 if TYPE_CHECKING:
     from agui_client.messages import Prompt
+
+_CHOICES = get_args(WhenBusy)
 
 
 class RunningCall(Protocol):
@@ -64,18 +65,18 @@ class Turns:
                 "or clone() the agent for parallel work"
             )
 
-    @asynccontextmanager
-    async def turn(self, call: RunningCall, when_busy: WhenBusy) -> AsyncGenerator[None]:
+    async def take(self, call: RunningCall, when_busy: WhenBusy, stack: AsyncExitStack) -> None:
         """Have the conversation for one call.
 
         Args:
             call: The call.
             when_busy: The way to get the turn if another call has it.
+            stack: The blocks of the call; its turn is over when they are left.
 
         Raises:
             RunInProgressError: Another call is going on, and this one does not wait.
         """
-        if when_busy not in get_args(WhenBusy):
+        if when_busy not in _CHOICES:
             raise UsageError(f'when_busy is "raise", "queue" or "interrupt", not {when_busy!r}')
         if (waiting := self._begin(call, when_busy)) is not None:
             try:
@@ -83,10 +84,7 @@ class Turns:
             except BaseException:
                 self._leave(waiting)
                 raise
-        try:
-            yield
-        finally:
-            self._pass_on()
+        stack.callback(self._pass_on)
 
     def _begin(self, call: RunningCall, when_busy: WhenBusy) -> _Waiting | None:
         """Give the call its turn, or a place among those that wait."""

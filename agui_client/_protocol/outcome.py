@@ -22,6 +22,8 @@ class Outcome:
         """Its RUN_FINISHED; None while it is open, or when it failed."""
         self.error: core.RunErrorEvent | None = None
         """Its RUN_ERROR, also one that came after RUN_FINISHED (LIFE-4)."""
+        self.outcome: core.RunFinishedOutcome | None = None
+        """The outcome of the run, success when it is absent (LIFE-9); None while open or after RUN_ERROR."""
         self.text_message_ids: list[str] = []
         """The assistant messages it streamed into that belong to no subagent, in order."""
         self.restated_ids: set[str] = set()
@@ -69,11 +71,6 @@ class Outcome:
         return self.finished is not None or self.error is not None
 
     @property
-    def outcome(self) -> core.RunFinishedOutcome | None:
-        """The outcome of the run, success when it is absent (LIFE-9); None while open or after RUN_ERROR."""
-        return None if self.finished is None else self.finished.outcome or core.RunFinishedSuccessOutcome()
-
-    @property
     def is_finished(self) -> bool:
         """Whether the run came to its end: not open, not failed, not cancelled."""
         return self.finished is not None and not isinstance(self.outcome, core.RunFinishedCancelledOutcome)
@@ -109,17 +106,18 @@ class Outcome:
         self._unfinished_before = self.unfinished_call_ids
         if self.started is not None:
             self.subagents_started, self.subagents_ended = {}, {}
-        self.started, self.finished, self.error = event, None, None
+        self.started, self.finished, self.error, self.outcome = event, None, None, None
         self.text_message_ids, self.restated_ids = [], set()
         self.tool_call_ids, self.ended_tool_call_ids = {}, set()
         self.asks_in_custom_events = False
 
     def _finish(self, event: core.RunFinishedEvent) -> None:
-        self.finished = event
+        # Made once: the end of a run looks at it a dozen times, and each model costs as much as an event.
+        self.finished, self.outcome = event, event.outcome or core.RunFinishedSuccessOutcome()
 
     def _fail(self, event: core.RunErrorEvent) -> None:
         self.first_event_at = self.first_event_at or time.perf_counter()
-        self.error, self.finished = event, None
+        self.error, self.finished, self.outcome = event, None, None
 
     def _text(self, event: core.TextMessageStartEvent) -> None:
         if event.role in (None, "assistant") and event.subagent_run_id is None:

@@ -87,10 +87,10 @@ def prepare_input(
         sent = [message for message in cast("list[Any]", messages) if not _is_activity(message)]
         run_input = run_input.model_copy(update={"messages": sent})
     prepared = _conforming(run_input, is_copied=is_copied) or _stripped(run_input, warnings)
-    if peer is not None:
-        prepared = _downgraded(prepared, peer, warnings)
-    empty = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}
-    return prepared.model_copy(update=empty)
+    filled: dict[str, Any] = {name: make() for name, make in _WHOLE.items() if getattr(prepared, name) is None}
+    if peer is None:
+        return prepared.model_copy(update={"protocol_version": PROTOCOL_VERSION, **filled})
+    return _downgraded(prepared, peer, warnings).model_copy(update=filled)
 
 
 def request_body(run_input: RunAgentInput) -> bytes:
@@ -104,12 +104,12 @@ def request_body(run_input: RunAgentInput) -> bytes:
 def _conforming(run_input: RunAgentInput, *, is_copied: bool) -> RunAgentInput | None:
     """Return an input that can be sent as it is; None if anything has to be stripped or refused."""
     try:
-        if not is_copied:
-            write(run_input)
-        conforming = _copy(run_input) if is_copied else run_input
+        if is_copied:
+            return _copy(run_input)
+        write(run_input)
     except ValueError:
         return None
-    return conforming.model_copy(update={"protocol_version": PROTOCOL_VERSION})
+    return run_input
 
 
 def _copy(run_input: RunAgentInput) -> RunAgentInput:
@@ -150,10 +150,9 @@ def _is_activity(message: Any) -> bool:
 
 def _downgraded(prepared: RunAgentInput, peer: tuple[int, ...], warnings: WarningLog) -> RunAgentInput:
     """Return the input in the shape of an older peer (VER-5 … VER-8): nothing invented, nothing repaired."""
-    update: dict[str, Any] = {}
+    # No version before 1.0 declares one.
+    update: dict[str, Any] = {"protocol_version": None if peer < (1,) else PROTOCOL_VERSION}
     messages = prepared.messages
-    if peer < (1,):  # none of them declares a version
-        update["protocol_version"] = None
     if peer <= _NO_SUBAGENTS:
         messages = [message.model_copy(update={"subagent_run_id": None}) for message in messages]
     if peer <= _STRING_CONTENT:

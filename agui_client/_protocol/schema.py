@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, Union, get_args, get_origin
 
 from ag_ui.core import BaseEvent, Event, StateDeltaEvent
@@ -107,6 +107,11 @@ class Slot:
     """Whether the member must be there; an optional one may be absent but never null (PROC-17)."""
     shape: Shape
     """The values that are allowed there."""
+
+
+def is_a(value: object, kind: type | UnionType) -> bool:
+    """Return whether a value of a caller is what its annotation says, which nobody has checked."""
+    return isinstance(value, kind)
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:

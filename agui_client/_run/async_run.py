@@ -213,7 +213,7 @@ class RunView(Generic[StateT]):
 
     @property
     def call(self) -> Call:
-        """What is known of the call, for other parts of the package; an application needs nothing of it."""
+        """The record of the call, for other parts of the package; an application needs nothing of it."""
         return self._engine.call
 
     @property
@@ -273,9 +273,10 @@ class AgentRun(RunView[StateT]):
         if isinstance(error, asyncio.CancelledError) and "IPython" in sys.modules:
             # A cell that was interrupted; each frame down to the socket would be shown.
             vars(error)["_render_traceback_"] = partial(brief_traceback, error)
-        if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 13) and _is_closing_generator():
-            # The program ends, and asyncio has cancelled the closing before it began: Python throws GeneratorExit into
-            # the first wait of the cleanup, too.
+        if isinstance(error, asyncio.CancelledError | GeneratorExit) and _is_closing_generator():
+            # The end of a loop closes all generators at once, those inside httpx as well: once each has begun to, this
+            # run finds them closed, rather than runs one that asyncio closes. Before Python 3.13, GeneratorExit is also
+            # thrown into the first wait of a closing that was cancelled before it began.
             with suppress(GeneratorExit):
                 await asyncio.sleep(0)
         await engine.aclose()
@@ -364,7 +365,10 @@ class AgentRun(RunView[StateT]):
 
 def _is_closing_generator() -> bool:
     """Return whether the task is one in which asyncio closes a generator that a program left."""
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio closes generators one after the other
+        return False
     return task is not None and type(task.get_coro()).__name__ == "async_generator_athrow"
 
 

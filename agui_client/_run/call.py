@@ -1,4 +1,4 @@
-"""What is known of a call: its state, its runs, and what came with it.
+"""The record of a call: its state, its runs, and what came with it.
 
 The engine carries a call out. All other code gets this record instead of the engine: results, the end of a run, the
 time between two runs, the surfaces, and features such as served agents and teams (`run.call`).
@@ -16,7 +16,6 @@ from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
 from agui_client._run.steering import Steering
 from agui_client._run.subagents import unreported_usage
-from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from agui_client._run.round import Round
     from agui_client._run.run_request import RunRequest
     from agui_client._run.scope import CallSetup
+    from agui_client._run.time_limit import TimeLimit
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
     from agui_client._tools.toolset import CallTools
@@ -45,6 +45,8 @@ class Call:
         options: The keywords of the verb.
     """
 
+    time: TimeLimit
+    """The time that the call may take, from when it has its turn."""
     tools: CallTools
     """The tools of the call."""
     request: RunRequest | None = None
@@ -69,8 +71,6 @@ class Call:
         """The conversation."""
         self.state = CallState()
         """The phase of the call, and the reason why it stops."""
-        self.time = TimeLimit(setup.timeouts.total)
-        """The time that the call may take, from when it has its turn."""
         self.is_detached = False
         """Whether the call was left so that the server goes on with its run."""
         self.steering = Steering()
@@ -156,7 +156,8 @@ class Call:
         finally:
             self.state.end()
         annotate(error, self._result)
-        self.setup.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
+        if self.setup.observers.watches_ends:
+            self.setup.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
 
     # --- for features, which get this from `run.call`
 

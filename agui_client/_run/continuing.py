@@ -24,7 +24,6 @@ from agui_client.errors import ToolError
 if TYPE_CHECKING:
     from ag_ui.core import ToolCall
 
-    from agui_client._protocol.warnings import WarningLog
     from agui_client._run.ending import Checkpoint
     from agui_client._tools.toolset import CallTools, OfferedTool
     from agui_client.conversation import Conversation
@@ -68,8 +67,6 @@ class ContinuedRequest(RunRequest):
 
     def __init__(self, conversation: Conversation, continuation: Continuation, options: RunOptions) -> None:
         self._conversation, self._is_between_runs = conversation, continuation.is_between_runs
-        self.repeated, self.prompts, self.postponed = {}, [], []
-        self.results = []
         self.input = composed_input(conversation, options, [*conversation.messages], continuation.resume)
 
     @property
@@ -115,6 +112,3 @@ class ContinuedRequest(RunRequest):
 
     def take_back(self) -> None:
         """Leave the conversation as it is: its messages are stored."""
-
-    def warn(self, warnings: WarningLog) -> None:
-        """Report nothing: the results say what is unknown."""

@@ -8,7 +8,7 @@ ways to stop it, are in `state`; what is about one run is in `round`.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from time import perf_counter
@@ -21,9 +21,9 @@ from agui_client._run.call import Call
 from agui_client._run.ending import Saving
 from agui_client._run.last_steps import end_run, leave_run, step
 from agui_client._run.round import Round
-from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of, with_conversation
+from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of
 from agui_client._run.state import Reason
-from agui_client._run.steering import goes_on, turn_of
+from agui_client._run.steering import goes_on, take_turn
 from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ag_ui import core
-    from ag_ui.core import RunAgentInput
+    from ag_ui.core import RunAgentInput, Tool
 
     from agui_client._run.async_run import RunLoop
     from agui_client._run.run_request import Answers
@@ -66,7 +66,7 @@ class Engine:
 
     def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
         self.call = Call(setup, options)
-        """What is known of the call."""
+        """The record of the call."""
         self._state, self._prompt, self._loop = self.call.state, prompt, loop
         self._saving = Saving(self.call, loop)
         self._waiter: Waiter | None = None
@@ -87,7 +87,7 @@ class Engine:
         """
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(turn_of(call, self))
+            await take_turn(call, self, stack)
             call.time = TimeLimit(call.setup.timeouts.total)
             if call.setup.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
@@ -97,21 +97,22 @@ class Engine:
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
             call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
             if call.tools.toolsets:
-                await stack.enter_async_context(call.time.opened(call.tools))
-            first = await self._with_tools(first)
+                await call.time.open(call.tools, stack)
+            tools = await self._listed_tools(first)
             if call.request is not None:
                 call.approved = call.request.check_tools(call.tools)
                 call.request.add_to_conversation()
                 call.request.warn(call.warnings)
             # After the prompt was added: what the caller brought is not new in the result.
             call.known_ids = frozenset(message.id for message in conversation.messages)
-            self._add_round(with_conversation(first, conversation))
+            sent = {"tools": tools, "messages": conversation.messages, "state": conversation.state}
+            self._add_round(first.model_copy(update=sent))
             self._stack = stack.pop_all()
 
-    async def _with_tools(self, run_input: RunAgentInput) -> RunAgentInput:
+    async def _listed_tools(self, run_input: RunAgentInput) -> Sequence[Tool] | None:
         tools = self.call.tools
         listed = None if tools.is_empty else await self.call.time.wait(Waiter(), partial(tools.offer, run_input))
-        return run_input.model_copy(update={"tools": listed or None})
+        return listed or None
 
     def _add_round(self, run_input: RunAgentInput) -> None:
         self.call.rounds.append(Round(self.call.setup, self.call.scope(run_input), self._loop))
@@ -136,10 +137,11 @@ class Engine:
                 yield result
             # A call that asked a question, or is yet to be approved, waits for the answer; no run is sent before it.
             while call.request is None or not call.request.is_held_up:
-                run, turn_at = call.round, 0.0
+                run = call.round
                 pipeline, failure = run.pipeline, None
                 try:
                     source = await self._send(run)
+                    turn_at = perf_counter() + _TURN_SECONDS
                     while source and (batch := await source.read() if state.reason is _GOES_ON else None) is not None:
                         for wire_event in batch:
                             # The events are yielded here and by no generator below: each one more costs every event.
@@ -196,6 +198,7 @@ class Engine:
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
+        # Not for `also_save` alone: a durable run goes on from its beginning, so its middle is of no use there.
         if self.call.setup.save is not None:
             await self._saving.sometimes()
 
@@ -209,9 +212,9 @@ class Engine:
 
     async def _begin_next_run(self, answers: Answers) -> None:
         following = next_input(self.call.round.input, self.call.conversation, answers)
-        following = await self._loop.call(self._with_tools, following)
+        tools = await self._loop.call(self._listed_tools, following)
         self._state.begin_run()
-        self._add_round(following)
+        self._add_round(following.model_copy(update={"tools": tools}))
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
@@ -233,7 +236,7 @@ class Engine:
         call.conversation.note_sent_state(run.input.state)
         state.send()
         await self._saving.save()
-        await self._loop.call(run.prepare)
+        await run.prepare()
         source = run.open()
         if state.is_aborted:
             # `interrupt` may have come during the save, when there was no source to stop.

@@ -41,9 +41,9 @@ async def end_run(call: Call, saving: ending.Saving, failure: Exception | None) 
     try:
         failure = await _wind_up(call, failure, is_whole=is_whole)
     finally:
-        end = run_end(call.rounds, failure, is_aborted=state.is_aborted)
-        run.scope.end = end
-        call.setup.observers.call("on_end", run.scope, end)
+        if call.setup.observers.watches_ends:
+            run.scope.end = end = run_end(call.rounds, failure, is_aborted=state.is_aborted)
+            call.setup.observers.call("on_end", run.scope, end)
     if failure is not None:
         # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
         # that did not fail is saved by `answers_to`.

@@ -193,6 +193,18 @@ class RunObserver:
         """
 
 
+class RunKeeper(RunObserver):
+    """An observer that keeps what it sees, for `result.inspect()`."""
+
+    def kept(self, run: RunScope) -> Callable[[], Sequence[Any]]:
+        """Return a function that reads the lines of a recording that were kept of a call; none if it kept none.
+
+        Args:
+            run: The first run of the call.
+        """
+        raise NotImplementedError
+
+
 _METHODS = [name for name in vars(RunObserver) if name.startswith("on_")]
 
 
@@ -209,11 +221,15 @@ class Observers:
         # Ends in reverse order, as blocks that were entered one after the other are left.
         self._methods["on_end"].reverse()
         self._methods["on_call_end"].reverse()
+        self.keepers = [each for each in members if isinstance(each, RunKeeper)]
+        """The observers that keep what they see, those of the application first."""
         self._failed: set[Callable[..., Any]] = set()
         self.of_events = self._methods["on_event"]
         """The `on_event` methods that were overridden."""
         self.of_code = self._methods["on_enter"]
         """The `on_enter` methods that were overridden."""
+        self.watches_ends = any(self._methods[name] for name in ("on_end", "on_call_end"))
+        """Whether an observer watches the ends of runs or calls, which are summed up for it."""
         self.has_wire = any(self._methods[name] for name in ("on_request", "on_wire_event", "on_request_end"))
         """Whether an observer watches requests and their answers before the pipeline."""
 
@@ -303,6 +319,12 @@ _runs = logging.getLogger("agui_client.run")
 _calls = logging.getLogger("agui_client.call")
 _events = logging.getLogger("agui_client.events")
 _SECRET = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
+
+
+def run_log() -> RunLog | None:
+    """Return the log of the ends of a call; None if the application logs neither runs nor calls."""
+    # Without a log, nobody may watch the ends of a call, and then they are not summed up.
+    return RunLog() if _runs.isEnabledFor(logging.INFO) or _calls.isEnabledFor(logging.INFO) else None
 
 
 class RunLog(RunObserver):

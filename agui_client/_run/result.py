@@ -16,6 +16,7 @@ from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
+from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import CallEnd, RunEnd, reconnects_in, without_secrets
 from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
@@ -24,7 +25,7 @@ from agui_client._tools.context import ToolExecution
 from agui_client.errors import AGUIError, ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from ag_ui.core import CustomEvent, Event, Interrupt, Message, RunFinishedOutcome, TokenUsage, ToolCall
@@ -70,6 +71,27 @@ class TypedState(Generic[StateT]):
         return typed(self.state, read)
 
 
+class Inspectable(TypedState[StateT]):
+    """The base of the results of calls, of which observers may have kept every event."""
+
+    # No field, as above: a copy or a pickle has no events.
+    __slots__ = ("_kept",)
+
+    if TYPE_CHECKING:
+        _kept: Sequence[Callable[[], Sequence[Any]]]
+
+    def keep(self, kept: Sequence[Callable[[], Sequence[Any]]]) -> Self:
+        """Take the functions that read what was kept of the call; the first that finds something counts."""
+        object.__setattr__(self, "_kept", kept)
+        return self
+
+    @property
+    def kept_lines(self) -> Sequence[Any]:
+        """The lines of a recording of the call; empty if nobody kept them."""
+        readers: Sequence[Callable[[], Sequence[Any]]] = getattr(self, "_kept", ())
+        return next((lines for read in readers if (lines := read())), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot(TypedState[StateT], Record, Displayed):
     """An event, and the conversation with that event in it."""
@@ -97,7 +119,7 @@ class Timings(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult(TypedState[StateT], Record, Displayed):
+class RunResult(Inspectable[StateT], Record, Displayed):
     """The result of a call. Of a stream with several runs, the last one counts (LIFE-13).
 
     Where tools were run here, the call went through several rounds: outcome, text and run id are the last round's,
@@ -197,6 +219,22 @@ class RunResult(TypedState[StateT], Record, Displayed):
             annotate(error, self)
             raise
 
+    def inspect(
+        self, other: RunResult[Any] | None = None, *, prices: Mapping[str, tuple[float, float]] | None = None
+    ) -> InspectedRun:
+        """Look at everything that happened in the call, and when; or at the differences from another call.
+
+        A cell that ends with it displays a timeline, the events, messages, changes of the state, tool calls, tokens and
+        warnings; `print` writes them. Secrets are left out as in recordings. Events are kept in notebooks, and
+        elsewhere if the agent has `record("run.jsonl")` as an observer.
+
+        Args:
+            other: The result of another call, to stand beside this one.
+            prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go
+                in, and of those that come out. Without them there is no money.
+        """
+        return InspectedRun(self, other, prices or {})
+
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result as one JSON object with a member for each field, protocol objects by their wire names.
 
@@ -251,7 +289,8 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         aborted=state.is_aborted,
         detached=state.is_aborted and call.is_detached,
     )
-    return result.read_with(call.setup.read_state)
+    kept = [each.kept(call.rounds[0].scope) for each in call.setup.observers.keepers]
+    return result.read_with(call.setup.read_state).keep(kept)
 
 
 def annotate(failure: Exception | None, result: RunResult) -> None:

@@ -70,7 +70,7 @@ class Round:
         self.pipeline = Pipeline(reducer, scope.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
-        """How it ends, as far as it has come."""
+        """The outcome of the run, as far as it has come."""
         self.outcome.read_custom = self._read_custom
         self.predictions = Predictions(self.outcome, conversation)
         """The changes of the state that the server has announced."""
@@ -119,8 +119,12 @@ class Round:
         Raises:
             UsageError: It cannot be sent.
         """
+        # Looked at here, as a call into the loop costs a sync run two changes of threads.
         if is_large(self.input):
-            self._prepared = self.input, await anyio.to_thread.run_sync(self._prepare_aside, self.input)
+            self._prepared = self.input, await self._loop.call(self._prepare_in_thread, self.input)
+
+    async def _prepare_in_thread(self, run_input: RunAgentInput) -> RunAgentInput:
+        return await anyio.to_thread.run_sync(self._prepare_aside, run_input)
 
     def _prepare_aside(self, run_input: RunAgentInput) -> RunAgentInput:
         with no_collection():

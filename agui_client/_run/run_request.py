@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ag_ui.core import RunAgentInput, ToolCallResultEvent, ToolMessage
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
+from agui_client._protocol.schema import is_a
 from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
@@ -46,8 +48,14 @@ class Answers:
     """The id of the run that follows."""
 
 
+NO_ANSWERS = Answers(run_id="")
+"""The answers to a run that nothing here answers, so that no run follows."""
+
+
 class RunRequest:
     """A call, checked against the conversation.
+
+    Requests of other kinds set what differs from a call that adds nothing.
 
     Args:
         conversation: The conversation.
@@ -61,11 +69,24 @@ class RunRequest:
 
     is_passed = False
     """Whether the caller made the input of the first run."""
+    input: RunAgentInput
+    """The input of the first run, its tools left out."""
+    prompts: Sequence[Message] = ()
+    """The messages that the prompt adds."""
+    results: Sequence[ToolMessage] = ()
+    """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
+    postponed: Sequence[str] = ()
+    """The pending calls that stay pending, because others were answered and these were not."""
+    repeated: Mapping[str, ToolQuestion] = MappingProxyType({})
+    """The questions of calls that are made again, with all answers, by call id."""
+    _answers: Mapping[str, Any] = MappingProxyType({})
+    _given_up: Sequence[str] = ()
+    _answered_before: Sequence[str] = ()
     _has_approved = False
 
     def __init__(self, conversation: Conversation, prompts: list[Message], options: RunOptions) -> None:
         results = options.get("tool_results", {})
-        if not isinstance(cast("object", results), Mapping):
+        if not is_a(results, Mapping):
             raise UsageError(f"tool_results= takes {{tool_call_id: answer}}, not a {type(results).__name__}")
         given, resume = answers_for_tools(conversation.questions, options.get("resume"))
         repeated = _repeated(conversation, given, results)
@@ -77,16 +98,13 @@ class RunRequest:
             key: each.model_copy(update={"answers": [*each.answers, given[each.interrupt.id]]})
             for key, each in repeated.items()
         }
-        """The questions of calls that are made again, with all answers, by call id."""
         self.prompts = prompts
-        """The messages that the prompt adds."""
         unanswered = conversation.check_results(results)
         records = {each.tool_call_id: each for each in conversation.open_records}
         pending = {key for key, each in records.items() if each.is_left_to_us}
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
-        """The pending calls that stay pending, because others were answered and these were not."""
         # The other calls of a run that resumes may be those that it goes on with.
         self._given_up = [] if not is_going_on else waiting if entries else unanswered
         # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
@@ -95,9 +113,7 @@ class RunRequest:
         executed = {key for key, each in records.items() if each.is_begun}
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
         self.results = result_messages({**answers, **given_up})
-        """The answers to tool calls; agents and models refuse a conversation in which a call has none."""
         self.input = composed_input(conversation, options, [*conversation.messages, *self.added], entries)
-        """The input of the first run, its tools left out."""
 
     @property
     def added(self) -> list[Message]:
@@ -221,9 +237,8 @@ class PassedRequest(RunRequest):
             raise UsageError(f"{refused[0]}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
         passed = Conversation(given.thread_id, given.messages)
         passed.set_state(given.state)
-        super().__init__(passed, [], {})
+        self._conversation, self.input = conversation, given
         self._passed, self._before = passed.snapshot(), conversation.snapshot()
-        self._conversation, self.input, self._given_up, self.results = conversation, given, [], []
 
     def add_to_conversation(self) -> None:
         """Let the conversation become that of the input."""
@@ -336,7 +351,9 @@ def composed_input(
         )
     except ValidationError as error:
         refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"the run input cannot be made: {refused}; nothing was sent") from None
+        is_context = any(each["loc"][:1] == ("context",) for each in error.errors())
+        advice = '; context= takes a list, such as [Context(description="time", value="noon")]' if is_context else ""
+        raise UsageError(f"the run input cannot be made: {refused}{advice}; nothing was sent") from None
 
 
 def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:

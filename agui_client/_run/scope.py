@@ -110,7 +110,7 @@ class RunScope(Record):
     failures: dict[str, BaseException] = field(default_factory=dict[str, BaseException], repr=False)
     """The exceptions of subagents that failed in this process, by the ids of the invocations."""
     end: RunEnd | None = field(default=None, repr=False)
-    """The end of the run; None while it goes on."""
+    """The end of the run; None while it goes on, or if no observer watches ends."""
 
     @property
     def may_have_started(self) -> bool:

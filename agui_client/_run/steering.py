@@ -17,7 +17,7 @@ from agui_client.errors import CannotWaitError, UsageError
 from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AsyncExitStack
 
     from ag_ui.core import Message
 
@@ -72,12 +72,13 @@ class Steering:
             self._is_closed = True
 
 
-def turn_of(call: Call, running: RunningCall) -> AbstractAsyncContextManager[None]:
-    """Return the block in which the conversation is one call's alone.
+async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> None:
+    """Wait until the conversation is one call's alone.
 
     Args:
         call: The call.
         running: Takes what others want of the call while it has its turn.
+        stack: The blocks of the call; its turn is over when they are left.
 
     Raises:
         CannotWaitError: The call would wait for the one that it is made in.
@@ -89,7 +90,7 @@ def turn_of(call: Call, running: RunningCall) -> AbstractAsyncContextManager[Non
                 "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
             )
         around = around.parent
-    return call.conversation.turns.turn(running, when_busy)
+    await call.conversation.turns.take(running, when_busy, stack)
 
 
 def goes_on(call: Call, answers: Answers) -> bool:

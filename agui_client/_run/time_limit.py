@@ -60,9 +60,12 @@ class TimeLimit:
             raise self._too_late(what)
         return result
 
-    @asynccontextmanager
-    async def opened(self, tools: CallTools) -> AsyncGenerator[None]:
-        """Open the toolsets; they stay open while the block lasts.
+    async def open(self, tools: CallTools, stack: AsyncExitStack) -> None:
+        """Open the toolsets.
+
+        Args:
+            tools: The toolsets.
+            stack: The blocks of the call; the toolsets stay open until they are left.
 
         Raises:
             ToolsetError: A toolset cannot be opened.
@@ -71,10 +74,12 @@ class TimeLimit:
         waiter = Waiter()
         if waiter.needs_no_scope or self.until == math.inf:
             # A scope could not be left in another task, where asyncio closes generators that a program forgot.
-            async with AsyncExitStack() as stack:
-                await self.wait(waiter, partial(stack.enter_async_context, tools))
-                yield
-            return
+            await self.wait(waiter, partial(stack.enter_async_context, tools))
+        else:
+            await stack.enter_async_context(self._opened_in_scope(tools))
+
+    @asynccontextmanager
+    async def _opened_in_scope(self, tools: CallTools) -> AsyncGenerator[None]:
         # Around the toolsets as long as they are open: their own scopes begin inside of it, and must end there, too.
         with anyio.CancelScope(deadline=anyio.current_time() + self.until - perf_counter()) as scope:
             async with tools:

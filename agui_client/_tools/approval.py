@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from ag_ui.core import Message, Tool
 
 from agui_client._field_docs import Record
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_a, is_object
 from agui_client.errors import UsageError, sendable
 
 DENIED = "The user denied this tool call."
@@ -62,7 +62,7 @@ class Deny(Record):
 
     def __post_init__(self) -> None:
         check_metadata(self.metadata)
-        if not isinstance(cast("object", self.reason), str):
+        if not is_a(self.reason, str):
             raise UsageError(f"Deny takes the reason as text, not {self.reason!r}")
         object.__setattr__(self, "reason", sendable(self.reason))
 

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias, cast
 from ag_ui.core import RunAgentInput, Tool
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_a
 from agui_client._tools.approval import ApprovalRule
 from agui_client._tools.context import BoundCall, ToolContext
 from agui_client._tools.function import FunctionTool, call_function
@@ -324,7 +325,7 @@ class CallTools:
             case Toolset() if not self._choose:
                 with _toolset_errors(item, "could not list its tools, so the run was not sent"):
                     listed = await item.tools(run_input)
-                if not all(isinstance(cast("object", tool), Tool) for tool in listed):
+                if not all(is_a(tool, Tool) for tool in listed):
                     raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
                 return [OfferedTool(tool, item) for tool in listed]
             case _:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from ag_ui import core
 
-from agui_client._protocol.events import WireEvent
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent
 from agui_client._protocol.reduce import Reducer
 from agui_client.errors import ConnectError
 
@@ -74,17 +74,17 @@ class Delivered:
 
     def note(self, event: WireEvent) -> None:
         """Note an event that the application gets."""
-        kind = type(event)
-        if kind is core.RunStartedEvent:
+        kind, known = type(event), cast("Any", event)  # the tables know the members of a kind, and type checkers do not
+        if isinstance(event, core.RunStartedEvent):
             self.has_begun = True
-            self.run_ids.add(cast("core.RunStartedEvent", event).run_id)
+            self.run_ids.add(event.run_id)
         elif (name := _STARTS.get(kind)) is not None:
             item = name, _id_of(event)
             self.openers[item] = event
             self.closed.discard(item)
             self.sizes[item] += 0
         elif (name := _CONTENTS.get(kind)) is not None:
-            self.sizes[name, _id_of(event)] += len(cast("Any", event).delta)
+            self.sizes[name, _id_of(event)] += len(known.delta)
         elif (name := _ENDS.get(kind)) is not None:
             item = name, _id_of(event)
             self.openers.pop(item, None)
@@ -92,7 +92,7 @@ class Delivered:
         elif (name := _CHUNKS.get(kind)) is not None:
             item = name, self.id_of_chunk(name, event)
             self.openers[item] = event
-            self.sizes[item] += len(cast("Any", event).delta or "")
+            self.sizes[item] += len(known.delta or "")
         elif isinstance(event, core.StepStartedEvent | core.StepFinishedEvent):
             self.steps[event.step_name] += 1 if isinstance(event, core.StepStartedEvent) else -1
             self.others[_subject(event)] += 1
@@ -132,8 +132,8 @@ class CatchingUp:
                 self._delivered.note(event)
                 yield event
             return
-        if isinstance(event, core.BaseEvent) and type(event) not in _CHUNKS:
-            self._thread.feed(cast("core.Event", event))
+        if not isinstance(event, UnrecognizedEvent) and type(event) not in _CHUNKS:
+            self._thread.feed(event)
         if not self._is_in_run:
             return
         for each in self._rest_of(event):

@@ -119,8 +119,13 @@ class Transport:
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
     ) -> None:
+        _check_bytes("max_event_bytes", max_event_bytes)
+        if max_run_bytes is not None:
+            _check_bytes("max_run_bytes", max_run_bytes)
         self.url = _checked(url)
         """The agent's address, a user and password included."""
+        self.address = address_of(self.url)
+        """The URL without the parts that may be secret: user, password, query."""
         self.credentials = credentials or Credentials(None)
         """The headers of each attempt."""
         self.retry = RetryPolicy.of(retry)
@@ -133,11 +138,6 @@ class Transport:
         self._is_for_another = False
         self.clients = Clients(http_client, has_tls=self.url.scheme == "https")
         """The HTTP clients, shared with clones."""
-
-    @property
-    def address(self) -> str:
-        """The URL without the parts that may be secret: user, password, query."""
-        return address_of(self.url)
 
     def with_credentials(self, auth: AuthSource | None, credentials: Credentials) -> Transport:
         """Return a transport to the same agent for another user: it shares no credentials with this one.
@@ -165,11 +165,7 @@ class Transport:
         limits = request.timeouts
         # The `Clock` limits each read, where a first event, an idle stream and a total can be told apart.
         timeout = httpx.Timeout(connect=limits.connect, write=limits.write, pool=limits.pool, read=None)
-        headers.update(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)
-        if request.is_replay:
-            headers["accept"] = f"{EVENT_STREAM}, {JSON};q=0.5"
-        if request.method == "POST":
-            headers["content-type"] = JSON
+        headers.update(_own_headers(request))
         if request.last_event_id is not None:
             headers.encoding = "utf-8"  # as browsers send it; httpx may take only ASCII otherwise
             headers["last-event-id"] = request.last_event_id
@@ -179,7 +175,7 @@ class Transport:
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
         # A run's own header stands over the auth, which would replace it without a word.
-        if "authorization" in httpx.Headers(request.headers):
+        if auth and "authorization" in httpx.Headers(request.headers):
             auth = None
         if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
             auth = _StreamingAuth(auth)
@@ -230,6 +226,16 @@ class _Content(httpx.AsyncByteStream, AsyncIterator[bytes]):
         return self._unsent.pop()
 
 
+def _own_headers(request: Request) -> dict[str, str]:
+    """Return the headers that no caller chooses."""
+    headers = {**(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)}
+    if request.is_replay:
+        headers["accept"] = f"{EVENT_STREAM}, {JSON};q=0.5"
+    if request.method == "POST":
+        headers["content-type"] = JSON
+    return headers
+
+
 def _auth_of(given: object) -> httpx.Auth | None:
     match given:
         case None | httpx.Auth():
@@ -242,6 +248,11 @@ def _auth_of(given: object) -> httpx.Auth | None:
 
 def _auth_in(url: httpx.URL) -> httpx.Auth | None:
     return httpx.BasicAuth(url.username, url.password) if url.userinfo else None
+
+
+def _check_bytes(name: str, most: object) -> None:
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise UsageError(f"{name}= is a whole number of bytes above zero, not {most!r}")
 
 
 def _checked(url: str, base: Address | None = None) -> Address:

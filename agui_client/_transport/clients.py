@@ -10,8 +10,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 from functools import lru_cache, partial
 from http.cookiejar import CookieJar
 from importlib.util import find_spec
@@ -97,9 +97,11 @@ class Clients:
         # Another process makes clients of its own.
         return partial(Clients, has_tls=self._has_tls), (self._given,)
 
-    @asynccontextmanager
-    async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
+    async def lend(self, stack: AsyncExitStack) -> httpx.AsyncClient:
         """Lend a client to one run.
+
+        Args:
+            stack: The blocks of the run; the client is taken back when they are left.
 
         Raises:
             UsageError: It cannot be made.
@@ -107,17 +109,19 @@ class Clients:
         if isinstance(self._given, httpx.AsyncClient):
             if self._loop_of_given is None:
                 self._loop_of_given = anyio.lowlevel.current_token().native_token
-            yield self._given
-            return
+            return self._given
         client = self._idle.pop() if self._is_keeping and self._idle else await self._made().__aenter__()
-        try:
-            yield client
-        finally:
-            self._fresh.discard(client)
-            if self._is_keeping and len(self._idle) < _MOST_IDLE:
-                self._idle.append(client)
-            else:
-                await client.__aexit__()
+        stack.push_async_callback(self._take_back, client)
+        return client
+
+    async def _take_back(self, client: httpx.AsyncClient) -> None:
+        self._fresh.discard(client)
+        if self._is_keeping and len(self._idle) < _MOST_IDLE:
+            self._idle.append(client)
+            return
+        # Shielded: a run that is cancelled has to close its connections, or the server works on.
+        with anyio.CancelScope(shield=True):
+            await client.__aexit__()
 
     async def look_up(self, client: httpx.AsyncClient, url: httpx.URL, seconds: float | None) -> None:
         """Look up the name of a host to which one of our own clients is going to connect directly.

@@ -62,11 +62,12 @@ class Credentials:
     """
 
     def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:
-        if on_unauthorized is not None and not callable(cast("object", on_unauthorized)):
+        if on_unauthorized is not None and not callable(on_unauthorized):
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
-        _check_texts(headers)
+        if not callable(headers):
+            _merged(headers)  # now, where the headers stand in the program, rather than with the first run
         self._headers, self._on_unauthorized = headers, on_unauthorized
-        self._renewed: Headers = {}
+        self._renewed: Headers | None = None
         # By number, and not by comparing headers: renewed ones may be equal to those before.
         self.generation = 0
         """The number of times they were renewed."""
@@ -97,7 +98,7 @@ class Credentials:
 
     def can_renew(self, run_headers: Headers | None) -> bool:
         """Return whether these were refused, and not credentials that a run brought itself, and can be renewed."""
-        names = {name.lower() for name in self._renewed}
+        names = {name.lower() for name in self._renewed or ()}
         if not callable(self._headers):
             names |= {name.lower() for name in self._headers or ()}
         ours = _CREDENTIALS | set(filter(SECRET_NAME.search, names))
@@ -150,11 +151,14 @@ def _check_texts(headers: object) -> None:
     """Check that headers are text; the error shows no value, and no name that may be one.
 
     Raises:
-        UsageError: One of them is something else.
+        UsageError: They are no mapping, or one of them is something else.
     """
     what = "headers are a mapping from names to ASCII text"
-    items = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else ()
-    for name, value in items:
+    if headers is None:
+        return
+    if not isinstance(headers, Mapping):
+        raise UsageError(f'{what}, such as {{"Authorization": "Bearer ..."}}, not a {type(headers).__name__}')
+    for name, value in cast("Mapping[object, object]", headers).items():
         is_name = isinstance(name, str) and name.isascii() and _NAME.fullmatch(name.encode())
         shown = name if is_name else "one of a wrong name"
         if not isinstance(value, str | bytes):
@@ -165,11 +169,13 @@ def _check_texts(headers: object) -> None:
 
 def _merged(*layers: Headers | None) -> httpx.Headers:
     merged = httpx.Headers()
-    for layer in layers:
+    # httpx decodes all headers anew at each step, so absent layers, which nearly all are, are left out.
+    given = [layer for layer in layers if layer is not None]
+    for layer in given:
         _check_texts(layer)
     try:
-        for layer in layers:
-            merged.update(httpx.Headers(layer))
+        for layer in given:
+            merged.update(layer)
     except (TypeError, ValueError, AttributeError) as error:
         # The exception's own text may show a header's value.
         raise UsageError(f"headers are a mapping from names to ASCII text: {type(error).__name__}") from None

@@ -154,7 +154,8 @@ class Delivery:
         self._redirected_to, self._status = None, None
         self._generation = transport.credentials.generation
         sent = await transport.credentials.headers(request.headers, clock)
-        sent.update(added)
+        if added:
+            sent.update(added)
         self._sent = sent.copy()
         # After the credentials: a person may have been asked for them, and that time is not the server's.
         clock.restart()
@@ -162,17 +163,14 @@ class Delivery:
         response = await clock.wait_for_response(transport.send(client, self._url, sent, request))
         self._status = response.status_code
         # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
-        headers = dict.fromkeys(response.headers, "[redacted]") | responses.headers_to_show(response)
-        self.response = responses.ResponseInfo(response.status_code, headers, response.http_version)
+        self.response = responses.info_of(response)
         return await self._accepted(response)
 
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
         body, request = Body(response), self._request
-        is_wanted = responses.is_of(response, self._wanted)
-        if is_wanted or (
-            request.is_replay and (response.status_code == 204 or responses.is_of(response, responses.JSON))
-        ):
+        takes_json = request.is_replay and (response.status_code == 204 or responses.is_of(response, responses.JSON))
+        if takes_json or responses.is_of(response, self._wanted):
             return body
         try:
             raise self._refusal(response, await body.read_text(self._clock))
@@ -272,7 +270,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted
     clock = Clock(timeouts, Framer(most), address_of(url))
     async with AsyncExitStack() as stack:
         stack.callback(clock.close)
-        client = await stack.enter_async_context(transport.clients.client())
+        client = await transport.clients.lend(stack)
         body = await Delivery(transport, request).deliver(client, clock)
         stack.push_async_callback(body.aclose)
         clock.latest_frame = ""  # the answer has begun: what is late from here on is no first event

@@ -70,7 +70,7 @@ class HttpSource(Source):
                 if self._received > self._most:
                     raise self._too_large()
                 if frames := self._framer.feed(chunk):
-                    self._has_waited = clock.now() - clock.since > _WAITED_SECONDS
+                    self._has_waited |= clock.now() - clock.since > _WAITED_SECONDS
                     clock.latest_frame = frames[-1]
                     return map(self._decoder.feed, frames)
         except StopAsyncIteration:
@@ -82,7 +82,7 @@ class HttpSource(Source):
         return self._finish()
 
     async def pause(self) -> None:
-        """Let the event loop have its turn, unless it had one in the latest read; see that the run has time left."""
+        """Let the event loop have its turn, unless it had one since the last time; see that the run has time left."""
         if self._has_waited:
             self._has_waited = False
         else:
@@ -106,9 +106,8 @@ class HttpSource(Source):
         self.is_interrupted = True
         if self._clock is not None:
             self._clock.is_interrupted = True
-        # Shielded: a run that is cancelled has to close its connection, or the server works on.
-        with anyio.CancelScope(shield=True):
-            await self._stack.aclose()
+        # The response and the client shield their closing where they wait; most runs were read to their end by now.
+        await self._stack.aclose()
 
     async def _open(self) -> _Reading:
         """Post the run; return what reads the answer."""
@@ -117,8 +116,9 @@ class HttpSource(Source):
         request, transport = self._request, self._transport
         self._clock = clock = Clock(request.timeouts, self._framer, transport.address, request.until)
         self._stack.callback(clock.close)
-        self._client = await self._stack.enter_async_context(transport.clients.client())
+        self._client = await transport.clients.lend(self._stack)
         self._body = await self.delivery.deliver(self._client, clock)
+        self._has_waited = True
         self._stack.push_async_callback(self._body.aclose)
         if request.is_replay and self._body.media_type == JSON:
             from agui_client._transport.thread_document import DocumentFramer

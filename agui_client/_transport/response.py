@@ -30,6 +30,8 @@ SECRET_NAME = re.compile("auth(?!enticate$)|cookie|token|secret|key|session|sign
 """Names of headers that may carry a secret. A challenge does not: it is for clients without credentials."""
 SECRET_VALUE = re.compile("[?#@]")
 """The characters before or behind which an address may hold a secret: a query, a fragment, a password."""
+_REDACTED = "[redacted]"
+"""Stands for the value of a header that may carry a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,19 @@ def address_of(url: httpx.URL) -> str:
     return str(url.copy_with(username=None, password=None, query=None, fragment=None))
 
 
+def info_of(response: httpx.Response) -> ResponseInfo:
+    """Return the head of a response; the headers that may carry secrets keep their names only."""
+    headers = {name: value if _may_be_shown(name, value) else _REDACTED for name, value in response.headers.items()}
+    return ResponseInfo(response.status_code, headers, response.http_version)
+
+
 def headers_to_show(response: httpx.Response) -> dict[str, str]:
     """Return the headers without those that may carry secrets."""
-    shown = [(name, value) for name, value in response.headers.items() if not SECRET_NAME.search(name)]
-    return {name: value for name, value in shown if not SECRET_VALUE.search(value)}
+    return {name: value for name, value in response.headers.items() if _may_be_shown(name, value)}
+
+
+def _may_be_shown(name: str, value: str) -> bool:
+    return not (SECRET_NAME.search(name) or SECRET_VALUE.search(value))
 
 
 def media_type_of(response: httpx.Response) -> str:

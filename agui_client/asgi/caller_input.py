@@ -6,7 +6,7 @@ The input is the whole conversation, so that a server needs to keep nothing.
 from __future__ import annotations
 
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import Interrupt, ToolMessage
 
@@ -96,7 +96,7 @@ def served_run_sync(
     """
     signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller)
     agent, prompt, options, seal = _answering(agent, input, signing)
-    run = agent.stream_sync(cast("Any", prompt), **options)
+    run = agent.stream_sync(prompt, **options)
     run.seal = seal
     return run
 
@@ -104,7 +104,7 @@ def served_run_sync(
 def answering_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
     """Return the run of an agent that answers a caller's input: see `served_run`."""
     agent, prompt, options, seal = _answering(agent, input, signing)
-    run = agent.stream(cast("Any", prompt), **options)
+    run = agent.stream(prompt, **options)
     run.seal = seal
     return run
 
@@ -120,7 +120,7 @@ def trusted_run(agent: AbstractAgent, input: RunAgentInput, tools: ToolSource | 
     agent, prompt, options, _ = _answering(agent, input, TRUSTING)
     if tools is not None:
         options["tools"] = tools
-    return agent.stream(cast("Any", prompt), **options)
+    return agent.stream(prompt, **options)
 
 
 def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation, signing: Signing) -> AgentRun:
@@ -137,15 +137,19 @@ def continued_run(agent: AbstractAgent, input: RunAgentInput, cut: Continuation,
         agent = agent.clone(thread_id=input.thread_id)
         agent.set_messages([])
     agent.restore(cut.document)
-    run = agent.stream(cast("Any", cut), **_options(agent, input, taken_base(input.forwarded_props)[1]))
+    prompt: Any = cut  # no prompt of an application, so that the verbs do not name it
+    run = agent.stream(prompt, **_options(agent, input, taken_base(input.forwarded_props)[1]))
     run.seal = signing.seal(input.thread_id, is_stored=is_owner)
     return run
 
 
 def _answering(
     agent: AbstractAgent, input: RunAgentInput, signing: Signing
-) -> tuple[AbstractAgent, CallerInput | None, RunOptions, Seal | None]:
-    """Return the agent that answers an input, and the prompt, the keywords and the seal of its run."""
+) -> tuple[AbstractAgent, Any, RunOptions, Seal | None]:
+    """Return the agent that answers an input, and the prompt, the keywords and the seal of its run.
+
+    The prompt is a `CallerInput` or None; no application gives one, so that the verbs do not name it.
+    """
     resume, is_owner = input.resume or [], agent.thread_id == input.thread_id
     # The interrupts that wait in a stored thread were asked by this side: its conversation is the proof.
     seal = signing.seal(input.thread_id, is_stored=is_owner)
@@ -240,11 +244,8 @@ class StoredThreadRequest(RunRequest):
     """
 
     def __init__(self, conversation: Conversation, caller: CallerInput, options: RunOptions) -> None:
-        self._caller, state = caller, caller.input.state
-        self._state: Any = None
-        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
-        if state not in (None, {}):
-            self._state = merged_state(conversation, self._with_stored_journal(state_as_json(state)), caller.state_base)
+        self._caller = caller
+        self._state = self._merged_state(conversation)
         records = {each.tool_call_id: each for each in conversation.open_records if _takes_results(each)}
         ordinals = {each.tool_call_id: each.ordinal for each in conversation.ledger}
         answers = CallerAnswers(caller.resume, conversation.waiting_calls, ordinals)
@@ -263,6 +264,15 @@ class StoredThreadRequest(RunRequest):
         self.results = [self._sent_results.get(each.tool_call_id, each) for each in self.results]
         if self._state is not None:
             self.input = self.input.model_copy(update={"state": self._state})
+
+    def _merged_state(self, conversation: Conversation) -> Any:
+        """Return the stored state with what the caller changed; None if the caller says nothing about it."""
+        state = self._caller.input.state
+        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
+        if state in (None, {}):
+            return None
+        own = self._with_stored_journal(state_as_json(state))
+        return merged_state(conversation, own, self._caller.state_base)
 
     def _with_stored_journal(self, state: Any) -> Any:
         """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""

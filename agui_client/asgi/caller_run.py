@@ -26,7 +26,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
-from agui_client.asgi.stopping import Stopping, shutdown_event
+from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping
 from agui_client.errors import RunFailedError
 from agui_client.state.merging import ABSENT
 
@@ -83,7 +83,7 @@ async def caller_events(
             if not has_started:
                 yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
             is_cut = stopping is not None and stopping.has_begun and _is_cut(run)
-            last = shutdown_event() if is_cut else caller_end(run, last)
+            last = SHUTTING_DOWN if is_cut else caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)

@@ -20,7 +20,7 @@ from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
 from agui_client.asgi.caller_run import failure_event
-from agui_client.asgi.stopping import Stopping, shutdown_event
+from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def replayed_events(
             async for event in run:
                 yield event
         if stopping.has_begun and run.partial.aborted:
-            yield shutdown_event()
+            yield SHUTTING_DOWN
     except RunFailedError:
         return  # its RUN_ERROR was sent
     except Exception as error:

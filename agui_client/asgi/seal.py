@@ -23,7 +23,7 @@ _logger = logging.getLogger("agui_client.asgi")
 
 @dataclass(frozen=True, slots=True)
 class Signing(Record):
-    """How an app proves, where it stores no thread, that it asked what a caller answers."""
+    """The proof of an app that stores no thread that it asked what a caller answers."""
 
     secret: str | bytes | None = field(repr=False)
     """The key that the application gave; None if it gave none."""

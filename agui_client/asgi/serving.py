@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -30,7 +30,7 @@ from agui_client.asgi.request_body import check_length, input_of, is_large, read
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
-from agui_client.asgi.stopping import Stopping, on_signals, shutdown_event
+from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping, on_signals
 from agui_client.errors import (
     RequestRepeatedError,
     RunInProgressError,
@@ -53,12 +53,10 @@ DEFAULT_MAX_BODY_BYTES = 4 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT = 20.0
 _LAST_SECONDS = 1.0
 """The time that a caller has to read the end of a response that the server has cancelled."""
-_RETRY_SECONDS = 1
-"""The seconds after which a caller may try again if nobody knows better."""
 _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
-_RETRY_SECONDS_OF_STORE = 5
-"""The seconds after which a caller may try again while the database of the threads is away."""
+_SOON, _AFTER_OUTAGE = {"retry-after": "1"}, {"retry-after": "5"}
+"""When a caller may try again: where another process may take it or a run may end, and where a database is away."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -129,8 +127,13 @@ class AgentApp:
         if runs is not None:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
+            from agui_client.runs import Runs as KindOfRuns
             from agui_client.runs.records import Recipe, check_on_crash
 
+            if not isinstance(cast("object", runs), KindOfRuns):
+                raise UsageError(
+                    f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
+                )
             check_on_crash(on_crash)
             how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
@@ -306,7 +309,7 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         if self._stopping.has_begun:
-            raise RequestRefusedError(503, "the server is shutting down", {"retry-after": str(_RETRY_SECONDS)})
+            raise RequestRefusedError(503, "the server is shutting down", _SOON)
         async with AsyncExitStack() as stack:
             run = await self.enter(request, input, stack)
             events_of = replayed_events if request.is_connect else caller_events
@@ -348,8 +351,7 @@ class AgentApp:
             raise RequestRefusedError(409, str(error)) from error
         except ThreadStoreUnavailableError as error:
             _logger.error("refused a request: %s", error)
-            headers = {"retry-after": str(_RETRY_SECONDS_OF_STORE)}
-            raise RequestRefusedError(503, "the threads cannot be reached now", headers) from error
+            raise RequestRefusedError(503, "the threads cannot be reached now", _AFTER_OUTAGE) from error
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
             raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
@@ -461,6 +463,10 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
     if not isinstance(agent, AbstractAgent) and not is_chooser:
         takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
         raise UsageError(f"agent_app takes {takes}, not {agent!r}")
+    if is_chooser and not isinstance(agent, AbstractAgent) and not _takes_two(agent):
+        raise UsageError(
+            "the function that agent_app takes is called with (request, input), and has to return an agent"
+        )
     if not isinstance(max_body_bytes, int) or isinstance(max_body_bytes, bool) or max_body_bytes < 1:
         raise UsageError(f"max_body_bytes= is a whole number above zero, not {max_body_bytes!r}")
     if body_timeout is not None and not is_duration(body_timeout):
@@ -469,6 +475,17 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
     if when_left not in ("continue", "stop"):
         raise UsageError(f'when_left= is "continue" or "stop", not {when_left!r}')
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with two arguments, as far as its signature is known."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
 
 
 class _Body:
@@ -510,7 +527,7 @@ class _Body:
         """End a response that the server has cancelled, so that its caller knows of the end."""
         if self._is_open and not self._has_left:
             with anyio.move_on_after(_LAST_SECONDS, shield=True), suppress(OSError):
-                await self.send(frame_of(shutdown_event()))
+                await self.send(frame_of(SHUTTING_DOWN))
                 await self.end()
 
     async def _send_comments(self) -> None:
@@ -542,7 +559,7 @@ def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
 def _retry_after(error: RunInProgressError | ThreadBusyError) -> dict[str, str]:
     """Return the header that says when a thread may be free."""
     seconds = error.retry_after if isinstance(error, ThreadBusyError) else None
-    return {"retry-after": str(_RETRY_SECONDS if seconds is None else max(1, math.ceil(seconds)))}
+    return _SOON if seconds is None else {"retry-after": str(max(1, math.ceil(seconds)))}
 
 
 async def _refuse(send: Send, refused: RequestRefusedError, headers: Mapping[str, str]) -> None:

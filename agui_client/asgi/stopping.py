@@ -22,8 +22,8 @@ from agui_client._concurrency import LoopThread
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
 
-SHUTTING_DOWN = "shutting_down"
-"""The code of the RUN_ERROR that ends the runs of a server that stops."""
+SHUTTING_DOWN = RunErrorEvent(message="The server is shutting down, and has stopped this run.", code="shutting_down")
+"""The last event of a run that was stopped because its server stops."""
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
 _SECONDS = 5.0
 """The time that callers have to read the end of their runs; then they are disconnected."""
@@ -110,8 +110,3 @@ def on_signals(begin: Callable[[], object]) -> Generator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is handle:
                 signal.signal(number, handler)  # type: ignore[arg-type]
-
-
-def shutdown_event() -> RunErrorEvent:
-    """Return the last event of a run that was stopped because its server stops."""
-    return RunErrorEvent(message="The server is shutting down, and has stopped this run.", code=SHUTTING_DOWN)

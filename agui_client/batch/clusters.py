@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -87,7 +87,8 @@ class DaskCluster:
         key = f"agui-row-{uuid4()}"
         self._tasks[key] = self._client.submit(run_dask_task, carried, prompt, key, key=key, pure=False)
         try:
-            return cast("bytes", await self._tasks[key])
+            outcome: bytes = await self._tasks[key]
+            return outcome
         finally:
             if self._tasks[key].done():  # or else it is running, and left to `_stop`
                 del self._tasks[key]

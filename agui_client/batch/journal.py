@@ -14,7 +14,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
@@ -184,9 +184,10 @@ def _line_of(done: RowResult) -> bytes:
 def _entry(line: bytes) -> Mapping[str, Any] | None:
     """Return the entry in a line; None if there is none."""
     try:
-        return cast("Mapping[str, Any]", _ENTRY.validate_python(json.loads(line.strip(_PADDING))))
+        entry: Mapping[str, Any] = _ENTRY.validate_python(json.loads(line.strip(_PADDING)))
     except (ValueError, RecursionError):
         return None
+    return entry
 
 
 def _is_ours(line: bytes) -> bool:

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import anyio
 
@@ -41,7 +41,7 @@ class RowRetry(Record):
     """The longest wait in seconds; after a longer Retry-After, the row has failed."""
 
     def __post_init__(self) -> None:
-        if self.on not in ("unsent", "transport", "any") and not callable(cast("object", self.on)):
+        if self.on not in ("unsent", "transport", "any") and not callable(self.on):
             raise UsageError(f"RowRetry.on is 'unsent', 'transport', 'any' or a function of an error, not {self.on!r}")
         check_number("RowRetry.times", self.times, least=0, is_whole=True)
         check_number("RowRetry.first_wait", self.first_wait, least=0)

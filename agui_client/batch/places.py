@@ -122,10 +122,10 @@ async def _far(open_cluster: Callable[[], Cluster], agents: Mapping[str, Carried
             prompt = row.prompt
             if isinstance(prompt, list | tuple):
                 (prompt,) = prompt_messages(prompt)  # its files are here
-            outcome = pickle.loads(await cluster.send(agents[name], prompt))
+            outcome: RunResult | Exception = pickle.loads(await cluster.send(agents[name], prompt))
             if isinstance(outcome, Exception):
                 raise outcome
-            return cast("RunResult", outcome)
+            return outcome
 
         yield ask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -152,7 +152,7 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
 
 def error_of(error: Exception) -> RowError:
     """Describe an exception."""
-    code = cast("object", getattr(error, "code", None) or getattr(error, "status_code", None))
+    code: object = getattr(error, "code", None) or getattr(error, "status_code", None)
     return RowError(type(error).__name__, sendable(str(error)), None if code is None else str(code))
 
 
@@ -174,6 +174,7 @@ def count_tokens(counted: Mapping[str, int], usage: Iterable[TokenUsage]) -> dic
     total = dict(counted)
     for each in usage:
         for name in _COUNTS:
-            if (count := cast("int | None", getattr(each, name))) is not None:
+            count: int | None = getattr(each, name)
+            if count is not None:
                 total[name] = total.get(name, 0) + count
     return total

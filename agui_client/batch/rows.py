@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from agui_client._field_docs import Record
+from agui_client._protocol.schema import is_a
 from agui_client.batch.cells import is_table, unquoted
 from agui_client.errors import UsageError
 from agui_client.messages import Prompt
@@ -60,9 +61,9 @@ def read_rows(source: RowSource, prompt: PromptOf, key: str | None) -> list[Row]
     Raises:
         UsageError: The source cannot be read, a column is missing, a prompt is empty, or two rows have one key.
     """
-    if not (isinstance(prompt, str) or callable(cast("object", prompt))):
+    if not (isinstance(prompt, str) or callable(prompt)):
         raise UsageError(f"prompt= is the name of a column, or a function of a row, not {prompt!r}")
-    if not isinstance(cast("object", key), str | None):
+    if not is_a(key, str | None):
         raise UsageError(f"key= is the name of a column, not {key!r}")
     tables = [_mapping(each, number, prompt) for number, each in enumerate(_read(source), start=1)]
     columns = [name for name in (prompt, key) if isinstance(name, str)]
@@ -86,17 +87,17 @@ def _read(source: Any) -> Iterable[Any]:
         return _read_file(Path(source))
     for names in ("column_names", "columns"):  # of pyarrow; of pandas
         _check_names(getattr(source, names, ()), "the table")
+    rows: Iterable[Any] = source
     if hasattr(source, "to_pylist"):  # a table of pyarrow
-        return cast("Iterable[Any]", source.to_pylist())
-    if hasattr(source, "to_dicts"):  # polars
-        return cast("Iterable[Any]", source.to_dicts())
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        return cast("Iterable[Any]", source.to_dict("records"))
-    given = cast("object", source)
-    kind = type(given).__name__
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        rows = source.to_pylist()
+    elif hasattr(source, "to_dicts"):  # polars
+        rows = source.to_dicts()
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        rows = source.to_dict("records")
+    elif is_a(source, Mapping) or not is_a(source, Iterable):
+        kind = type(source).__name__
         raise UsageError(f"rows are a file, a DataFrame, or an iterable of mappings or texts, not a {kind}")
-    return cast("Iterable[Any]", source)
+    return rows
 
 
 def _read_file(path: Path) -> list[dict[str, Any]]:
@@ -162,9 +163,10 @@ def _read_parquet(path: Path) -> list[dict[str, Any]]:
     arrow = arrow_library("pyarrow")
     with path.open("rb") as file:
         try:
-            return cast("list[dict[str, Any]]", arrow_library("pyarrow.parquet").read_table(file).to_pylist())
+            rows: list[dict[str, Any]] = arrow_library("pyarrow.parquet").read_table(file).to_pylist()
         except arrow.ArrowInvalid as error:
             raise UsageError(f"{path} is no Parquet file: {error}") from error
+    return rows
 
 
 def arrow_library(module: str) -> Any:

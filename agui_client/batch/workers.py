@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
+from agui_client._protocol.schema import is_a
 from agui_client._run.result import RunResult
 from agui_client.agent import AbstractAgent
 from agui_client.errors import AGUIError, UsageError
@@ -60,7 +61,7 @@ def made_agent(source: AgentSource) -> AbstractAgent[Any]:
     """
     is_agent = isinstance(source, AbstractAgent)
     made = cast("AbstractAgent[Any]", source) if is_agent else cast("Any", source)()
-    if not isinstance(cast("object", made), AbstractAgent):
+    if not is_a(made, AbstractAgent):
         raise UsageError(f"a function that makes an agent returns one, not a {type(made).__name__}")
     return made
 

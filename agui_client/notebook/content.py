@@ -27,6 +27,7 @@ from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._protocol.warnings import ProtocolWarning
+from agui_client._run.inspected_run import InspectedRun
 from agui_client._run.observers import without_secrets
 from agui_client._run.result import RunResult, Snapshot
 from agui_client._run.subagents import SubagentResult
@@ -67,6 +68,9 @@ def elements_of(shown: object) -> list[Element]:
     """
     if type(shown).__module__.startswith("agui_client.batch.") and type(shown) not in elements_of.registry:
         import_module("agui_client.notebook.batch_tables")  # which registers what it describes
+        return elements_of(shown)
+    if isinstance(shown, InspectedRun) and type(shown) not in elements_of.registry:
+        import_module("agui_client.notebook.inspected")
         return elements_of(shown)
     known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._widgets.escaping import exact, sentence
-from agui_client.notebook.markdown import cut, prose
+from agui_client._widgets.markdown import cut, prose
 from agui_client.notebook.style import STYLE
 
 Tone = Literal["dim", "good", "bad", "unfinished"]

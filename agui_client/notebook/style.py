@@ -12,6 +12,21 @@ _THEMES = f"""
 [data-jp-theme-light=true] .agui,.vscode-light .agui,[data-theme=light] .agui{{{_LIGHT}}}
 [data-jp-theme-light=false] .agui,.vscode-dark .agui,[data-theme=dark] .agui{{{_DARK}}}
 """
+_FAMILIES = {
+    "text": "#4a86d9",
+    "reasoning": "#9a75d1",
+    "tool": "#c9772b",
+    "state": "#2b9c6e",
+    "subagent": "#c95a9c",
+    "run": "#7b8694",
+    "frame": "#7b8694",
+    "other": "#7b8694",
+    "bad": "#d9434c",
+}
+"""The colours of kinds of events, which are legible on light and on dark."""
+_COLOURS = "".join(
+    f".agui-f-{name}{{background:{colour}}}.agui-n-{name}{{color:{colour}}}" for name, colour in _FAMILIES.items()
+)
 _RULES = """
 .agui{color:var(--agui-fg);font:14px/1.45 system-ui,sans-serif;max-width:760px;overflow-wrap:anywhere;padding:2px}
 .agui *{box-sizing:border-box;max-width:100%}
@@ -51,6 +66,21 @@ padding:6px 8px;white-space:pre-wrap;overflow-wrap:anywhere}
 .agui-tree>ul{padding-left:0}
 .agui-key{color:var(--agui-key)}
 .agui-tree .agui-text{color:var(--agui-string);white-space:pre-wrap}
+.agui-timeline{margin:6px 0;font-size:11px}
+.agui-lane{align-items:center;display:flex;gap:8px;margin:2px 0}
+.agui-lane-name{flex:none;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;width:130px}
+.agui-track{background:var(--agui-soft);display:flex;flex:1;height:14px;min-width:0;overflow:hidden}
+.agui-track span{flex:none}
+.agui-scale{color:var(--agui-dim);display:flex;justify-content:space-between;padding-left:138px}
+.agui-end{border:1px solid var(--agui-line);border-radius:4px;display:flex;flex-direction:column-reverse;
+max-height:320px;overflow:auto;padding:4px 6px}
+.agui-moment{font-size:12px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.agui-moment summary{overflow:hidden;text-overflow:ellipsis}
+.agui-time{color:var(--agui-dim);display:inline-block;font-variant-numeric:tabular-nums;min-width:48px;text-align:right}
+div.agui-moment{padding-left:14px}
+.agui .agui-wide>.agui-rows>table{display:table;table-layout:fixed;width:100%}
+.agui-wide>.agui-rows>table>thead>tr>th:first-child{width:24px}
+.agui-wide .agui-moment{white-space:normal}
 .agui-dim{color:var(--agui-dim)}.agui-good{color:var(--agui-good)}.agui-bad{color:var(--agui-bad)}
 .agui-view{margin:5px 0;overflow-x:auto}
 .agui-unfinished{color:var(--agui-dim);font-style:italic}
@@ -69,8 +99,8 @@ font:600 12px system-ui,sans-serif;padding:2px 10px}
 margin:4px 0;overflow:hidden}
 .agui-part-good{background:var(--agui-good)}.agui-part-bad{background:var(--agui-bad)}
 .agui-rows{margin:6px 0;overflow-x:auto}
-.agui.agui .agui-rows th,.agui.agui .agui-rows td{border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;
-text-align:start;vertical-align:top;min-width:60px}
+.agui.agui .agui-rows>table>thead>tr>th,.agui.agui .agui-rows>table>tbody>tr>td{
+border-bottom:1px solid var(--agui-line);padding:3px 10px 3px 0;text-align:start;vertical-align:top;min-width:60px}
 .agui.agui .agui-rows tr{background:none}
 .agui-rows .agui-fold{border:0;margin:3px 0;padding:0}
 .agui-panel{border:1px solid var(--agui-line);border-left:3px solid var(--agui-key);border-radius:6px;padding:10px 12px}
@@ -90,5 +120,5 @@ font:600 13px system-ui,sans-serif;padding:5px 14px}
 .agui-problem{font-size:13px;margin-top:6px;white-space:pre-wrap}
 .agui-problem:empty{display:none}
 """
-STYLE = _THEMES + _RULES
+STYLE = _THEMES + _RULES + _COLOURS
 """The style sheet of everything that is displayed."""

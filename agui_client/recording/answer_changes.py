@@ -87,6 +87,16 @@ class AnswerChanges:
         self._decode = Decoder(self._log).feed
 
     @property
+    def messages(self) -> list[Message]:
+        """The messages as they are now."""
+        return self._reducer.messages
+
+    @property
+    def state(self) -> Any:
+        """The state as it is now."""
+        return self._reducer.state
+
+    @property
     def beginning(self) -> dict[str, Any]:
         """The conversation before the first event."""
         return {"messages": list(self._conversation.written), "state": self._conversation.state}
@@ -112,6 +122,27 @@ class AnswerChanges:
     def call(self, tool_call_id: str) -> ToolCall | None:
         """Return a tool call as it is now; None if there is none with this id."""
         return self._reducer.tool_call(tool_call_id)
+
+    def texts(self) -> list[str]:
+        """Return the texts of the agent's messages as they are now."""
+        answers = (each for each in self._reducer.messages if isinstance(each, core.AssistantMessage))
+        return [each.content for each in answers if each.content]
+
+    def completed_texts(self, event: dict[str, Any]) -> list[str]:
+        """Return the texts of the agent that are complete with an event."""
+        match event.get("type"):
+            case "TEXT_MESSAGE_END":
+                return [text] if (text := self._reducer.text_of(str(event.get("messageId")))) else []
+            case "MESSAGES_SNAPSHOT" | "RUN_FINISHED" | "RUN_ERROR":
+                return self.texts()
+            case _:
+                return []
+
+    def usage(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the tokens that an event reports as those of the run; empty for other events."""
+        if event.get("type") not in ("RUN_FINISHED", "RUN_ERROR") or self.error is not None:
+            return []
+        return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self._pipeline.outcome.usage]
 
     def _asked(self, request: RequestLine) -> tuple[Sequence[Message], Any]:
         """Return the messages and the state that the answer begins with; a replay begins with none."""

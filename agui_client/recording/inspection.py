@@ -6,12 +6,15 @@ the conversation at any moment. Rows are made one by one, so that a page can fol
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
 
 from agui_client._widgets.drawing import call_html
+from agui_client._widgets.markdown import prose
 from agui_client._widgets.views import find_view
 from agui_client.recording.answer_changes import AnswerChanges
 from agui_client.recording.format import (
@@ -24,9 +27,13 @@ from agui_client.recording.format import (
     RequestLine,
     ToolLine,
 )
+from agui_client.recording.prices import Prices, cost_of
 from agui_client.recording.references import InputReferences
 
 _SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
+_ALIGNMENT = re.compile(r' style="text-align:(left|center|right)"')
+"""The style of a cell of a Markdown table; in a text of an agent, the quotation marks would be escaped."""
+_ONE_PARAGRAPH = re.compile(r"<p>[^<]*</p>\n?")
 
 
 @dataclass
@@ -49,9 +56,15 @@ class _Answer:
 
 
 class Inspection:
-    """Makes rows of the lines of a recording, in their order."""
+    """Makes rows of the lines of a recording, in their order.
 
-    def __init__(self) -> None:
+    Args:
+        prices: The prices of tokens; None for rows without money.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self._prices = prices or {}
+        self._drawn: set[str] = set()
         self._began: float | None = None
         self._offsets: dict[str, float] = {}
         self._latest = 0.0
@@ -74,7 +87,8 @@ class Inspection:
             that there is something for: `r` and `l`, the numbers of its request and its lane; `lanes`, lanes that
             begin; `c`, the conversation that a request begins with, if that is not in its input; `o`, operations that
             change it; `w`, warnings; `e`, the reason why a client stops; `v`, the HTML that a view makes of a tool
-            call.
+            call; `m`, texts of the agent that are complete, each with its Markdown as HTML, once in a recording; `u`,
+            the tokens of a run, as a list of `TokenUsage`, each with its `cost` if that is known.
         """
         row: dict[str, Any] = {"t": self._time(line), "k": line.kind}
         match line:
@@ -91,6 +105,14 @@ class Inspection:
         if self._new_lanes:
             row["lanes"], self._new_lanes = self._new_lanes, []
         return row
+
+    def changes_of(self, request: str) -> AnswerChanges:
+        """Return the answer to a request, as it is after the rows so far.
+
+        Args:
+            request: The key of the request.
+        """
+        return self._answers[request].changes
 
     def _time(self, line: Line) -> float:
         """Return the seconds since the recording began; of several sessions, the first."""
@@ -117,6 +139,7 @@ class Inspection:
             row["c"] = beginning
         if answer.changes.error is not None:
             row["e"] = answer.changes.error
+        self._add_markdown(row, (str(each.get("content")) for each in beginning["messages"] if _is_answer(each)))
 
     def _add_event(self, row: dict[str, Any], line: EventLine) -> None:
         answer = self._answers.get(line.request)
@@ -126,10 +149,29 @@ class Inspection:
         effects = answer.changes.feed(line.event)
         members = {"o": effects.operations, "w": effects.warnings, "e": effects.error}
         row.update({name: value for name, value in members.items() if value})
+        self._add_markdown(row, answer.changes.completed_texts(line.event))
+        if usage := answer.changes.usage(line.event):
+            row["u"] = [
+                each | ({} if (cost := cost_of(each, self._prices)) is None else {"cost": cost}) for each in usage
+            ]
         if line.event.get("type") == "TOOL_CALL_RESULT":
             call = answer.changes.call(str(line.event.get("toolCallId")))
             if call is not None:
                 _add_view(row, call.id, call.function.name, call.function.arguments, line.event.get("content"))
+
+    def _add_markdown(self, row: dict[str, Any], texts: Iterable[str]) -> None:
+        """Add the HTML of texts that are more than a paragraph."""
+        drawn: list[list[str]] = []
+        for text in texts:
+            if text in self._drawn:
+                continue
+            self._drawn.add(text)
+            html = prose(text)
+            if not _ONE_PARAGRAPH.fullmatch(html):
+                # The page's policy allows no styles in elements.
+                drawn.append([text, _ALIGNMENT.sub(r' class="agui-\1"', html)])
+        if drawn:
+            row["m"] = drawn
 
     def _place(self, row: dict[str, Any], line: Line) -> None:
         """Find the request and the lane of a line that is neither a request nor an event."""
@@ -145,6 +187,7 @@ class Inspection:
             return
         row.update(r=answer.number, l=answer.lane.number)
         if isinstance(line, EndLine):
+            self._add_markdown(row, answer.changes.texts())
             for lane in (answer.lane, *answer.subagents.values()):
                 lane.is_busy = False
 
@@ -180,6 +223,10 @@ def _add_view(row: dict[str, Any], tool_call_id: str, name: str, arguments: str,
     if find_view(("tool", name)) is not None:
         text = result if isinstance(result, str) else to_json(result).decode()
         row["v"] = call_html(tool_call_id, name, arguments, text)
+
+
+def _is_answer(message: Any) -> bool:
+    return message.get("role") == "assistant" and bool(message.get("content"))
 
 
 def _name(agent: AgentRecord) -> str:

@@ -15,6 +15,7 @@ from agui_client._widgets.views import has_views
 from agui_client.recording.inspection import Inspection
 
 if TYPE_CHECKING:
+    from agui_client.recording.prices import Prices
     from agui_client.recording.reading import Recording
 
 _FOLDER = files("agui_client.recording") / "inspector_page"
@@ -24,23 +25,32 @@ _CUT = "The recording is cut off in the middle of a line."
 _EMPTY = "The recording has no requests."
 
 
-def inspector_page(recording: Recording) -> bytes:
+def inspector_page(recording: Recording, *, prices: Prices | None = None) -> bytes:
     """Return a recording as an HTML page, in UTF-8.
 
-    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings and
-    requests. All that the recording has is in it; it loads nothing, and runs no script but its own. Views of tools
-    (`@renders`) draw their calls, each in a frame that can do nothing.
+    The page shows the events on a timeline, the messages and the state at any moment, tool calls, warnings, requests,
+    tokens and, with prices, money. All that the recording has is in it; it loads nothing, and runs no script but its
+    own. Views of tools (`@renders`) draw their calls, each in a frame that can do nothing.
 
     Args:
         recording: The recording.
+        prices: The prices of a million tokens by the names of models, as `{"gpt-5": (1.25, 10)}`: of those that go in,
+            and of those that come out.
     """
-    inspection = Inspection()
+    inspection = Inspection(prices)
     rows = [escaped_json(inspection.row(line)) for line in recording.lines]
     notes = [_CUT] if recording.is_cut else []
-    return page_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY])
+    return page_of(rows, recording.path.name, notes if recording.exchanges else [*notes, _EMPTY], prices=prices)
 
 
-def page_of(rows: Iterable[bytes], title: str, notes: Sequence[str] = (), *, is_live: bool = False) -> bytes:
+def page_of(
+    rows: Iterable[bytes],
+    title: str,
+    notes: Sequence[str] = (),
+    *,
+    is_live: bool = False,
+    prices: Prices | None = None,
+) -> bytes:
     """Return the page with some rows.
 
     Args:
@@ -48,13 +58,14 @@ def page_of(rows: Iterable[bytes], title: str, notes: Sequence[str] = (), *, is_
         title: The name of the recording.
         notes: Sentences about it.
         is_live: Whether the page asks its server for further rows.
+        prices: The prices that the rows were made with.
     """
     style, script = _file("page.css"), b"\n".join(_file(name) for name in _SCRIPTS)
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_source(script)}"
     # The HTML of views has styles and pictures of its own.
     policy += "; style-src 'unsafe-inline'; img-src data:" if has_views() else f"; style-src {_source(style)}"
     policy += "; connect-src 'self'" if is_live else ""
-    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes)})
+    facts = escaped_json({"title": title, "live": is_live, "notes": list(notes), "prices": prices or {}})
     data = facts.removesuffix(b"}") + b',"rows":[' + b",\n".join(rows) + b"]}"
     filled, rest = b"", _file("page.html")
     for name, part in ((b"policy", policy.encode()), (b"style", style), (b"data", data), (b"script", script)):

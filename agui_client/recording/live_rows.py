@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from agui_client.recording.inspection import Inspection
 from agui_client.recording.inspector import escaped_json
 from agui_client.recording.reading import read_line
 from agui_client.recording.references import WholeInputs
+
+if TYPE_CHECKING:
+    from agui_client.recording.prices import Prices
 
 
 class LiveRows:
@@ -16,13 +20,14 @@ class LiveRows:
 
     Args:
         path: The file; it need not be there yet.
+        prices: The prices of tokens; None for none.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, prices: Prices | None = None) -> None:
         self.written: list[bytes] = []
         """The rows so far, each as JSON that can stand in a page."""
         self._path = path
-        self._inspection = Inspection()
+        self._inspection = Inspection(prices)
         self._inputs = WholeInputs()
         self._position = 0
         self._lock = Lock()

@@ -16,6 +16,8 @@ from agui_client.errors import UsageError
 Match: TypeAlias = Callable[[RunAgentInput, RunAgentInput], bool]
 """Takes a recorded input and the one that is asked now; returns whether the recorded answer will do."""
 
+ABSENT = object()
+"""Stands for what is not there, as None is a value."""
 _IDS = ("threadId", "runId", "parentRunId", "protocolVersion")
 _MOST = 20
 _SHOWN = 60
@@ -51,9 +53,36 @@ def differences(recorded: Any, asked: Any) -> Iterator[str]:
     if operations is None:
         yield "nearly everything is different"
         return
+    for operation, before in _steps(recorded, operations):
+        yield _sentence(operation, before)
+
+
+def changed_places(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
+    """Return the places at which two JSON values differ, each with what stands there; `ABSENT` for nothing.
+
+    Args:
+        before: The first value.
+        after: The second.
+    """
+    operations = difference(before, after, is_detailed=True)
+    if operations is None:
+        return [("", before, after)]
+    places: list[tuple[str, Any, Any]] = []
+    for operation, value in _steps(before, operations):
+        path, is_new = operation["path"], operation["op"] == "add"
+        if operation["op"] == "move":
+            places.append((operation["from"], _found(value, operation["from"]), ABSENT))
+            places.append((path, ABSENT, _found(value, operation["from"])))
+        else:
+            places.append((path, ABSENT if is_new else _found(value, path), operation.get("value", ABSENT)))
+    return places
+
+
+def _steps(recorded: Any, operations: Sequence[Operation]) -> Iterator[tuple[Operation, Any]]:
+    """Yield operations, each with the value that it changes."""
     document = Document(recorded)
     for operation in operations:
-        yield _sentence(operation, document.look())
+        yield operation, document.look()
         try:
             document.patch(StateDeltaEvent.model_validate({"delta": [operation]}).delta)
         except PatchFailed:

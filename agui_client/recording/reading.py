@@ -126,13 +126,50 @@ class Recording:
         is_packed = path.suffix == ".gz"
         try:
             with gzip.open(path) if is_packed else path.open("rb") as file:
-                lines, is_cut = _lines(path, _texts(path, file, max_bytes, is_packed=is_packed), max_bytes)
+                lines, is_cut = read_lines(path, _texts(path, file, max_bytes, is_packed=is_packed), max_bytes)
         except (OSError, EOFError, zlib.error) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordingError(f"the recording {path} cannot be read: {reason}") from None
         if not any(isinstance(line, HeaderLine) for line in lines):
             raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
         return cls(path, lines, is_cut=is_cut)
+
+    @classmethod
+    def parse(cls, content: bytes, *, path: str | os.PathLike[str] = "-") -> Recording:
+        """Make a recording of the content of a file that was read elsewhere, such as standard input.
+
+        Args:
+            content: The lines.
+            path: The name of the file, for messages.
+
+        Raises:
+            RecordingError: It is no recording, or of a newer format.
+        """
+        lines, is_cut = read_lines(Path(path), content.splitlines())
+        return cls(Path(path), lines, is_cut=is_cut)
+
+
+def lines_of_call(lines: Iterable[Line], call: str) -> list[Line]:
+    """Return the lines of a call, and of the calls that were made inside it.
+
+    Args:
+        lines: The lines of a recording.
+        call: The key of the call.
+    """
+    calls, session = {call}, call.rpartition("-")[0]
+    found: list[Line] = []
+    for line in lines:
+        if isinstance(line, HeaderLine):
+            is_wanted = line.session == session
+        elif isinstance(line, ToolLine | OutcomeLine):
+            is_wanted = line.call in calls
+        else:
+            if isinstance(line, RequestLine) and line.parent in calls:
+                calls.add(line.call)
+            is_wanted = line.request.rpartition(".")[0] in calls
+        if is_wanted:
+            found.append(line)
+    return found
 
 
 def _texts(path: Path, file: BinaryIO | gzip.GzipFile, max_bytes: int, *, is_packed: bool) -> Iterator[bytes]:
@@ -166,7 +203,7 @@ def _add(exchange: Exchange, line: Line) -> None:
             pass
 
 
-def _lines(path: Path, texts: Iterable[bytes], max_bytes: int) -> tuple[list[Line], bool]:
+def read_lines(path: Path, texts: Iterable[bytes], max_bytes: int = _MOST_BYTES) -> tuple[list[Line], bool]:
     """Read lines; a broken one counts for cut off if it is the last of the file or of a session."""
     lines: list[Line] = []
     inputs = WholeInputs(max_bytes)

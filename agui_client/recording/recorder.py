@@ -24,7 +24,7 @@ from pydantic_core import to_jsonable_python
 from agui_client._protocol.events import UnrecognizedEvent
 from agui_client._protocol.plain_json import members_as_json, write
 from agui_client._protocol.request import request_body
-from agui_client._run.observers import RunObserver
+from agui_client._run.observers import RunKeeper
 from agui_client._run.scope import RunScope
 from agui_client._tools.context import MOST_REPORTS
 from agui_client.errors import UsageError
@@ -40,11 +40,12 @@ from agui_client.recording.format import (
     WarningRecord,
 )
 from agui_client.recording.pieces import Answer, Entry
+from agui_client.recording.reading import Recording, RecordingError, lines_of_call
 from agui_client.recording.redaction import Redact
 from agui_client.recording.references import InputReferences
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ag_ui.core import RunAgentInput
 
@@ -53,11 +54,12 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolExecution
     from agui_client._transport.client import Attempt
     from agui_client._transport.response import ResponseInfo
+    from agui_client.recording.format import Line
 
 _SHOWN_HEADERS = ("content-type", "content-encoding", "date", "retry-after", "server", "via", "x-request-id")
 
 
-class Recorder(RunObserver):
+class Recorder(RunKeeper):
     """Appends the runs that it observes to a file; `record()` makes one.
 
     One recorder may observe any number of agents and calls at once. It writes a header with its first line.
@@ -242,6 +244,18 @@ class Recorder(RunObserver):
         """Return the key of a call that nobody has."""
         self._begin_session()
         return f"{self._session}-{next(self._numbers)}"
+
+    def kept(self, run: RunScope) -> Callable[[], Sequence[Line]]:
+        """Return a function that reads the lines of a call; see `RunKeeper`."""
+        key = self._calls.get(run.first or run)
+        return lambda: () if key is None else lines_of_call(self._read(), key)
+
+    def _read(self) -> Sequence[Line]:
+        """Read all lines that were written; none if the file is gone."""
+        try:
+            return Recording.read(self.path).lines
+        except RecordingError:
+            return ()
 
     def close(self) -> None:
         """Close the file; a later run opens it again."""

@@ -54,7 +54,7 @@ _NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|I
 _WORD = re.compile("true|false|null|NaN")
 _JSON_CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]", re.DOTALL)
 """The source of one character in a JSON string."""
-_read_string = json.JSONDecoder(strict=False).raw_decode
+_read_string: Callable[[str, int], tuple[str, int]] = json.JSONDecoder(strict=False).raw_decode
 
 
 class _Mode(Enum):
@@ -178,7 +178,7 @@ class _Reader:
         raise ValueError(_NO_JSON)
 
     def _string(self, at: int, path: str, mode: _Mode) -> tuple[int, str]:
-        text, end = cast("tuple[str, int]", _read_string(self._text, at))
+        text, end = _read_string(self._text, at)
         if mode is _Mode.SECRET:
             if text not in ("", REDACTED):
                 self._edits.append(Edit(at + 1, end - 1, REDACTED))
@@ -278,7 +278,7 @@ class _Reader:
         """Read the name of a member; return it with the position of the member's value."""
         if self._text[at : at + 1] != '"':
             raise ValueError(_NO_JSON)
-        name, at = cast("tuple[str, int]", _read_string(self._text, at))
+        name, at = _read_string(self._text, at)
         at = self._next(at)
         if self._text[at : at + 1] != ":":
             raise ValueError(_NO_JSON)

@@ -21,6 +21,7 @@ from ag_ui.core import (
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
 from agui_client.asgi.caller_run import caller_events, failure_event
+from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
 from agui_client.runs.records import Recipe, RunStatus, WhenLeft
 from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
@@ -59,7 +60,6 @@ class NamedAgent(Protocol):
 
 
 STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")
-SHUTTING_DOWN = RunErrorEvent(message="The server shuts down.", code="shutting_down")
 LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
 
 _BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5

@@ -22,9 +22,10 @@ from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
+from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
-from agui_client.runs.kept_run import SHUTTING_DOWN, KeptRun
+from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from inspect import iscoroutinefunction
 from itertools import compress, count
 from operator import is_not
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change
-from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.schema import is_a, is_array, is_object
 from agui_client._run.hooks import takes_two
 from agui_client.errors import UsageError
 from agui_client.state.merging import ABSENT
@@ -45,7 +45,7 @@ class Places:
     """
 
     def __init__(self, path: str) -> None:
-        if not isinstance(cast("object", path), str) or not path.startswith("/"):
+        if not is_a(path, str) or not path.startswith("/"):
             raise UsageError(f"a place of the state is a JSON pointer, such as '/legs/*/price', not {path!r}")
         self._members = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 

@@ -127,7 +127,7 @@ class _Asked:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._block.close()
         self._meter.report(self.usage)
-        usage = to_jsonable_python(aggregate_token_usage(self.usage), by_alias=True, exclude_none=True)
+        usage = to_jsonable_python(aggregate_token_usage(self.usage), exclude_none=True)
         about: Any = {"subagent_run_id": self.invocation, "metadata": {EXTENSION: {"usage": usage}} if usage else None}
         if isinstance(error, UnansweredError):
             ids = [each.id for each in self.interrupts]

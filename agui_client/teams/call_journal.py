@@ -237,11 +237,6 @@ class Journal:
         if operations:
             self._write(operations)
 
-    def forget_team(self, invocation: str) -> None:
-        """Forget the journal of a member that is a team, and has finished."""
-        if invocation in self._teams:
-            self.patch_team(invocation, self.records[invocation], [_removed("")])
-
     def patch_team(self, invocation: str, record: CallRecord, operations: Iterable[Operation]) -> None:
         """Change the journal of a member that is a team.
 

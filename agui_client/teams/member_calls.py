@@ -155,8 +155,6 @@ class MemberCalls:
                 is_raised = run.error is not None and call.on_error == "raise"
                 self.journal.keep(call.invocation, ended_record(call.record, run, call.chosen, is_raised=is_raised))
                 self._partial.update(run.partial_ids)
-            if run.error is None and not run.is_waiting:
-                self.journal.forget_team(call.invocation)
             for event in end:
                 self._source.put_nowait(event)
         await self._source.saved()

@@ -176,7 +176,8 @@ class SubagentRun:
         self._text_id, self._text, self._result = "", "", None
         self._began_at = 0.0
         self._seconds: float | None = None
-        self._kept: set[str] = set()
+        # A member that fails before its run begins has not taken anything back.
+        self._kept = self._own_ids
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
         self._has_journal = journal is not None and journal.team is not None
@@ -433,7 +434,7 @@ class SubagentRun:
     def _more(self) -> dict[str, Any] | None:
         more: dict[str, Any] = {}
         if usage := aggregate_token_usage([*self.usage_before, *self.usage]):
-            more["usage"] = to_jsonable_python(usage, by_alias=True, exclude_none=True)
+            more["usage"] = to_jsonable_python(usage, exclude_none=True)
         if self._text_id:
             more["messageId"] = self._text_id
         if self.partial_ids:

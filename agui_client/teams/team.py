@@ -431,7 +431,7 @@ class Team:
         else:
             self._journal.note_seconds(self._time.spent)
         fields: dict[str, Any] = {"outcome": outcome, "usage": aggregate_token_usage(self.usage) or None}
-        fields["result"] = None if outcome else to_jsonable_python(result, by_alias=True)
+        fields["result"] = None if outcome else to_jsonable_python(result)
         await self._source.put(
             RunFinishedEvent(**ids, **{name: each for name, each in fields.items() if each is not None})
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agui_client import AbstractAgent
     from agui_client._protocol.events import WireEvent
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 SECRET = "a secret of this server"
 _SECONDS = 10.0
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from agui_client.asgi import AgentApp
     from agui_client.testing import Step
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 10.0
 
 paid: list[int] = []

@@ -57,6 +57,26 @@ def test_a_recording_that_was_cut_or_is_empty_has_a_page_that_says_so(agui: Agui
     assert b"has no requests" in page.read_bytes()
 
 
+def test_two_recordings_have_one_page(agui: Agui, recording: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text(recording.read_text("utf-8").replace("18 ", "19 "), "utf-8")
+    done = agui("inspect", str(recording), str(other), "--price", "small=1/2")
+    page = recording.with_name("run.compare.html")
+    assert (done.returncode, done.stdout) == (0, f"{page} shows both; different: request, text\n")
+    content = page.read_bytes().decode()
+    assert "A: run.jsonl" in content
+    assert all(f"{celsius} degrees." in content for celsius in (18, 19))
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert agui("inspect", str(recording), str(recording)).stdout.endswith("different: nothing\n")
+
+
+def test_prices_that_cannot_be_read_and_a_second_place_for_a_url_are_refused(agui: Agui, recording: Path) -> None:
+    done = agui("inspect", str(recording), "--price", "small")
+    assert (done.returncode, "write model=in/out" in done.stderr) == (2, True)
+    done = agui("inspect", "http://agent.test/", str(recording))
+    assert (done.returncode, "two recordings are compared" in done.stderr) == (2, True)
+
+
 def test_what_is_no_recording_is_refused(agui: Agui, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Hello\nyou\n", "utf-8")

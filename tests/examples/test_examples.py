@@ -1,4 +1,4 @@
-"""The examples run as they stand, warnings being errors, and print what they promise; so does the notebook."""
+"""The examples run as they stand, warnings being errors, and print what they promise."""
 
 from __future__ import annotations
 
@@ -318,35 +318,6 @@ def test_the_proxy_reports_an_agent_that_failed_or_is_not_there() -> None:
                 agent.run_agent_sync("Hi")
         with pytest.raises(RunFailedError, match="The agent failed"):
             agent.run_agent_sync("Hi")
-
-
-def test_the_notebook_runs_from_top_to_bottom() -> None:
-    nbformat = pytest.importorskip("nbformat", reason="nbformat reads the notebook: pip install 'agui-client[dev]'")
-    nbclient = pytest.importorskip("nbclient", reason="nbclient runs the notebook: pip install 'agui-client[dev]'")
-    pytest.importorskip("ipykernel", reason="ipykernel is the notebook's kernel: pip install 'agui-client[dev]'")
-    notebook: Any = nbformat.read(_EXAMPLES / "notebook.ipynb", as_version=4)
-    client = nbclient.NotebookClient(notebook, kernel_name="python3", timeout=_SECONDS, coalesce_streams=True)
-    # The kernel's own way of shutting down is deprecated in the kernel's own eyes.
-    client.execute(env={**_ENVIRONMENT, "PYTHONWARNINGS": "error,ignore::PendingDeprecationWarning"})
-    outputs = [_without_times(output["text"]) for cell in notebook.cells for output in cell.get("outputs", ())]
-    assert outputs == [
-        [
-            "brief     How do I get to Bygdøy?   3 words, 1 messages",
-            "brief     And back?                 3 words, 1 messages",
-            "brief     With a bicycle?           3 words, 1 messages",
-            "thorough  How do I get to Bygdøy?   9 words, 2 messages",
-            "thorough  And back?                 9 words, 2 messages",
-            "thorough  With a bicycle?           9 words, 2 messages",
-        ],
-        [
-            "6 answers, the slowest in # seconds",
-            "['Take the ferry, unless it rains; then the tram.', 'Take the ferry.']",
-        ],
-        [
-            "Take the ferry, unless it rains; then the tram.",
-            "['user', 'reasoning', 'assistant']",
-        ],
-    ]
 
 
 def test_the_recording_is_replayed_word_for_word() -> None:

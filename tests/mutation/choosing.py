@@ -52,20 +52,25 @@ class Recorded:
         """Return tests that run the line of a mutant, as many as fit into the time.
 
         Args:
-            mutant: The mutant. If its line runs when its module is imported, all tests of the module are meant.
+            mutant: The mutant. If no test runs its line, all tests of the module and of its room are meant: a line may
+                run when the module is imported, or in a program that a test starts.
             seconds: The time.
             apart_from: Tests that it survived; a few of every file are returned then.
         """
         module, lines = mutant.module, self._tests_by_line(mutant.module)
         # Of a statement of several lines, the first one is recorded.
         nearest = next((lines[at] for at in range(mutant.line, mutant.function, -1) if lines.get(at)), None)
-        candidates = nearest or set[str]().union(*lines.values()) or set(self._seconds)
+        # A line that no test runs in its own process may be run by a program that a test of the room starts.
+        candidates = nearest or set[str]().union(*lines.values(), self._of_the_room(module))
         files: defaultdict[str, list[str]] = defaultdict(list)
         for test in candidates.difference(apart_from, self._left_out):
             files[test.partition("::")[0]].append(test)
         closest = sorted(files, key=lambda file: (*_distance(module, file), -len(files[file])))
         closest, most = (closest, _MORE_TESTS) if apart_from else (closest[:_FILES], _TESTS)
         return self._fitting([test for file in closest for test in self._fastest(files[file])[:most]], seconds)
+
+    def _of_the_room(self, module: str) -> set[str]:
+        return {test for test in self._seconds if not _distance(module, test.partition("::")[0])[1]}
 
     def _fastest(self, tests: list[str]) -> list[str]:
         """Return the fastest case of every test function, then the second case of each, and so on."""

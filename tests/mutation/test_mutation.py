@@ -119,7 +119,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             (root / name).write_text(content, encoding="utf-8")
     shutil.copytree(PROGRAM, project / "tests/mutation", ignore=shutil.ignore_patterns("test_*", "__pycache__"))
     (folder / "driver.py").write_text(DRIVER, encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (project, installed)))}
+    environment = os.environ | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, (project, installed))),
+    }
 
     def python(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *map(str, arguments), "--work", str(work)]

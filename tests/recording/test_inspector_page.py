@@ -157,6 +157,104 @@ def test_a_folded_agent_hides_its_subagents(browser: Chromium, tmp_path: Path) -
     assert folded == "1 message of a folded subagent"
 
 
+def test_the_page_opens_at_the_end_with_deltas_folded(browser: Chromium, tmp_path: Path) -> None:
+    def look(page: Page) -> list[Any]:
+        page.evaluate(FRAME)
+        run = page.locator(".row", has_text="TEXT_MESSAGE_CONTENT").first
+        seen: list[Any] = [page.locator("#moment").inner_text(), run.inner_text().split("\n")]
+        run.get_by_role("button", name="Show 2 pieces").click()
+        page.evaluate(FRAME)
+        unfolded = page.locator(".row", has_text="TEXT_MESSAGE_CONTENT")
+        seen += [unfolded.locator(".summary").all_inner_texts(), page.locator("#moment").inner_text()]
+        page.keyboard.press("Enter")
+        page.evaluate(FRAME)
+        seen.append(page.locator('.row[aria-selected="true"] .summary').inner_text())
+        scrub(page, BEFORE + 3)
+        return [*seen, page.locator('.row[aria-selected="true"] .count').inner_text()]
+
+    (moment, run, pieces, first, again, chosen), complaints = browser.visit(written(tmp_path, *STORY), look)
+    assert moment == f"61.900 s · row {BEFORE + len(STORY)} of {BEFORE + len(STORY)}"
+    assert [each for each in run if each] == [
+        "0.500", "+100 ms", "▸", "TEXT_MESSAGE_CONTENT", "\u00d72 in 100 ms", "The ferry leaves"
+    ]  # fmt: skip
+    assert (pieces, first) == (
+        ["The fer", "ry leaves", "I read."],
+        f"0.400 s · row {BEFORE + 4} of {BEFORE + len(STORY)}",
+    )
+    assert (again, chosen) == ("The ferry leaves", "\u00d72 in 100 ms")
+    assert complaints == []
+
+
+def test_deltas_of_agents_side_by_side_are_folded_each_for_itself(browser: Chromium, tmp_path: Path) -> None:
+    started = [{"type": "SUBAGENT_STARTED", "subagentRunId": each, "name": each} for each in "ab"]
+    begun = [{"type": "TEXT_MESSAGE_START", "messageId": each, "subagentRunId": each} for each in "ab"]
+    deltas = [
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": each, "delta": each, "subagentRunId": each}
+        for _ in range(4)
+        for each in "ab"
+    ]
+
+    def look(page: Page) -> list[str]:
+        page.evaluate(FRAME)
+        return page.locator(".row", has_text="TEXT_MESSAGE_CONTENT").locator(".summary").all_inner_texts()
+
+    seen, _ = browser.visit(written(tmp_path, STORY[0], *started, *begun, *deltas), look)
+    assert seen == ["aaaa", "bbbb"]
+
+
+def test_markdown_is_drawn_when_it_is_complete_and_no_image_is_fetched(browser: Chromium, tmp_path: Path) -> None:
+    pytest.importorskip("markdown_it")
+    said = "## Ferry\n\n**nine** ![x](http://127.0.0.1:9/steal) <b>raw</b>\n\n| a | b |\n| --- | ---: |\n| 1 | 2 |"
+    events: list[Json] = [
+        *STORY[:3],
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": said[:20]},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": said[20:]},
+        {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+    ]
+
+    def look(page: Page) -> list[Any]:
+        requested: list[str] = []
+        page.on("request", lambda request: requested.append(request.url))
+        page.evaluate(FRAME)
+        text = page.locator("#messages .message.assistant .text")
+        names = "[...document.querySelectorAll('#messages .markdown *')].map((each) => each.localName)"
+        seen: list[Any] = [text.locator("h2").inner_text(), page.evaluate(names)]
+        seen.append(text.locator("td").last.evaluate("(cell) => getComputedStyle(cell).textAlign"))
+        scrub(page, BEFORE + 3)
+        return [*seen, text.inner_text(), requested]
+
+    (heading, names, align, before, requested), complaints = browser.visit(written(tmp_path, *events), look)
+    assert (heading, before, align, requested) == ("Ferry", said[:20], "right", [])
+    assert sorted({*names}) == ["a", "h2", "p", "strong", "table", "tbody", "td", "th", "thead", "tr"]
+    assert complaints == []
+
+
+def test_tokens_have_a_tab_and_money_only_with_prices(browser: Chromium, tmp_path: Path) -> None:
+    usage = [{"model": "small", "inputTokens": 1000, "outputTokens": 500}, {"model": "free", "inputTokens": 7}]
+    path = written(tmp_path, STORY[0], {**STORY[-1], "usage": usage})
+
+    def look(page: Page) -> list[str]:
+        page.get_by_role("tab", name="Tokens").click()
+        page.evaluate(FRAME)
+        rows = page.locator("#tokens tr").all_inner_texts()
+        return [page.locator("#facts").inner_text(), *rows, page.locator("#tokens p").inner_text()]
+
+    seen, _ = browser.visit(path, look)
+    facts, _, small, free, sums, note = seen
+    assert "1007 tokens in, 500 out" in facts
+    assert small.split("\t") == ["1", "s-0", "small", "1000", "500", "?", "\u2013"]
+    assert note == "There is no money without prices: agui inspect --price model=in/out, per million tokens."
+    path.write_bytes(inspector_page(Recording.read(path.with_name("run.jsonl")), prices={"small": (2, 10)}))
+    seen, complaints = browser.visit(path, look)
+    facts, _, small, free, sums, note = seen
+    assert facts.endswith("1007 tokens in, 500 out · 0.007")
+    assert [each.split("\t")[-1] for each in (small, free, sums)] == ["0.007", "\u2013", "0.007"]
+    assert (
+        "per million tokens: small 2 in, 10 out. What has no price, or reported no tokens, is not in the sum." in note
+    )
+    assert complaints == []
+
+
 def test_pauses_tools_warnings_and_the_request_are_shown(browser: Chromium, tmp_path: Path) -> None:
     def look(page: Page) -> list[str]:
         scrub(page, BEFORE + len(STORY) - 1)

@@ -27,7 +27,7 @@ from agui_client.testing import ScriptedAgent, serve, text, turn
 from support.cutting_proxy import CuttingProxy
 from support.waiting import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 _WORDS = [f"word{number} " for number in range(60)]
 

@@ -112,23 +112,7 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
         assert "hunter2" not in str(refused.value)
 
 
-async def test_a_run_goes_on_when_its_server_was_killed_and_started_again(servers: Servers) -> None:
-    program, url = await servers.start()
-    await read_until(page(url), "pay look", lambda: servers.calls == ["pay-0", "look-1"])
-    program.kill()
-    _, url = await servers.start()
-    with anyio.fail_after(_SECONDS):
-        again = page(url)
-        await again.connect_agent()
-        # The same request follows the run: what was cut is not in it.
-        agent = page(url)
-        async with agent.stream("pay look", run_id="r") as run:
-            pieces = [event.delta async for event in run if isinstance(event, TextMessageContentEvent)]
-    assert "".join(pieces) == texts(again.messages) == told(3)
-    assert servers.calls in (["pay-0", "look-1"], ["pay-0", "look-1", "look-1"])
-
-
-async def test_a_call_that_was_begun_is_unknown_unless_it_is_idempotent(servers: Servers) -> None:
+async def test_a_run_goes_on_after_a_restart_and_a_begun_call_is_unknown_unless_idempotent(servers: Servers) -> None:
     program, url = await servers.start()
     servers.flag("hold", up=True)
     async with anyio.create_task_group() as tasks:
@@ -141,12 +125,15 @@ async def test_a_call_that_was_begun_is_unknown_unless_it_is_idempotent(servers:
     with anyio.fail_after(_SECONDS):
         again = page(url)
         await again.connect_agent()
+        # The same request follows the run: what was cut is not in it.
+        async with page(url).stream("pay+look", run_id="r") as run:
+            pieces = [event.delta async for event in run if isinstance(event, TextMessageContentEvent)]
     results = {each.tool_call_id: each.content for each in again.messages if isinstance(each, ToolMessage)}
     assert results.pop("look-0") == "look done"
     assert list(results) == ["pay-0"]
     assert str(results["pay-0"]).startswith("unknown")
     assert sorted(servers.calls) == ["look-0", "look-0", "pay-0"]
-    assert texts(again.messages) == told(2)
+    assert "".join(pieces) == texts(again.messages) == told(2)
 
 
 async def test_another_worker_takes_a_run_over_and_its_followers_notice_only_a_snapshot(servers: Servers) -> None:
@@ -220,7 +207,7 @@ async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers
 
 
 async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_begun_twice(servers: Servers) -> None:
-    kills, chance = int(os.environ.get("AGUI_CLIENT_KILLS", "4")), random.Random(7)
+    kills, chance = int(os.environ.get("AGUI_CLIENT_KILLS", "2")), random.Random(7)
     workers = [await servers.start(), await servers.start()]
     rounds, number, unknown = 3, 0, 0
     prompt = " ".join(["pay", "look"] * rounds)

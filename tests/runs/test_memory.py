@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, Mapping, MutableMapping
 
     from ag_ui.core import RunAgentInput
 
@@ -266,6 +268,32 @@ async def test_users_neither_see_nor_stop_nor_follow_the_runs_of_others() -> Non
     await runs.aclose()
 
 
+async def test_a_request_that_is_refused_gets_the_reason() -> None:
+    gate, runs = Gate(), Runs()
+    caller = Caller(_gated(gate, tools=[look]), runs)
+    await caller.read(1)
+    place: dict[str, Any] = {"threadId": None, "runId": None}
+    requests: list[tuple[int, str, httpx.Response]] = [
+        (409, "a run is going on in this thread", await caller.post(runId="other")),
+        (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
+        (404, "no run 'x' of thread 't' is kept here", await caller.post(headers={"last-event-id": "0-x"})),
+        (
+            404,
+            "no such run is kept here, or not so many events of it",
+            await caller.post(headers={"last-event-id": "99-r"}),
+        ),
+        (404, "no such run is kept here, or not so many events of it", await caller.post("stop", runId="x")),
+        (404, "no run of thread 'x' is kept here", await caller.post("stop", runId=None, threadId="x")),
+        (422, "name a run with threadId, runId or both", await caller.post("stop", **place)),
+        (422, "the runId of a run that is kept has 1 to 256 characters", await caller.post(threadId="u", runId="")),
+    ]
+    for status, detail, response in requests:
+        assert (response.status_code, response.json()) == (status, {"detail": detail})
+    malformed = await caller.post(headers={"last-event-id": "r"})
+    assert (malformed.status_code, malformed.json()["detail"].startswith("Last-Event-ID: ")) == (422, True)
+    await runs.aclose()
+
+
 async def test_a_caller_who_does_not_read_is_served_from_the_log_and_never_slows_the_run() -> None:
     runs = Runs()
     many = [text(f"{number} ") for number in range(400)]
@@ -290,8 +318,8 @@ async def test_a_server_that_stops_ends_its_runs() -> None:
     async with ASGITransport(agent_app(ScriptedAgent(turn()), runs=runs), lifespan=True):
         run = await runs.start(ScriptedAgent(turn(Gate())), "Hi")
     with anyio.fail_after(_SECONDS):
-        last = [event async for _, event in runs.follow(run.run_id)][-1]
-    assert isinstance(last, RunErrorEvent)
+        events = [event async for _, event in runs.follow(run.run_id)]
+    assert events[-1] == RunErrorEvent(message="The server shuts down.", code="shutting_down")
 
 
 async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory_is_needed() -> None:
@@ -333,7 +361,85 @@ async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> No
     await until_ended(runs, "large")
     infos = {each.run_id: each.status.value for each in await runs.list()}
     assert infos == {"small": "running", "large": "failed"}
+    *_, (_, last) = [each async for each in runs.follow("large")]
+    assert last == RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
     await runs.stop("small")
+
+
+async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() -> None:
+    runs, waits = Runs(), anyio.Event()
+
+    async def choose(request: ServedRequest, input: RunAgentInput) -> AbstractAgent:
+        waits.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    caller = Caller(choose, runs)
+    bodies: list[str] = []
+
+    async def post() -> None:
+        bodies.append((await caller.post()).text)
+
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(post)
+            await waits.wait()
+            assert (await runs.stop("r")).status is RunStatus.FAILED
+    assert "The run was stopped before it had begun." in bodies[0]
+
+
+async def test_an_exception_in_the_block_of_a_run_is_logged_and_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def opened(thread_id: str) -> AsyncGenerator[AbstractAgent]:
+        yield ScriptedAgent(turn(text("Hi")), thread_id=thread_id)
+        raise LookupError("no database")
+
+    runs = Runs()
+    with caplog.at_level(logging.ERROR), anyio.fail_after(_SECONDS):
+        run = await runs.start(opened, "Hi", thread_id="t", run_id="r")
+        events = [event async for _, event in runs.follow(run.run_id)]
+    assert events[-1] == RunErrorEvent(
+        message="The agent failed; the server's log has the reason.", code="agent_failed"
+    )
+    assert [(each.name, each.getMessage()) for each in caplog.records] == [
+        ("agui_client.sse", "run 'r' of thread 't' failed")
+    ]
+
+
+async def test_a_run_is_found_by_its_thread_and_owner_where_others_have_its_id() -> None:
+    runs = Runs()
+    places = [("t", "ann"), ("u", "ann"), ("u", "bob")]
+    for thread_id, owner in places:
+        await runs.start(
+            ScriptedAgent(turn(text(f"{thread_id} {owner}"))), thread_id=thread_id, owner=owner, run_id="r"
+        )
+    found: list[list[str]] = []
+    with anyio.fail_after(_SECONDS):
+        for named in ({"thread_id": "t"}, {"owner": "bob"}, {"thread_id": "u", "owner": "ann"}):
+            events = [event async for _, event in runs.follow("r", **named)]
+            found.append([each.delta for each in events if isinstance(each, TextMessageContentEvent)])
+    assert found == [["t ", "ann"], ["u ", "bob"], ["u ", "ann"]]
+    for named, many in (({}, 3), ({"owner": "ann"}, 2)):
+        with pytest.raises(UsageError, match=rf"^{many} runs have the id 'r'; name one with thread_id= and owner=$"):
+            await runs.stop("r", **named)
+    with pytest.raises(UsageError, match=r"^no run 'r' is kept here; a run that has ended is kept for Runs\(keep=\)"):
+        await runs.stop("r", owner="eve")
+
+
+async def test_a_run_that_is_still_read_is_kept_when_its_time_has_passed() -> None:
+    runs = Runs(keep=0)
+    gate = Gate()
+    with anyio.fail_after(_SECONDS):
+        for run_id in ("followed", "other"):
+            await runs.start(ScriptedAgent(turn(gate, text("Hi"))), thread_id=run_id, run_id=run_id)
+        followed = runs.follow("followed")
+        seen = [(await anext(followed)).event]
+        gate.open()
+        while [each.run_id for each in await runs.list()] != ["followed"]:  # noqa: ASYNC110 # they end in their tasks
+            await anyio.sleep(0.005)
+        seen += [each.event async for each in followed]
+        assert [each.type.value for each in seen][:: len(seen) - 1] == ["RUN_STARTED", "RUN_FINISHED"]
+        assert await runs.list() == []
 
 
 async def test_inputs_count_as_memory_and_neither_long_ids_nor_large_commands_make_the_server_grow() -> None:
@@ -381,6 +487,7 @@ async def test_a_program_follows_a_run_and_answers_what_it_waits_for() -> None:
         events = [each async for each in runs.follow(third.run_id)]
     assert "Done." in [getattr(each.event, "delta", None) for each in events]
     assert paid == [2]
+    assert [each.content for each in agent.inputs[0].messages] == ["Book"]
     assert [each.status.value for each in await runs.list()] == ["finished"] * 3
     with pytest.raises(UsageError, match="waits for no answer"):
         await runs.answer(first.run_id, {approval.id: Approve()})
@@ -427,9 +534,8 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
     with anyio.fail_after(_SECONDS):
         await runs.aclose()
         events = [event async for _, event in runs.follow("r")]
-    last = events[-1]
-    assert isinstance(last, RunErrorEvent)
-    assert (len(seen), last.code) == (3, "shutting_down")
+    ended = RunErrorEvent(message="The server shuts down.", code="shutting_down")
+    assert (len(seen), events[-1]) == (3, ended)
     assert (await caller.post(runId="another")).status_code == 503
     async with threads.open("t", agent, wait=0) as stored:
         assert [each.content for each in stored.messages] == ["Hi", "One. "]

@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
+
+from support.listening import listening
 
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -37,12 +39,8 @@ class CuttingProxy:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
         """Serve while the block lasts."""
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        self.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
-        async with listener, anyio.create_task_group() as tasks:
-            tasks.start_soon(listener.serve, self._pass_on)
+        async with listening(self._pass_on) as self.url:
             yield
-            tasks.cancel_scope.cancel()
 
     async def _pass_on(self, caller: SocketStream) -> None:
         life = self._chance.uniform(*self._seconds) if self.left > 0 else math.inf

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import httpx
 import hypercorn.asyncio
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketStream
 from anyio.from_thread import start_blocking_portal
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -22,6 +22,7 @@ from h2.exceptions import ProtocolError
 from hypercorn.config import Config
 
 from agui_client.asgi.in_process import ASGIApp
+from support.listening import listening
 from support.waiting import LIMIT
 
 # Its types know only apps that are typed with its own events.
@@ -83,12 +84,9 @@ class RawServer:
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
         """Listen on a free port while the block lasts."""
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        self.url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
-        async with listener, anyio.create_task_group() as tasks:
-            tasks.start_soon(listener.serve, self._converse)
+        async with listening(self._converse) as address:
+            self.url = f"{address}/"
             yield
-            tasks.cancel_scope.cancel()
 
     async def _converse(self, client: SocketStream) -> None:
         self.connections += 1
@@ -126,9 +124,9 @@ def serve_raw_http2(*answers: Answer) -> Generator[RawServer]:
     """
     server = RawServer(answers)
     with start_blocking_portal(name="raw-http2-server") as portal, ExitStack() as stack:
-        listening = portal.wrap_async_context_manager(server.listening())
-        listening.__enter__()
-        stack.callback(listening.__exit__, None, None, None)
+        block = portal.wrap_async_context_manager(server.listening())
+        block.__enter__()
+        stack.callback(block.__exit__, None, None, None)
         yield server
 
 

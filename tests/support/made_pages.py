@@ -60,6 +60,7 @@ def picture() -> str:
             answers = {each.id: Resolve({"approved": view.ask(each.message or each.reason)}) for each in interrupts}
             results.append(runner.run(watch(agent.stream(resume=answers), view)))
         view.finish(results, PROGRAM)
+    console.print()  # rich cuts the last line off below its letters
     return _FONT.sub("", console.export_svg(title="agui demo", unique_id="demo"))
 
 

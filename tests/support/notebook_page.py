@@ -23,7 +23,7 @@ class NotebookPage:
     def receive(self, message_type: str, content: Mapping[str, Any]) -> None:
         """Take in a message of the kernel's."""
         match message_type, content:
-            case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": shown}}}:
+            case "comm_open", {"comm_id": comm_id, "data": {"state": {"shown": {"fields": _} as shown}}}:
                 self._shown[comm_id] = shown
                 self._typed[comm_id] = {each["name"]: each["value"] for each in shown["fields"]}
             case "comm_msg", {"comm_id": comm_id, "data": {"method": "update", "state": {"shown": shown}}}:
@@ -47,6 +47,10 @@ class NotebookPage:
         field = next(each for each in self.question["fields"] if each["label"] == label)
         assert field["choices"] is None or text in ("", *field["choices"])
         [*self._typed.values()][-1][field["name"]] = text
+
+    def appear(self) -> None:
+        """Report that the latest question is drawn, as its script does."""
+        self._send([*self._shown][-1], {"method": "custom", "content": {"shown": True}})
 
     def press(self, choice: str) -> None:
         """Press a button of the latest question."""

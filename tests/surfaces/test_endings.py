@@ -358,3 +358,17 @@ def test_what_an_in_process_agent_raises_comes_through_untouched(verb: Verb) -> 
     assert ending.error is own
     assert [message.content for message in agent.messages] == ["Hi", "Half an"]
     assert not agent.is_running
+
+
+def test_a_save_that_fails_after_a_run_has_failed_is_logged_and_hides_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn(text("Hm."), RunErrorEvent(message="overloaded")))
+
+    async def save(_checkpoint: object) -> None:
+        if agent.inputs:
+            raise OSError("disk full")
+
+    with pytest.raises(RunFailedError, match="overloaded"):
+        agent.save_with(save).run_agent_sync("Hi", run_id="r")
+    logged = [(each.getMessage(), str(each.exc_info and each.exc_info[1])) for each in caplog.records]
+    # It is tried at the end of the run, and once more when the call is left.
+    assert [each for each in logged if "run r" in each[0]] == [("at the end of run r", "disk full")] * 2

@@ -52,6 +52,31 @@ logging.disable(logging.WARNING)
 asyncio.run(main())
 asyncio.run(main(timeout=Timeouts(total=60), tools=Nothing()))
 """,
+    "generators around a generator that asyncio closes": """
+async def inner():
+    async with HttpAgent(sys.argv[1]).stream("Hi") as run:
+        async for event in run:
+            yield event
+
+async def around(events):
+    async for event in events:
+        yield event
+
+async def main(depth, kept):
+    events = inner()
+    for _ in range(depth):
+        events = around(events)
+    kept.append(events)
+    if depth == 1:
+        kept.clear()
+    async for event in events:
+        break
+
+logging.disable(logging.WARNING)
+for depth in range(3):
+    asyncio.run(main(depth, []))
+asyncio.run(main(2, kept := []))
+""",
     "a suspended generator": """
 kept = events()
 next(kept)

@@ -44,7 +44,7 @@ from support.thread import (
 )
 from support.verbs import shown
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 every_held = pytest.mark.parametrize("held", HELD.values(), ids=HELD)
 

@@ -58,6 +58,10 @@ async def test_a_message_after_the_last_run_is_sent_in_a_run_of_its_own(is_sync:
             async for event in run:
                 if isinstance(event, TextMessageEndEvent) and len(agent.inputs) == 1:
                     run.steer("No museums.")
+                    with pytest.raises(
+                        UsageError, match=r"^steer\(\) takes a prompt: text, a message, or a list with att"
+                    ):
+                        run.steer(None)
             assert (await run.result()).text == "Parks."
             with pytest.raises(UsageError, match="has ended"):
                 run.steer("Too late.")
@@ -126,6 +130,27 @@ async def test_calls_that_queue_run_one_after_the_other_in_the_order_in_which_th
 
 def _are_waiting(held: Held, number: int) -> bool:
     return held.begun.is_set() and len(held.agent._conversation.turns._waiting) == number
+
+
+async def test_a_call_that_has_waited_for_its_turn_keeps_others_out_and_is_the_one_that_is_aborted() -> None:
+    held, aborted = Held(), list[bool]()
+
+    async def ask() -> None:
+        async with held.agent.stream("two", when_busy="queue") as run:
+            async for _ in run:
+                with pytest.raises(RunInProgressError, match="when_busy="):
+                    await held.agent.run_agent("now")
+                held.agent.abort_run()
+            aborted.append((await run.result()).aborted)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(held.agent.run_agent, "one")
+            await anyio.to_thread.run_sync(held.begun.wait, LIMIT)
+            tasks.start_soon(ask)
+            await anyio.to_thread.run_sync(until_sync, partial(_are_waiting, held, 1))
+            held.go_on.set()
+    assert (aborted, len(held.agent.inputs)) == ([True], 2)
 
 
 async def test_a_call_that_interrupts_stops_the_other_and_takes_its_place() -> None:

@@ -6,14 +6,14 @@ from base64 import urlsafe_b64decode
 from typing import Any
 
 import pytest
-from ag_ui.core import Interrupt, RunErrorEvent
+from ag_ui.core import Interrupt, RunErrorEvent, Tool
 
-from agui_client import Approve, Cancel, ConversationSnapshot, Deny, HttpAgent, Resolve, tool
+from agui_client import Approve, Cancel, ConversationSnapshot, Deny, HttpAgent, Resolve, RunFailedError, ToolError, tool
 from agui_client.asgi import agent_app
-from agui_client.teams import SequentialAgent
+from agui_client.teams import SequentialAgent, TeamLimits
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
-from support.team_members import agent, pay_tool, resumed, says, shown, told
+from support.team_members import FIVE, agent, events_of, pay_tool, resumed, says, shown, told
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,17 @@ async def test_an_agent_asks_another_one_by_a_tool() -> None:
     coder = says("coder", "def f()")
     asker = agent("asker", turn(tool_call("ask_coder", {"prompt": "A function?"})), turn(text("There.")))
     ask = coder.as_tool("ask_coder", "Answers programming questions.")
-    assert (ask.definition.parameters or {})["required"] == ["prompt"]
+    assert ask.definition == Tool(
+        name="ask_coder",
+        description="Answers programming questions.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string", "description": "What to ask, with all that is needed to answer."}
+            },
+            "required": ["prompt"],
+        },
+    )
     asker.tools = [ask]
     result = await SequentialAgent(asker, strict=True).run_agent("Hi")
     assert (result.text, shown(coder), shown(asker)[-1]) == ("There.", [("user", "A function?")], ("tool", "def f()"))
@@ -73,6 +83,9 @@ async def test_what_an_agent_that_is_a_tool_asks_waits_for_a_later_process_and_g
     asker.tools = [helper.as_tool("ask", "Pays."), note]
     result = await asker.run_agent("Hi")
     (asked,) = result.interrupts
+    assert [(each.name, each.status, each.parent_tool_call_id) for each in result.subagents] == [
+        ("helper", "suspended", "a1")
+    ]
     assert (asked.message, asked.tool_call_id) == ('Allow the call of pay with {"amount": 5}?', "a1")
     assert (paid, noted, shown(helper)) == ([], ["noted"], [("user", "Pay")])
     later = agent("asker", turn(text("There.")))
@@ -119,6 +132,39 @@ async def test_questions_of_an_agent_that_is_a_tool_and_of_its_asker_are_answere
     ]
 
 
+async def test_an_agent_that_is_a_tool_is_announced_as_a_subagent_and_ends_with_what_it_used() -> None:
+    broken = agent("broken", turn(text("Half"), RunErrorEvent(message="out of order", usage=FIVE)))
+    asks = agent("asks", turn(outcome=interrupt("Proceed?"), usage=FIVE))
+    quiet, counts = agent("quiet", turn(text("Yes."))), says("counts", "Yes.")
+    usage = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in FIVE]
+    metadata = {"agui-client": {"usage": usage}}
+    waits = {"type": "suspended", "interruptIds": ["interrupt-1"]}
+    failed = {"message": "the agent failed", "code": "agent_failed"}
+    for helper, ended in (
+        (quiet, {"type": "SUBAGENT_FINISHED"}),
+        (counts, {"type": "SUBAGENT_FINISHED", "metadata": metadata}),
+        (asks, {"type": "SUBAGENT_FINISHED", "metadata": metadata, "outcome": waits}),
+        (broken, {"type": "SUBAGENT_ERROR", "metadata": metadata, **failed}),
+    ):
+        asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"}, tool_call_id="a")), turn(text("There.")))
+        asker.tools = [helper.as_tool("ask", "Does.")]
+        found = [event.model_dump(mode="json", by_alias=True, exclude_none=True) for event in await events_of(asker)]
+        begin, end = (each for each in found if each["type"].startswith("SUBAGENT"))
+        own = {"subagentRunId": begin["subagentRunId"]}
+        assert begin == {"type": "SUBAGENT_STARTED", "name": helper.name, "parentToolCallId": "a", **own}
+        assert end == {**ended, **own}
+
+
+async def test_an_agent_that_is_a_tool_is_not_asked_when_the_team_has_made_its_calls() -> None:
+    helper = says("helper", "Never.")
+    asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"})), turn(text("There.")))
+    asker.tools = [helper.as_tool("ask", "Does.")]
+    result = await SequentialAgent(asker, limits=TeamLimits(calls=1), strict=True).run_agent("Hi")
+    refused = "The agent was not asked: the team made more than 1 calls; see TeamLimits(calls=...)"
+    assert (result.text, shown(asker)[-1], helper.inputs) == ("There.", ("tool", refused), [])
+    assert [each.name for each in result.subagents] == ["asker"]
+
+
 @pytest.mark.parametrize(
     ("script", "says_why"),
     [
@@ -130,8 +176,11 @@ async def test_questions_of_an_agent_that_is_a_tool_and_of_its_asker_are_answere
 async def test_an_agent_that_is_a_tool_and_comes_to_nothing_says_why(script: Any, says_why: str) -> None:
     asker = agent("asker", turn(tool_call("ask", {"prompt": "Do"})), turn(text("There.")))
     asker.tools = [agent("helper", script).as_tool("ask", "Does.")]
-    assert (await asker.run_agent("Hi")).text == "There."
-    assert shown(asker)[-1] == ("tool", says_why)
+    result = await asker.run_agent("Hi")
+    assert (result.text, shown(asker)[-1]) == ("There.", ("tool", says_why))
+    (helper,) = result.subagents
+    assert (helper.status, helper.error, helper.text) == ("error", "the agent failed", says_why)
+    assert isinstance(helper.exception, RunFailedError if isinstance(script, RunErrorEvent) else ToolError)
 
 
 async def test_a_question_that_is_not_answered_is_cancelled_for_an_agent_that_is_a_tool() -> None:

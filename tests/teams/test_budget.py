@@ -22,7 +22,7 @@ from agui_client.teams import (
 from agui_client.testing import ScriptedAgent, interrupt, pause, text, tool_call, turn
 from support.team_members import FIVE, agent, payer, says
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def spends(name: str, tokens: int = 150) -> ScriptedAgent:
@@ -103,7 +103,6 @@ async def test_an_agent_that_is_a_tool_is_a_subagent_of_the_run_with_its_tokens(
     assert (by_name["helper"].text, [each.total_tokens for each in result.usage]) == ("Yes.", [15])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_caller_of_a_served_team_gets_the_tokens_of_a_run_that_came_to_a_limit() -> None:
     team = SequentialAgent(asks_by_tool(says("helper", "Yes.")), says("next", "No."), limits=TeamLimits(calls=2))
     with pytest.raises(RunFailedError, match="the server's log has the reason") as raised:
@@ -112,7 +111,6 @@ async def test_the_caller_of_a_served_team_gets_the_tokens_of_a_run_that_came_to
     assert [each.total_tokens for each in raised.value.partial.usage] == [15]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("way", ["answer", "approve"])
 async def test_the_time_of_a_person_is_nobodys_time_out(way: str) -> None:
     @tool
@@ -134,7 +132,6 @@ async def test_the_time_of_a_person_is_nobodys_time_out(way: str) -> None:
     assert result.text in ("Paid.", "Done.")
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_seconds_of_the_runs_before_count_when_a_team_goes_on() -> None:
     slow = agent("slow", turn(pause(0.6), text("Hm."), outcome=interrupt("Proceed?")), turn(pause(0.6), text("Done.")))
     team = SequentialAgent(slow, limits=TeamLimits(seconds=1))

@@ -6,6 +6,7 @@ import logging
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -28,6 +29,7 @@ from agui_client.teams import (
     Handover,
     LoopAgent,
     Member,
+    RouterAgent,
     SequentialAgent,
     SubagentResult,
     Team,
@@ -88,6 +90,8 @@ async def test_a_failure_that_the_team_goes_on_from_is_on_the_result_in_the_log_
     }
     logged = [each.exc_info[1] for each in caplog.records if each.name == "agui_client.teams" and each.exc_info]
     assert logged == list(failed.values())
+    messages = [each.getMessage() for each in caplog.records if each.name == "agui_client.teams"]
+    assert messages == [f"member '{name}' failed" for name in failed]
     warned = [each.message for each in result.warnings]
     assert warned[1:] == [
         "broken failed, and the team went on without it: LookupError",
@@ -108,6 +112,22 @@ async def test_the_partial_words_of_a_member_that_failed_are_no_answer_and_are_s
     last = says("last", "Z")
     await SequentialAgent(half(), last, on_error="continue").run_agent("Hi")
     assert shown(last)[-1] == ("user", "[half, cut off by a failure]: Half a sen")
+
+
+async def test_what_a_member_said_before_is_shown_to_others_when_it_fails_before_it_begins() -> None:
+    runs: list[str] = []
+
+    def tools(input: RunAgentInput) -> list[Tool]:
+        runs.append(input.run_id)
+        if len(runs) > 1:
+            raise LookupError("no tools")
+        return []
+
+    one, last = agent("one", turn(text("A")), tools=tools), says("last", "L", "M")
+    team = SequentialAgent(one, last, on_error="continue", strict=True)
+    await team.run_agent("Hi")
+    assert (await team.run_agent("Again")).subagents[0].error == "the agent failed (LookupError)"
+    assert shown(last) == [("user", "Hi"), ("user", "[one]: A"), ("assistant", "L"), ("user", "Again")]
 
 
 # --- what a function and the kinds of teams can do
@@ -164,6 +184,15 @@ async def test_a_handover_tells_what_it_is_about_and_shows_what_it_is_to_show() 
     assert shown(desk)[-1] == ("user", "Thanks.")
 
 
+async def test_a_handover_has_another_name_where_the_caller_has_a_tool_of_that_name() -> None:
+    names = ["transfer_to_desk", "transfer_to_desk_here"]
+    guide, desk = agent("guide", turn(tool_call(f"{names[1]}_here"))), says("desk", "Done.")
+    given = [Tool(name=each, description="Of a team around this one.", parameters={}) for each in names]
+    result = await HandoffAgent(guide, desk, strict=True).run_agent("Hi", tools=given)
+    assert result.text == "Done."
+    assert [each.name for each in guide.inputs[0].tools or ()] == [*names, f"{names[1]}_here"]
+
+
 async def test_a_handover_beside_other_calls_happens_after_their_results() -> None:
     look = Tool(name="look", description="Looks.", parameters={"type": "object", "properties": {}})
     guide = agent("guide", turn(tool_call("transfer_to_desk"), tool_call("look")))
@@ -197,13 +226,43 @@ async def test_a_function_that_raises_an_exception_of_its_own_after_a_failure_ha
 
 def test_options_that_mean_nothing_are_refused() -> None:
     one, never = says("one", "A"), cast("Any", "never")
-    mistakes: dict[str, Callable[[], object]] = {
-        "retries is": lambda: SequentialAgent(Member(one, retries=-1)),
-        "names no member": lambda: HandoffAgent(one, handovers={"two": Handover()}),
-        "fields of an object": lambda: HandoffAgent(one, handovers={"one": Handover(arguments=int)}),
-        "until=": lambda: LoopAgent(one, until=never),
-        "rounds=": lambda: LoopAgent(one, until=bool, rounds=0),
-    }
-    for name, make in mistakes.items():
-        with pytest.raises(UsageError, match=name):
-            make()
+    takes, rounds = (
+        r"^handovers=\{'one': ...\} takes Handover",
+        r"^LoopAgent\(rounds=...\) is a whole number from 1, not ",
+    )
+    mistakes: list[tuple[str, Callable[[], object]]] = [
+        *(
+            (r"retries is a whole number from 0, not ", partial(Member, one, retries=each))
+            for each in (-1, True, never)
+        ),
+        ("^a team needs members with different names, not ", SequentialAgent),
+        ("^a team needs members with different names, not ", partial(SequentialAgent, one, one)),
+        ("^a team consists of agents, or Member", partial(SequentialAgent, never)),
+        ("^on_error is 'raise' or 'continue', not 'never'", partial(SequentialAgent, one, on_error=never)),
+        ("names no member of this team; there are: one$", partial(HandoffAgent, one, handovers={"two": Handover()})),
+        (takes, partial(HandoffAgent, one, handovers={"one": never})),
+        (takes, partial(HandoffAgent, one, handovers={"one": Handover(sees=never)})),
+        ("fields of an object", partial(HandoffAgent, one, handovers={"one": Handover(arguments=int)})),
+        ("^a RouterAgent needs a function that chooses, not 'never'", partial(RouterAgent, never, one=one)),
+        ("^a LoopAgent needs a function that ends it", partial(LoopAgent, one, until=never)),
+        *((rounds, partial(LoopAgent, one, until=bool, rounds=each)) for each in (0, True, never)),
+        ("^a TeamAgent is led by an `async def`", partial(TeamAgent, never, one=one)),
+    ]
+    for message, make in mistakes:
+        with pytest.raises(UsageError, match=message):
+            SequentialAgent(cast("Member", make()))  # a team checks its members
+
+
+@pytest.mark.parametrize(
+    ("member", "prompt", "message"),
+    [
+        ("three", None, "^'three' is no member of this team; there are: one, two$"),
+        ("one", 5, "^a member is asked with text, or a list of texts, paths and content parts, not 5$"),
+    ],
+)
+async def test_a_function_cannot_ask_what_is_no_member_or_no_prompt(member: str, prompt: Any, message: str) -> None:
+    async def lead(team: Team) -> None:
+        await team.run(member, prompt)
+
+    with pytest.raises(UsageError, match=message):
+        await TeamAgent(lead, one=says("one", "A"), two=says("two", "B")).run_agent("Hi")

@@ -6,11 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from threading import Timer
 from typing import Any
 
 import anyio
 import pytest
 from ag_ui.core import (
+    CustomEvent,
     Event,
     RunAgentInput,
     RunErrorEvent,
@@ -19,10 +21,13 @@ from ag_ui.core import (
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
     TextMessageStartEvent,
 )
 
 from agui_client import AbstractAgent, AGUIError, FunctionAgent, RunFailedError, UsageError
+from agui_client._transport.source import Source
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -88,13 +93,15 @@ async def test_an_exception_of_a_member_is_the_teams_and_its_text_goes_to_nobody
 
 async def test_teams_inside_each_other_come_to_a_limit() -> None:
     team: AbstractAgent = says("innermost", "I")
-    for depth in range(4):
+    for depth in range(3):
         team = SequentialAgent(team, agent_id=f"team-{depth}", limits=TeamLimits(depth=3))
+    assert (await team.run_agent("Hi")).text == "I"
     with pytest.raises(TeamLimitError, match="more than 3 agents"):
-        await team.run_agent("Hi")
+        await SequentialAgent(team, agent_id="outermost").run_agent("Hi")
 
 
-async def test_leaving_a_run_closes_every_member() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["broken off", "cancelled"])
+async def test_leaving_a_run_closes_every_member(is_cancelled: bool) -> None:
     closed: list[str] = []
 
     def hanging(name: str) -> AbstractAgent:
@@ -103,19 +110,25 @@ async def test_leaving_a_run_closes_every_member() -> None:
                 yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
                 await anyio.sleep_forever()
             finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.lowlevel.checkpoint()
                 closed.append(name)
 
         return FunctionAgent(hang, agent_id=name)
 
     team = ParallelAgent(hanging("one"), SequentialAgent(hanging("two"), agent_id="inner"))
-    async with team.stream("Hi") as run:
-        count = 0
-        async for event in run:
-            count += isinstance(event, SubagentStartedEvent)
-            if count == 3:
-                break
-        await anyio.lowlevel.checkpoint()
-    assert sorted(closed) == ["one", "two"]
+    with anyio.CancelScope() as scope:
+        async with team.stream("Hi") as run:
+            count = 0
+            async for event in run:
+                count += isinstance(event, SubagentStartedEvent)
+                if count < 3:
+                    continue
+                if not is_cancelled:
+                    break
+                scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert (sorted(closed), scope.cancelled_caught) == (["one", "two"], is_cancelled)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -160,6 +173,74 @@ async def test_tokens_of_a_team_that_did_not_come_to_its_end_are_counted() -> No
     result = await team.run_agent("Hi")
     assert {each.name: each.usage for each in result.subagents} == {"inner": FIVE, "one": FIVE, "three": FIVE}
     assert [each.total_tokens for each in result.usage] == [10]
+
+
+async def test_a_member_whose_events_nobody_reads_waits_and_none_of_them_is_lost() -> None:
+    sent, number = 0, 2500
+
+    async def talk(input: RunAgentInput) -> AsyncIterator[Event]:
+        nonlocal sent
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        yield TextMessageStartEvent(message_id="m")
+        for _ in range(number):
+            sent += 1
+            yield TextMessageContentEvent(message_id="m", delta="x")
+        yield TextMessageEndEvent(message_id="m")
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    async with SequentialAgent(FunctionAgent(talk), strict=True).stream("Hi") as run:
+        async for event in run:
+            if isinstance(event, TextMessageStartEvent):
+                for _ in range(20):
+                    await anyio.lowlevel.checkpoint()
+                assert 1000 < sent < 2400
+        assert (await run.result()).text == "x" * number
+
+
+async def test_a_function_whose_events_nobody_reads_waits_and_none_of_them_is_lost() -> None:
+    sent, number = 0, 3000
+
+    async def lead(team: Team) -> None:
+        nonlocal sent
+        for _ in range(number):
+            sent += 1
+            await team.emit(CustomEvent(name="note", value=sent))
+
+    async with TeamAgent(lead, one=says("one", "A"), options={"strict": True}).stream("Hi") as run:
+        await anext(aiter(run))
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        assert 1000 < sent < 2100
+        values = [event.value async for event in run if isinstance(event, CustomEvent)]
+    assert values == list(range(1, number + 1))
+
+
+async def test_a_team_whose_run_is_aborted_ends_at_once() -> None:
+    slow = agent("slow", turn(text("Half."), pause(60)))
+    team = SequentialAgent(SequentialAgent(slow, agent_id="inner"), strict=True)
+    with anyio.fail_after(10):
+        async with team.stream("Hi") as run:
+            async for event in run:
+                if getattr(event, "delta", None) == "Half.":
+                    Timer(0.0, team.abort_run).start()
+            result = await run.result()
+            assert (result.aborted, [(each.name, each.status) for each in result.subagents]) == (
+                True,
+                [("inner", "abandoned"), ("slow", "abandoned")],
+            )
+
+
+@pytest.mark.parametrize("has_begun", [True, False], ids=["after its first event", "before it began"])
+async def test_a_run_that_was_closed_gives_no_further_event(*, has_begun: bool) -> None:
+    one = says("one", "A")
+    given = RunAgentInput(thread_id="t", run_id="r", messages=[], state={}, tools=[], context=[])
+    events = SequentialAgent(one).run(given)
+    assert isinstance(events, Source)
+    if has_begun:
+        assert isinstance(await anext(events), RunStartedEvent)
+    await events.aclose()
+    assert [event async for event in events] == []
+    assert (await events.read(), len(one.inputs)) == (None, int(has_begun))
 
 
 async def test_no_further_member_is_called_when_the_tokens_are_used() -> None:
@@ -262,7 +343,19 @@ def test_a_member_cannot_have_values_that_mean_nothing(options: Any) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"calls": 0}, {"at_once": 0}, {"tokens": "5"}, {"depth": True}, {"handovers": -1}, {"seconds": -1}],
+    [
+        {"calls": 0},
+        {"calls": None},
+        {"at_once": 0},
+        {"tokens": "5"},
+        {"tokens": 0},
+        {"depth": True},
+        {"depth": 0},
+        {"handovers": -1},
+        {"handovers": None},
+        {"seconds": -1},
+        {"seconds": "5"},
+    ],
     ids=str,
 )
 def test_limits_that_mean_nothing_are_refused(given: Any) -> None:
@@ -270,6 +363,11 @@ def test_limits_that_mean_nothing_are_refused(given: Any) -> None:
         SequentialAgent(says("one", "A"), limits=TeamLimits(**given))
     with pytest.raises(UsageError, match=r"limits= takes TeamLimits"):
         SequentialAgent(says("one", "A"), limits=given)
+
+
+def test_the_smallest_limits_are_taken() -> None:
+    least = TeamLimits(calls=1, handovers=0, depth=1, at_once=1, tokens=1, seconds=0.001)
+    assert SequentialAgent(says("one", "A"), limits=least).members[0].name == "one"
 
 
 async def test_tokens_of_a_member_are_counted_once_when_the_teams_around_it_are_stopped() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from ag_ui.core import (
@@ -13,11 +14,14 @@ from ag_ui.core import (
     ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
     RunStartedEvent,
     SubagentFinishedEvent,
     SubagentFinishedSuspendedOutcome,
     Tool,
     ToolCallEndEvent,
+    UserMessage,
 )
 
 from agui_client import (
@@ -31,13 +35,14 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client._protocol.schema import is_array, is_object
 from agui_client.asgi import agent_app
 from agui_client.teams import Member, ParallelAgent, RouterAgent, SequentialAgent, Team, TeamAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, pause, text, tool_call, turn
 from agui_client.threads import Threads
-from support.team_members import agent, events_of, pay_tool, payer, resumed, says, shown
+from support.team_members import FIVE, agent, events_of, pay_tool, payer, resumed, says, shown
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 @pytest.mark.requirement("INT-1", "INT-2", "INT-4", "SUB-10")
@@ -48,15 +53,21 @@ async def test_only_members_that_wait_run_again_when_their_questions_are_answere
     inner = SequentialAgent(first, asker, agent_id="inner")
     team = ParallelAgent(inner, quick, other, then=judge, strict=True)
     events = await events_of(team)
-    suspended = [
-        event.subagent_run_id
+    suspended = {
+        event.subagent_run_id.partition("-")[0]: event.outcome.interrupt_ids
         for event in events
         if isinstance(event, SubagentFinishedEvent) and isinstance(event.outcome, SubagentFinishedSuspendedOutcome)
+    }
+    asked = {each.message: each for each in team.pending_interrupts}
+    assert suspended == {
+        "other": [asked["Which?"].id],
+        "inner": [asked["Proceed?"].id],
+        "inner/asker": [asked["Proceed?"].id],
+    }
+    assert [(asked[each].subagent_run_id or "").partition("-")[0] for each in ("Which?", "Proceed?")] == [
+        "other",
+        "inner/asker",
     ]
-    names = [each.partition("-")[0].rpartition("/")[2] for each in suspended]
-    assert sorted(names) == ["asker", "inner", "other"]
-    assert sorted(each.message or "" for each in team.pending_interrupts) == ["Proceed?", "Which?"]
-    assert {each.subagent_run_id for each in team.pending_interrupts} < set(suspended)
     result = await resumed(team, resume={each.id: Resolve(True) for each in team.pending_interrupts})
     assert (result.text, result.interrupts, result.state) == ("J", [], {})
     assert [len(each.inputs) for each in (first, asker, quick, other, judge)] == [1, 2, 1, 2, 1]
@@ -64,6 +75,118 @@ async def test_only_members_that_wait_run_again_when_their_questions_are_answere
     assert shown(asker)[-1] == ("assistant", "Sure?")
     answers = {("user", f"[{name}]: {said}") for name, said in (("quick", "Q"), ("other", "That."), ("inner", "Done."))}
     assert answers < set(shown(judge))
+
+
+async def test_the_state_of_a_team_that_waits_has_what_a_process_of_another_version_goes_on_with() -> None:
+    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")))
+    failing = agent("failing", turn(text("Half."), RunErrorEvent(message="overloaded", code="busy")))
+
+    async def lead(team: Team) -> None:
+        await team.once(lambda: {"drawn": 5})
+        await team.say("Go.")
+        await team.gather(("first", "one"), ("first", "two"))
+        with suppress(RunFailedError):
+            await team.run("failing")
+        await team.run("inner")
+
+    inner = SequentialAgent(asker, agent_id="inner")
+    team = TeamAgent(lead, first=says("first", "F"), failing=failing, inner=inner, options={"strict": True})
+    async with team.stream(UserMessage(id="u", content="Hi"), run_id="r") as run:
+        _ = [event async for event in run]
+    usage = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in FIVE]
+    flow, inner_flow = "454349e4", team.pending_interrupts[0].id.partition("/asker-")[2].partition(".")[0]
+    result = {"status": "success", "text": "F", "usage": usage}
+    of_first = {
+        f"first-{flow}.{number}": {
+            "prompt": prompt,
+            "is_apart": True,
+            "result": {"name": "first", "subagent_run_id": f"first-{flow}.{number}", **result},
+            "last": f"first-{flow}.{number}/message-1",
+            "calls": 1,
+            "tokens": 5,
+        }
+        for number, prompt in enumerate(("7692c3ad3540bb80", "3fc4ccfe745870e2"))
+    }
+    asked = {
+        "subagentRunId": f"inner/asker-{inner_flow}.0",
+        "id": f"inner-{flow}.0/asker-{inner_flow}.0/interrupt-1",
+        "reason": "confirmation",
+        "message": "Proceed?",
+    }
+    below = {"id": f"asker-{inner_flow}.0/interrupt-1", "subagentRunId": f"asker-{inner_flow}.0"}
+    failed = {"name": "failing", "subagent_run_id": f"failing-{flow}.0", "status": "error"}
+    assert _without_seconds(team.state) == {
+        "_team": {
+            "flow": flow,
+            "after": "u",
+            "said": 1,
+            "notes": [{"drawn": 5}],
+            "calls": {
+                **of_first,
+                f"failing-{flow}.0": {
+                    "result": {**failed, "text": "Half.", "error": "overloaded"},
+                    "failure": {"message": "overloaded", "code": "busy"},
+                    "last": "failing/message-1",
+                    "calls": 1,
+                    "partial": ["failing/message-1"],
+                },
+                f"inner-{flow}.0": {
+                    "interrupts": [asked],
+                    "last": "inner/asker/message-1",
+                    "calls": 2,
+                    "team": {
+                        "flow": inner_flow,
+                        "after": "failing:message-1",
+                        "notes": [],
+                        "calls": {
+                            f"asker-{inner_flow}.0": {
+                                "interrupts": [{**asked, **below}],
+                                "last": "asker/message-1",
+                                "calls": 1,
+                            }
+                        },
+                    },
+                },
+            },
+        }
+    }
+
+
+def _without_seconds(value: Any) -> Any:
+    """Return JSON without the times that something took."""
+    if is_array(value):
+        return list(map(_without_seconds, value))
+    if not is_object(value):
+        return value
+    return {name: _without_seconds(each) for name, each in value.items() if name != "seconds"}
+
+
+async def test_a_member_goes_on_with_the_answer_that_there_is_and_the_others_wait_on() -> None:
+    one, other = asks("one"), asks("other")
+    team = ParallelAgent(one, other)
+    asked = {each.id.partition("-")[0]: each for each in (await team.run_agent("Hi")).interrupts}
+    entry = ResumeEntry(interrupt_id=asked["other"].id, status="resolved", payload=True)
+    fields: Any = {"messages": team.messages, "state": team.state, "resume": [entry]}
+    given = RunAgentInput(thread_id=team.thread_id, run_id="r", tools=[], context=[], **fields)
+    *_, last = [event async for event in team.run(given)]
+    assert isinstance(last, RunFinishedEvent)
+    assert last.outcome == RunFinishedInterruptOutcome(interrupts=[asked["one"]])
+    assert (len(one.inputs), len(other.inputs)) == (1, 2)
+
+
+async def test_answers_without_the_state_that_the_team_left_and_a_state_of_something_else_are_refused() -> None:
+    team = SequentialAgent(asks("one"))
+    (asked,) = (await team.run_agent("Hi")).interrupts
+    entry = ResumeEntry(interrupt_id=asked.id, status="resolved", payload=True)
+    given = RunAgentInput(
+        thread_id="t", run_id="r", messages=team.messages, state={}, tools=[], context=[], resume=[entry]
+    )
+    with pytest.raises(UsageError, match=r"^the state has nothing of the run that asked: send it back"):
+        _ = [event async for event in team.run(given)]
+    with pytest.raises(
+        UsageError, match=r"^the member '_team' of the state is kept for teams, and this is not a team's$"
+    ):
+        _ = [event async for event in team.run(given.model_copy(update={"state": {"_team": {"flow": 5}}}))]
 
 
 async def test_a_function_that_leads_is_called_again_and_nothing_in_it_happens_twice() -> None:
@@ -230,7 +353,6 @@ async def test_a_member_of_a_team_that_waits_does_not_leave_the_text_of_its_exce
     assert result.result == "the agent failed (LookupError)"
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_function_may_run_members_side_by_side_in_its_own_way() -> None:
     async def gather(team: Team) -> list[str]:
         return [each.text for each in await asyncio.gather(team.run("asker"), team.run("slow"))]
@@ -240,6 +362,10 @@ async def test_a_function_may_run_members_side_by_side_in_its_own_way() -> None:
             made = [tasks.create_task(team.run(name)) for name in ("asker", "slow")]
         return [(await each).text for each in made]
 
+    broken = agent("broken", turn(RunErrorEvent(message="overloaded")))
+    with pytest.raises(ExceptionGroup) as raised:
+        await TeamAgent(group, asker=asks("asker"), slow=broken, options={"strict": True}).run_agent("Hi")
+    assert [str(each) for each in raised.value.exceptions] == ["slow: overloaded"]
     for lead, slow_runs in ((gather, 1), (group, 2)):
         slow = agent("slow", turn(pause(0.01), text("S")))
         team = TeamAgent(lead, asker=asks("asker"), slow=slow, options={"strict": True})
@@ -288,7 +414,6 @@ async def test_calls_of_members_are_answered_when_another_one_of_the_same_gather
     assert "caller was cancelled before this call was answered." in [message.content for message in team.messages]
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_team_that_is_saved_takes_the_notes_about_its_members_from_no_caller() -> None:
     secret, open_to_all = says("secret", "S"), asks("open_to_all")
     team = RouterAgent(lambda _: "open_to_all", secret=secret, open_to_all=open_to_all)

@@ -15,7 +15,7 @@ from agui_client.testing import ScriptedAgent, interrupt, patch, pause, state, t
 from agui_client.threads import Threads
 from support.team_members import agent, pay_tool, resumed, says, shown, told
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 BROKEN = RunErrorEvent(message="broken")
 
@@ -89,6 +89,17 @@ async def test_a_new_prompt_after_a_failure_begins_anew() -> None:
     assert (result.text, result.state, counts(first, failing)) == ("Whole.", {}, [2, 2])
 
 
+async def test_a_run_without_a_prompt_goes_on_unless_the_conversation_it_began_with_is_gone() -> None:
+    for begins_with, first_runs in (("Hi", 2), (None, 1)):
+        first, failing = says("first", "F", "F"), flaky()
+        team = SequentialAgent(first, failing, strict=True)
+        with pytest.raises(RunFailedError, match="broken"):
+            await team.run_agent(begins_with)
+        team.set_messages([])
+        result = await team.run_agent()
+        assert (result.text, result.state, counts(first, failing)) == ("Whole.", {}, [first_runs, 2])
+
+
 async def test_a_call_that_was_approved_is_made_once_even_if_the_member_fails_after_it() -> None:
     paid: list[int] = []
     call = tool_call("pay", {"amount": 5}, tool_call_id="p1")
@@ -134,7 +145,6 @@ async def test_a_failure_that_the_function_caught_is_caught_again_and_the_later_
     assert (result.result, counts(caught, failing)) == ("Whole.", [1, 2])
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_member_whose_server_is_not_reachable_is_asked_when_it_is_in_a_stored_thread() -> None:
     first, asker, last = says("first", "F"), asks(), says("last", "L")
     away = HttpAgent("http://127.0.0.1:9/", agent_id="last")
@@ -215,12 +225,15 @@ async def test_one_member_is_asked_many_things_at_once_each_in_a_conversation_of
     assert (result.result, most) == (["A", "B", "C", "D", "E"], 2)
     assert len({each.thread_id for each in worker.inputs}) == 5
     assert [len(each.messages) for each in worker.inputs] == [1] * 5
-    with pytest.raises(UsageError, match="at_once"):
-        await TeamAgent(lambda team: _map_with(team, 0), worker=worker).run_agent("Hi")
 
 
-async def _map_with(team: Team, at_once: Any) -> None:
-    await team.map("worker", ["a"], at_once=at_once)
+@pytest.mark.parametrize("at_once", [0, True, 1.5, "2"])
+async def test_a_number_of_calls_at_once_that_means_nothing_is_refused(at_once: Any) -> None:
+    async def lead(team: Team) -> None:
+        await team.map("worker", ["a"], at_once=at_once)
+
+    with pytest.raises(UsageError, match=r"^team.map\(at_once=...\) is a whole number from 1, or None for all, not "):
+        await TeamAgent(lead, worker=says("worker", "A")).run_agent("Hi")
 
 
 async def test_many_questions_of_one_member_are_all_answered_and_a_failure_in_between_costs_one_call() -> None:

@@ -7,30 +7,38 @@ from typing import Any
 
 import pytest
 from ag_ui.core import (
+    ActivityDeltaEvent,
+    ActivitySnapshotEvent,
     AssistantMessage,
     Event,
     FunctionCall,
     MessagesSnapshotEvent,
     ReasoningEncryptedValueEvent,
+    ResumeEntry,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
+    RunFinishedInterruptOutcome,
     RunStartedEvent,
     StateDeltaEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
     TextMessageContentEvent,
+    TextMessageEndEvent,
     TextMessageStartEvent,
+    TextPart,
     TokenUsage,
+    Tool,
     ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
     ToolMessage,
+    UserMessage,
 )
 
-from agui_client import FunctionAgent
+from agui_client import FunctionAgent, HttpAgent, attach, tool
 from agui_client.teams import (
     HandoffAgent,
     Member,
@@ -78,6 +86,48 @@ async def test_a_member_goes_on_with_its_own_words_under_the_ids_that_it_gave_th
     assert shown(writer)[1] == ("user", "[researcher]: Facts.")
 
 
+async def test_the_ids_of_members_are_made_as_stored_threads_have_them() -> None:
+    steps = (text("A", message_id="m"), tool_call("look", tool_call_id="c"), tool_result("sun", message_id="r~1"))
+    guide = agent("Reise-Führer 2", turn(*steps), turn(tool_call("look", tool_call_id="c~2")))
+    verbose = says("x" * 41, "L", "L")
+    team = SequentialAgent(guide, verbose, thread_id="t", strict=True)
+    async with team.stream("Hi", run_id="r") as run:
+        begun = [event.subagent_run_id async for event in run if isinstance(event, SubagentStartedEvent)]
+    key, long_key = "Reise-F_hrer_2-567a41", f"{'x' * 40}-316459"
+    assert begun == [f"{key}-454349e4.0", f"{long_key}-454349e4.0"]
+    assert [each.id for each in team.messages[1:]] == [f"{key}/m", f"{key}/c", f"{key}/r~1~0", f"{long_key}/message-1"]
+    await team.run_agent("Again", tools=[Tool(name="look", description="Looks.", parameters={})])
+    assert [each.thread_id for each in (*guide.inputs, *verbose.inputs)] == [f"t/{key}", f"t/{key}", f"t/{long_key}"]
+    down = [each for each in guide.inputs[-1].messages if each.role in ("assistant", "tool")]
+    assert [each.id for each in down] == ["m", "c", "r~1"]
+    assert [getattr(each, "tool_call_id", None) for each in down] == [None, None, "c"]
+    assert [each.id for each in team.pending_tool_calls] == [f"{key}/c~2~0"]
+
+
+def test_members_without_names_are_named_by_their_classes_and_places() -> None:
+    one = says("one", "A")
+    team = SequentialAgent(SequentialAgent(one), one, HttpAgent("http://127.0.0.1:9/"), Member(one, "two"))
+    assert [each.name for each in team.members] == ["SequentialAgent-1", "one", "HttpAgent-3", "two"]
+    assert [each.name for each in TeamAgent(_lead, x=one, y=Member(one, "z")).members] == ["x", "y"]
+
+
+async def _lead(team: Team) -> None:
+    """Call nobody."""
+
+
+async def test_a_message_of_the_caller_that_has_the_id_of_one_that_the_member_made_is_shown_under_another() -> None:
+    writer = agent("writer", turn(text("One.", message_id="m"), text("Two.", message_id="m~")), turn())
+    team = SequentialAgent(writer, strict=True)
+    await team.run_agent(UserMessage(id="m", content="Write", name="ann"))
+    await team.run_agent(UserMessage(id="x", content="Again"))
+    assert writer.inputs[-1].messages == [
+        UserMessage(id="m~~", content="Write", name="ann"),
+        AssistantMessage(id="m", content="One."),
+        AssistantMessage(id="m~", content="Two."),
+        UserMessage(id="x", content="Again"),
+    ]
+
+
 async def test_a_member_without_memory_begins_each_call_in_a_thread_of_its_own() -> None:
     writer = says("writer", "The story.")
     team = SequentialAgent(Member(writer, memory="call"))
@@ -88,12 +138,13 @@ async def test_a_member_without_memory_begins_each_call_in_a_thread_of_its_own()
 
 
 async def test_a_member_sees_what_it_is_to_see() -> None:
+    note = UserMessage(id="note", content="A note.")
     last, chosen = says("last", "L"), says("chosen", "C")
     team = SequentialAgent(
-        says("first", "F"), Member(last, sees="last"), Member(chosen, sees=lambda messages: messages[:1])
+        says("first", "F"), Member(last, sees="last"), Member(chosen, sees=lambda messages: [note, messages[0]])
     )
     await team.run_agent("Hi")
-    assert (shown(last), shown(chosen)) == ([("user", "[first]: F")], [("user", "Hi")])
+    assert (shown(last), shown(chosen)) == ([("user", "[first]: F")], [("user", "Hi"), ("user", "A note.")])
 
 
 async def test_members_side_by_side_are_interleaved_as_it_happens_and_another_sees_what_they_said() -> None:
@@ -123,14 +174,23 @@ async def test_a_router_asks_the_member_that_a_function_chooses() -> None:
 
 
 async def test_a_member_hands_over_and_the_next_run_goes_on_with_the_member_that_spoke_last() -> None:
-    async def generalist(input: RunAgentInput) -> AsyncIterator[Step]:
-        names = [tool.name for tool in input.tools or ()]
-        yield turn(text("Wait."), tool_call(names[0]))
-
-    coder = agent("coder", turn(text("Code.")), turn(text("More.")), turn(tool_call("transfer_to_generalist")))
-    first = agent("generalist", generalist, turn(text("Me again.")))
+    more = (turn(text("More.")), turn(tool_call("transfer_to_generalist")))
+    coder = agent("coder", turn(text("Code.")), *more, description="Writes code.")
+    first = agent("generalist", turn(text("Wait."), tool_call("transfer_to_coder")), turn(text("Me again.")))
+    first.description = ""
     team = HandoffAgent(first, coder, strict=True)
     assert (await team.run_agent("Hi")).text == "Code."
+    purposes = {"coder": "Writes code.", "generalist": "Talks about what generalist knows."}
+    assert [each.inputs[0].tools for each in (first, coder)] == [
+        [
+            Tool(
+                name=f"transfer_to_{other}",
+                description=f"Hands the conversation over to {other}. {purpose}",
+                parameters={"type": "object", "properties": {}},
+            )
+        ]
+        for other, purpose in purposes.items()
+    ]
     assert (await team.run_agent("More")).text == "More."
     result = await team.run_agent("Back")
     assert (result.text, result.pending_tool_calls) == ("Me again.", [])
@@ -144,14 +204,26 @@ async def test_a_member_hands_over_and_the_next_run_goes_on_with_the_member_that
 async def test_a_function_leads_members_with_prompts_of_its_own() -> None:
     airline, booking = says("a", "SK 1", "SK 2"), says("b", "Grand Hotel")
 
+    seen: list[Any] = []
+
     async def plan_trip(team: Team) -> dict[str, int]:
         flights, hotels = await team.gather((airline, "flights to Oslo"), (booking, "a hotel in Oslo"))
+        await team.say("")
         await team.say(f"{flights.text}, {hotels.text}")
+        seen.append((team.state, told(team.messages), team.usage))
         return {"found": 2}
 
-    team = TeamAgent(plan_trip, airline=airline, booking=booking)
+    team = TeamAgent(plan_trip, airline=airline, booking=booking, options={"strict": True})
+    team.set_state({"city": "Oslo"})
     result = await team.run_agent("Oslo")
     assert (result.text, result.result) == ("SK 1, Grand Hotel", {"found": 2})
+    state, messages, usage = seen[0]
+    assert (state, sorted(messages[1:5])[2:], messages[5:], usage) == (
+        {"city": "Oslo"},
+        [("user", "a hotel in Oslo"), ("user", "flights to Oslo")],
+        [("assistant", ""), ("assistant", "SK 1, Grand Hotel")],
+        FIVE * 2,
+    )
     assert (shown(airline), shown(booking)) == ([("user", "flights to Oslo")], [("user", "a hotel in Oslo")])
     await team.run_agent("Again")
     assert shown(airline) == [("user", "flights to Oslo"), ("assistant", "SK 1"), ("user", "flights to Oslo")]
@@ -161,14 +233,17 @@ async def test_the_state_of_a_member_stays_under_its_name() -> None:
     one = agent(
         "one",
         turn(patch({"op": "add", "path": "/n", "value": 1})),
-        turn(patch({"op": "test", "path": "/n", "value": 1}, {"op": "replace", "path": "/n", "value": 2})),
+        turn(
+            patch({"op": "test", "path": "/n", "value": 1}, {"op": "replace", "path": "/n", "value": 2}),
+            patch({"op": "copy", "path": "/was", "from": "/n"}),
+        ),
     )
     shared = agent("two", turn(patch({"op": "add", "path": "/seen", "value": True})))
     gone = agent("three", turn(state({"x": 1})))
     team = SequentialAgent(one, Member(shared, state="shared"), Member(gone, state="dropped"), strict=True)
     await team.run_agent("Hi")
     result = await team.run_agent("Again")
-    assert (result.state, result.warnings) == ({"one": {"n": 2}, "seen": True}, [])
+    assert (result.state, result.warnings) == ({"one": {"n": 2, "was": 2}, "seen": True}, [])
     assert [each.state for each in one.inputs] == [{}, {"n": 1}]
 
 
@@ -188,6 +263,16 @@ async def test_a_snapshot_of_a_member_becomes_the_events_that_lead_to_it_or_one_
     assert told(team.messages) == [("user", "Hi"), ("assistant", "F"), ("assistant", "Rewritten."), ("assistant", "L")]
     await team.run_agent("Again")
     assert ("assistant", "Rewritten.") in shown(member)
+
+
+async def test_messages_that_the_server_of_a_member_repeats_under_its_own_ids_are_not_the_members() -> None:
+    async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
+        said = AssistantMessage(id="m", content="Yes.")
+        yield turn(MessagesSnapshotEvent(messages=[UserMessage(id="of the server", content="Hi"), said]))
+
+    team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
+    await team.run_agent("Hi")
+    assert told(team.messages) == [("user", "Hi"), ("assistant", "Yes."), ("assistant", "L")]
 
 
 async def test_calls_and_encrypted_values_in_the_snapshot_of_a_member_are_events_of_the_member() -> None:
@@ -234,6 +319,126 @@ async def test_an_agent_of_ones_own_tells_its_subagents_upward() -> None:
         ("assistant", "Yes."),
     ]
     assert {each.subagent_run_id for each in outer.messages[1:]} == {outer.messages[1].subagent_run_id}
+
+
+async def test_a_question_of_a_subagent_of_ones_own_agent_is_answered_in_the_invocation_that_asked() -> None:
+    asker = agent("asker", turn(text("Sure?"), outcome=interrupt("Proceed?")), turn(text("Done.")))
+    asked: list[SubagentRun] = []
+
+    async def own(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        asked.append(SubagentRun(asker, input, number=3))
+        async for event in asked[-1]:
+            yield event
+        outcome = RunFinishedInterruptOutcome(interrupts=asked[-1].interrupts) if asked[-1].is_waiting else None
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id, outcome=outcome)
+
+    outer = FunctionAgent(own, strict=True)
+    (question,) = (await outer.run_agent("Hi")).interrupts
+    foreign = ResumeEntry(interrupt_id="other-00000000.0/interrupt-1", status="resolved")
+    answered = ResumeEntry(interrupt_id=question.id, status="resolved", payload="yes")
+    fields: Any = {"thread_id": outer.thread_id, "messages": outer.messages, "resume": [foreign, answered]}
+    given = RunAgentInput(run_id="r", state={}, tools=[], context=[], **fields)
+    _ = [event async for event in outer.run(given)]
+    assert [(each.result.status, each.result.text) for each in asked] == [("suspended", "Sure?"), ("success", "Done.")]
+    invocation = question.id.partition("/")[0]
+    assert [each.subagent_run_id for each in asked] == [invocation, invocation]
+    assert asker.inputs[-1].resume == [ResumeEntry(interrupt_id="interrupt-1", status="resolved", payload="yes")]
+
+
+async def test_an_agent_of_ones_own_passes_on_the_snapshots_of_a_team_that_it_runs() -> None:
+    async def rewrites(input: RunAgentInput) -> AsyncIterator[Step]:
+        rewritten = AssistantMessage(id="m", content="Rewritten.")
+        yield turn(text("One.", message_id="m"), MessagesSnapshotEvent(messages=[*input.messages, rewritten]))
+
+    inner = SequentialAgent(agent("writer", rewrites), agent_id="inner")
+
+    async def own(input: RunAgentInput) -> AsyncIterator[Event]:
+        yield RunStartedEvent(thread_id=input.thread_id, run_id=input.run_id)
+        async for event in SubagentRun(inner, input, prompt=[TextPart(text="Write."), attach(b"%PDF-1.7")]):
+            yield event
+        yield RunFinishedEvent(thread_id=input.thread_id, run_id=input.run_id)
+
+    outer = FunctionAgent(own, strict=True)
+    result = await outer.run_agent("Hi")
+    assert [each.role for each in outer.messages] == ["user", "user", "assistant"]
+    assert (outer.messages[-1].content, result.state) == ("Rewritten.", {})
+
+
+async def test_subagents_of_a_member_that_is_called_again_get_ids_of_their_own() -> None:
+    async def numbered(input: RunAgentInput) -> AsyncIterator[Step]:
+        helper: Any = {"subagent_run_id": "helper"}
+        yield turn(
+            SubagentStartedEvent(name="helper", **helper),
+            TextMessageStartEvent(message_id="m", **helper),
+            TextMessageContentEvent(message_id="m", delta="Yes.", **helper),
+            TextMessageEndEvent(message_id="m", **helper),
+            SubagentStartedEvent(name="its own", subagent_run_id="inner", parent_subagent_run_id="helper"),
+            SubagentFinishedEvent(subagent_run_id="inner"),
+            SubagentFinishedEvent(**helper),
+        )
+
+    worker = agent("worker", numbered)
+
+    async def lead(team: Team) -> None:
+        await team.run(worker, "one")
+        await team.run(worker, "two")
+
+    result = await TeamAgent(lead, worker=worker, options={"strict": True}).run_agent("Hi")
+    records = {each.subagent_run_id: (each.name, each.parent_subagent_run_id) for each in result.subagents}
+    one, two = (each for each in records if each.startswith("worker-"))
+    assert records == {
+        one: ("worker", None),
+        "worker/helper": ("helper", one),
+        "worker/inner": ("its own", "worker/helper"),
+        two: ("worker", None),
+        "worker/helper~1": ("helper", two),
+        "worker/inner~1": ("its own", "worker/helper~1"),
+    }
+
+
+async def test_an_activity_of_a_member_goes_on_in_a_later_run_with_its_owner() -> None:
+    shown_first = ActivitySnapshotEvent(message_id="plan", activity_type="plan", content={"n": 1})
+    grows = ActivityDeltaEvent.model_validate(
+        {"messageId": "plan", "activityType": "plan", "patch": [{"op": "replace", "path": "/n", "value": 2}]}
+    )
+    helper: Any = {"subagent_run_id": "helper"}
+    of_helper = grows.model_copy(update=helper)
+    by_helper = turn(SubagentStartedEvent(name="helper", **helper), of_helper, SubagentFinishedEvent(**helper))
+    team = SequentialAgent(agent("one", turn(shown_first), turn(grows), by_helper), strict=True)
+    owners: list[str | None] = []
+    for _ in range(3):
+        events = await events_of(team)
+        found = [each for each in events if isinstance(each, ActivityDeltaEvent | ActivitySnapshotEvent)]
+        owners += [each.subagent_run_id.partition("-")[0] for each in found if each.subagent_run_id]
+        assert {each.message_id for each in found} == {"one/plan"}
+    assert owners == ["one", "one", "one/helper"]
+
+
+async def test_a_member_is_offered_the_tools_of_the_caller_that_it_has_not_itself() -> None:
+    @tool
+    def look() -> str:
+        """Looks around."""
+        return "sun"
+
+    @tool
+    def find() -> str:
+        """Finds."""
+        return "found"
+
+    def choose_tools(_input: RunAgentInput) -> list[Any]:
+        return [find]
+
+    given = [Tool(name=each, description="Of the caller.", parameters={}) for each in ("look", "book", "pay")]
+    own = agent("own", turn(), tools=[look])
+    chooses = agent("chooses", turn(), tools=choose_tools)
+    some = agent("some", turn())
+    await SequentialAgent(own, chooses, Member(some, tools=["pay", "book"])).run_agent("Hi", tools=given)
+    assert [[each.name for each in member.inputs[0].tools or ()] for member in (own, chooses, some)] == [
+        ["look", "book", "pay"],
+        ["find", "look", "book", "pay"],
+        ["book", "pay"],
+    ]
 
 
 async def test_the_result_says_what_came_of_each_member() -> None:

@@ -152,8 +152,8 @@ every_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
 @every_holder
 @every_way
 @pytest.mark.anyio
-@pytest.mark.requirement("LIFE-11", "SEC-3")
-async def test_a_call_that_is_stopped_ends_at_once(
+@pytest.mark.requirement("LIFE-11", "SEC-3", "TOOL-10")
+async def test_a_call_that_is_stopped_ends_at_once_and_the_conversation_goes_on_without_repeating_anything(
     made: ScriptedAgent, holding: Holding, stop: Way, caplog: pytest.LogCaptureFixture
 ) -> None:
     threads = set(threading.enumerate())
@@ -162,6 +162,8 @@ async def test_a_call_that_is_stopped_ends_at_once(
             await stop(made, holding)
         assert_only_what_was_done_is_kept(made, holding)
         assert holding.ended.is_set() is not holding.in_thread
+        with anyio.fail_after(LIMIT):
+            await _assert_that_the_conversation_goes_on(made, holding)
         holding.may_end.set()
         await until(lambda: set(threading.enumerate()) <= threads or holding.ended.is_set())
         await until(lambda: not [each for each in threading.enumerate() if each.name.startswith("agui_client:")])
@@ -170,18 +172,10 @@ async def test_a_call_that_is_stopped_ends_at_once(
     assert (stopped in caplog.messages) is (holding.has_sibling and holding.status == "running")
 
 
-@every_holder
-@every_way
-@pytest.mark.anyio
-@pytest.mark.requirement("TOOL-10")
-async def test_the_conversation_goes_on_and_nothing_is_carried_out_again(
-    made: ScriptedAgent, holding: Holding, stop: Way
-) -> None:
-    with anyio.fail_after(LIMIT):
-        await stop(made, holding)
-        made.abandon_interrupts()
-        is_unknown = "c2" in [each.id for each in made.unknown_tool_calls]
-        result = await made.run_agent("Go on")
+async def _assert_that_the_conversation_goes_on(made: ScriptedAgent, holding: Holding) -> None:
+    made.abandon_interrupts()
+    is_unknown = "c2" in [each.id for each in made.unknown_tool_calls]
+    result = await made.run_agent("Go on")
     assert (result.text, holding.calls) == ("Done.", 1)
     assert [message.role for message in made.messages].count("user") == 2
     if holding.has_sibling:

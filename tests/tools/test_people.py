@@ -82,12 +82,16 @@ def test_a_program_waits_fifteen_minutes_and_a_handler_at_a_screen_for_ever() ->
     )
     assert [bounds_of(None, each).wait for each in (nobody, *at_screen)] == [900, None, None, None, None]
     assert bounds_of(People(wait=5), at_screen[0]).wait == 5
+    assert [People(wait=each).limit for each in (None, 0.5, 90.0)] == ["any time", "0.5 seconds", "90 seconds"]
+    assert People() == People(wait=900.0, fallback="deny")
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         ({"wait": 0}, "People.wait is a number of seconds above zero, or None, not 0"),
+        ({"wait": True}, "People.wait is a number of seconds above zero, or None, not True"),
+        ({"wait": "5"}, "People.wait is a number of seconds above zero, or None, not '5'"),
         ({"fallback": "approve"}, "People.fallback is 'deny' or 'leave', not 'approve'"),
     ],
     ids=repr,

@@ -17,7 +17,7 @@ from support.leaks import nothing_left_behind
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SECRET = "s3cr3t"
 ANSWER = sse(turn(text("One two")))

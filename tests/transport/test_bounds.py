@@ -73,7 +73,7 @@ ENDLESS: dict[str, tuple[Reply, type[AGUIError] | None]] = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.one_loop
 @pytest.mark.anyio
 @pytest.mark.requirement("SSE-12", "SET-15")
 async def test_what_goes_on_for_ever_is_given_up_in_little_memory(name: str) -> None:
@@ -94,6 +94,7 @@ def packed(content: bytes) -> bytes:
 
 
 @pytest.mark.anyio
+@pytest.mark.one_loop
 @pytest.mark.requirement("SET-15")
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_little_that_was_packed_from_much_is_unpacked_in_pieces(status: int) -> None:
@@ -108,6 +109,7 @@ async def test_a_little_that_was_packed_from_much_is_unpacked_in_pieces(status: 
 
 
 @pytest.mark.anyio
+@pytest.mark.one_loop
 @pytest.mark.requirement("SET-15")
 async def test_a_frame_is_measured_as_it_is_unpacked() -> None:
     bomb = packed(b"x")
@@ -117,6 +119,7 @@ async def test_a_frame_is_measured_as_it_is_unpacked() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.one_loop
 @pytest.mark.requirement("SET-15")
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
 async def test_a_run_brings_no_more_than_it_may(is_packed: bool) -> None:
@@ -202,7 +205,7 @@ AT_ONCE: dict[str, Callable[[int], list[bytes]]] = {
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.one_loop
 @pytest.mark.parametrize("make", AT_ONCE.values(), ids=AT_ONCE)
 async def test_ten_times_as_much_at_once_takes_about_ten_times_as_long(make: Callable[[int], list[bytes]]) -> None:
     size = MEGABYTE // 2
@@ -211,6 +214,7 @@ async def test_ten_times_as_much_at_once_takes_about_ten_times_as_long(make: Cal
 
 
 @pytest.mark.anyio
+@pytest.mark.one_loop
 @pytest.mark.parametrize("options", [{}, {"headers": {"Content-Encoding": "identity"}}], ids=["plain", "with coding"])
 async def test_a_state_of_nine_megabytes_is_one_event(options: Any) -> None:
     body = sse(turn(state("x" * 9 * MEGABYTE), text("Large.")))

@@ -12,7 +12,7 @@ import pytest
 from agui_client import AGUIError, ConnectError, HttpAgent, Timeouts, UsageError
 from agui_client.testing import Reply, ScriptedAgent, serve, serve_bytes, sse, text, turn
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SECRET = "s3cr3t"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")

@@ -27,7 +27,7 @@ from support.bodies import URL, Body, response
 from support.verbs import Verb, every_result_verb
 from support.waiting import LIMIT, start_thread, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 ANSWER = sse(turn(text("Hi.")))
 BUSY = faults.status(503, retry_after=0)

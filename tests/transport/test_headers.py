@@ -14,7 +14,7 @@ from agui_client.testing import faults, serve_bytes, sse, text, turn
 from support.http2 import begin, http2_client, serve_raw_http2
 from support.verbs import Verb, every_result_verb
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SECRET = "s3cr3t"
 ANSWER = sse(turn(text("Hi.")))
@@ -26,13 +26,17 @@ def everything_said(error: BaseException) -> str:
 
 
 @every_result_verb
-@pytest.mark.parametrize("name", ["Content-Length", "Transfer-Encoding", "te"])
-@pytest.mark.parametrize("value", ["3", "chunked", "", SECRET])
-def test_how_a_message_is_framed_is_not_the_applications_to_say(verb: Verb, name: str, value: str) -> None:
+def test_how_a_message_is_framed_is_not_the_applications_to_say(verb: Verb) -> None:
     with serve_bytes(ANSWER) as server:
-        error = verb(HttpAgent(server.url, headers={name: value}), "Hi").error
-    assert type(error) is UsageError
-    assert str(error) == f"the header {name} is the HTTP client's to set; leave it out"
+        for name, value in (
+            ("Content-Length", "3"),
+            ("Content-Length", ""),
+            ("Transfer-Encoding", "chunked"),
+            ("te", SECRET),
+        ):
+            error = verb(HttpAgent(server.url), "Hi", headers={name: value}).error
+            assert type(error) is UsageError
+            assert str(error) == f"the header {name} is the HTTP client's to set; leave it out"
     assert server.requests == []
 
 
@@ -54,17 +58,32 @@ every_bad_header = pytest.mark.parametrize(("headers", "message"), BAD, ids=[rep
 
 
 @every_bad_header
-@pytest.mark.parametrize("source", ["agent", "function", "run"])
 @pytest.mark.requirement("SEC-9")
 async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
-    headers: dict[str, str], message: str, source: str
+    headers: dict[str, str], message: str
 ) -> None:
-    given: dict[str, Any] = {"agent": headers, "function": lambda: headers, "run": None}
-    options: Any = {"headers": headers} if source == "run" else {}
-    with serve_bytes(ANSWER) as server, pytest.raises(UsageError, match=message) as caught:
-        await HttpAgent(server.url, headers=given[source]).run_agent("Hi", **options)
-    assert SECRET not in everything_said(caught.value)
+    sources: list[tuple[Any, dict[str, str]]] = [(headers, {}), (lambda: headers, {}), (None, headers)]
+    with serve_bytes(ANSWER) as server:
+        for given, of_run in sources:
+            with pytest.raises(UsageError, match=message) as caught:
+                await HttpAgent(server.url, headers=given).run_agent("Hi", headers=of_run)
+            assert SECRET not in everything_said(caught.value)
     assert server.requests == []
+
+
+@every_bad_header
+def test_an_agent_is_not_made_with_such_a_header(headers: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        HttpAgent("http://localhost/", headers=headers)
+
+
+@pytest.mark.parametrize("given", ["Authorization: Bearer x", [("Authorization", "Bearer x")]], ids=["text", "pairs"])
+async def test_headers_that_are_no_mapping_are_refused_with_an_example(given: Any) -> None:
+    what = r'such as \{"Authorization": "Bearer \.\.\."\}, not a (str|list)$'
+    with pytest.raises(UsageError, match=what):
+        HttpAgent("http://localhost/", headers=given)
+    with pytest.raises(UsageError, match=what):
+        await HttpAgent("http://localhost/").run_agent("Hi", headers=given)
 
 
 @every_bad_header
@@ -78,24 +97,19 @@ async def test_renewed_headers_that_http_does_not_take_are_not_kept(headers: dic
     assert [request.headers.get("x") for request in server.requests] == [None, None, "7"]
 
 
-@every_bad_header
-async def test_a_bad_header_does_not_cost_other_runs_their_http2_connection(
-    headers: dict[str, str], message: str
-) -> None:
+async def test_a_bad_header_does_not_cost_other_runs_their_http2_connection() -> None:
     def answer(connection: H2Connection, stream_id: int) -> None:
         begin(connection, stream_id, ANSWER)
         connection.end_stream(stream_id)
 
     with serve_raw_http2(answer) as server:
         async with http2_client() as client:
-            for bad in (None, headers, None):
-                agent = HttpAgent(server.url, http_client=client, headers=bad)
-                if bad is None:
-                    assert (await agent.run_agent("Hi")).text == "Hi."
-                else:
-                    with pytest.raises(UsageError, match=message):
-                        await agent.run_agent("Hi")
-    assert (server.requests, server.connections) == (2, 1)
+            for headers, message in BAD:
+                assert (await HttpAgent(server.url, http_client=client).run_agent("Hi")).text == "Hi."
+                with pytest.raises(UsageError, match=message):
+                    await HttpAgent(server.url, http_client=client).run_agent("Hi", headers=headers)
+            assert (await HttpAgent(server.url, http_client=client).run_agent("Hi")).text == "Hi."
+    assert (server.requests, server.connections) == (len(BAD) + 1, 1)
 
 
 async def test_any_other_header_is_sent_as_it_is() -> None:
@@ -122,16 +136,13 @@ def stop(error: type[Exception], *, is_async: bool) -> Any:
 
 
 @every_result_verb
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration])
 @pytest.mark.parametrize("option", ["headers", "on_unauthorized"])
-def test_a_function_that_stops_is_an_error_and_no_end_of_the_run(
-    verb: Verb, option: str, error: type[Exception], is_async: bool
-) -> None:
+def test_a_function_that_stops_is_an_error_and_no_end_of_the_run(verb: Verb, option: str) -> None:
     with serve_bytes(faults.status(401)) as server:
-        agent = HttpAgent(server.url, **{option: stop(error, is_async=is_async)})
-        raised = verb(agent, "Hi").error
-    assert type(raised) is RuntimeError
-    assert not isinstance(raised, AGUIError)
-    assert type(raised.__cause__) is error
-    assert len(server.requests) == (0 if option == "headers" else 1)
+        for error in (StopIteration, StopAsyncIteration):
+            for is_async in (False, True):
+                raised = verb(HttpAgent(server.url, **{option: stop(error, is_async=is_async)}), "Hi").error
+                assert type(raised) is RuntimeError
+                assert not isinstance(raised, AGUIError)
+                assert type(raised.__cause__) is error
+    assert len(server.requests) == (0 if option == "headers" else 4)

@@ -306,6 +306,15 @@ async def test_a_post_without_an_answer_is_not_taken_up_at_a_cursor() -> None:
         assert len(server.requests) == 1
 
 
+async def test_a_run_of_which_nothing_arrived_is_read_from_the_thread_that_has_it() -> None:
+    whole = "".join(_WORDS)
+    over = Reply([_thread(("u", "user", "hi"), ("m", "assistant", whole))])
+    with serve_bytes(Reply([b": begun\n\n"], end="cut"), over) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns())
+        result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+    assert (result.text, [message.role for message in agent.messages]) == (whole, ["user", "assistant"])
+
+
 async def test_a_run_that_is_left_to_the_server_is_not_reported_as_aborted_to_on_abort() -> None:
     aborts: list[str] = []
     with serve_bytes(Reply(_ALL[:5], end="stall")) as server:

@@ -16,7 +16,7 @@ from agui_client import AGUIError, HttpAgent, HTTPStatusError, RetryPolicy, Usag
 from agui_client._transport.client import Request
 from agui_client.testing import Raw, Reply, reasoning, serve_bytes, sse, text, turn
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 SECRET = "s3cr3t"
 ANSWER = sse(turn(text("Hi.")))

@@ -29,7 +29,7 @@ from support.bodies import URL, Body, Memory, memory_agent, response
 
 ANSWER = sse(turn(text("Hi.")))
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 def agent_of(memory: Memory, **settings: Any) -> HttpAgent:
@@ -359,7 +359,6 @@ async def test_an_endless_frame_is_given_up_while_it_grows(line: bytes) -> None:
 
 @endless_lines
 @pytest.mark.requirement("SET-15")
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_endless_body_that_never_waits_is_given_up_too(line: bytes) -> None:
     assert await pieces_taken(line, is_hasty=True) < 100_000
 

@@ -20,17 +20,20 @@ class Page {
     this.at = 0;
     this.marked = null;
     this.filter = FILTERS.all;
+    this.unfolded = new Set();
+    this.prices = data.prices;
     this.tab = "messages";
     document.title = `${visible(data.title)}: AG-UI inspector`;
     byId("title").textContent = visible(data.title);
     byId("notes").append(...data.notes.map((each) => h("p", {}, each)));
     const choose = (row) => this.choose(row);
     this.timeline = new Timeline(this.recording, byId("timeline"), byId("lanes"), choose, (lane) => this.fold(lane));
-    this.messages = new MessagesPanel(byId("messages"), (request, subagent) => this.isFoldedAway(request, subagent));
+    const isFoldedAway = (request, subagent) => this.isFoldedAway(request, subagent);
+    this.messages = new MessagesPanel(byId("messages"), this.recording.drawn, isFoldedAway);
     this.state = new StatePanel(byId("state"));
     this.listen();
     this.refresh();
-    this.choose((data.live ? this.shown.at(-1) : this.shown[0]) ?? 0);
+    this.choose(this.shown.at(-1) ?? 0);
     if (data.live) this.follow();
   }
 
@@ -54,7 +57,10 @@ class Page {
     for (const tab of document.querySelectorAll("[data-tab]")) {
       tab.addEventListener("click", () => this.open(tab.dataset.tab));
     }
-    window.addEventListener("resize", () => this.refresh());
+    window.addEventListener("resize", () => {
+      this.refresh();
+      this.showMoment();
+    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.timeline.draw());
     window.addEventListener("keydown", (event) => this.press(event));
   }
@@ -69,6 +75,7 @@ class Page {
       ArrowUp: () => this.step(-1),
       Home: () => this.choose(this.shown[0]),
       End: () => this.choose(this.shown[this.shown.length - 1]),
+      Enter: () => this.foldRun(this.runAt(this.at)),
       "/": () => byId("search").focus(),
       m: () => this.markMoment(),
     };
@@ -82,7 +89,7 @@ class Page {
   refresh() {
     const { recording } = this;
     const isShown = (row) => this.filter(row) && this.timeline.homeOf(row) === recording.lanes[row.l];
-    this.shown = recording.rows.filter(isShown).map((row) => row.i);
+    this.shown = this.withFoldedDeltas(recording.rows.filter(isShown));
     byId("scrubber").max = Math.max(0, recording.rows.length - 1);
     byId("space").style.height = `${this.shown.length * ROW_HEIGHT}px`;
     byId("facts").textContent = this.facts();
@@ -90,10 +97,49 @@ class Page {
     this.drawRows();
   }
 
+  /** Return the rows to list: of deltas of one text that follow each other in their lane, the last stands for all. */
+  withFoldedDeltas(rows) {
+    const latest = new Map();
+    const runs = [];
+    for (const row of rows) {
+      const stream = streamOf(row);
+      const run = latest.get(row.l);
+      if (stream !== null && run?.stream === stream) {
+        run.rows.push(row.i);
+      } else {
+        latest.set(row.l, { stream, rows: [row.i] });
+        runs.push(latest.get(row.l));
+      }
+    }
+    this.runs = new Map();
+    const shown = [];
+    for (const run of runs) {
+      run.isFolded = run.rows.length > 1 && !this.unfolded.has(run.rows[0]);
+      if (run.rows.length > 1) this.runs.set(run.isFolded ? run.rows.at(-1) : run.rows[0], run);
+      shown.push(...(run.isFolded ? run.rows.slice(-1) : run.rows));
+    }
+    // Those of agents that work side by side lie between each other.
+    return shown.sort((one, other) => one - other);
+  }
+
+  runAt(index) {
+    return [...this.runs.values()].find((run) => run.rows.includes(index));
+  }
+
+  /** Fold or unfold deltas, and choose a row of theirs that is listed. */
+  foldRun(run) {
+    if (!run) return;
+    if (run.isFolded) this.unfolded.add(run.rows[0]);
+    else this.unfolded.delete(run.rows[0]);
+    this.refresh();
+    this.choose(run.isFolded ? run.rows[0] : run.rows.at(-1));
+  }
+
   facts() {
-    const { rows, requests, events, warnings, errors } = this.recording;
+    const { rows, requests, events, warnings, errors, usage } = this.recording;
     const seconds = rows.length ? rows[rows.length - 1].t : 0;
     const parts = [counted(requests.length, "request"), counted(events, "event"), duration(seconds)];
+    if (usage.length) parts.push(tokensText(usage));
     if (warnings.length) parts.push(counted(warnings.length, "warning"));
     if (errors.length) parts.push(counted(errors.length, "error"));
     return parts.join(" · ");
@@ -148,6 +194,9 @@ class Page {
         break;
       case "tools":
         this.fill("tools", recording.rows.length, () => toolTable(recording, choose));
+        break;
+      case "tokens":
+        this.fill("tokens", recording.rows.length, () => tokenTable(recording, this.prices, choose));
         break;
       case "warnings":
         this.fill("warnings", recording.rows.length, () => warningTable(recording, choose));
@@ -249,21 +298,36 @@ class Page {
   drawnRow(index, place) {
     const row = this.recording.rows[index];
     const lane = this.recording.lanes[row.l];
+    const run = this.runs.get(index);
+    const folded = run?.isFolded ? run.rows.map((each) => this.recording.rows[each]) : [row];
     const earlier = this.recording.rows[this.shown[place - 1]];
-    const gap = earlier ? row.t - earlier.t : 0;
-    const isMarked = index === this.marked;
-    const classes = [row.isBad && "bad", row.w && "warned", this.isFound?.has(index) && "found", isMarked && "marked"].filter(Boolean);
+    const gap = earlier ? Math.max(0, folded[0].t - earlier.t) : 0;
+    const has = (isSo) => folded.some(isSo);
+    const marks = { bad: (each) => each.isBad, warned: (each) => each.w, found: (each) => this.isFound?.has(each.i) };
+    const classes = Object.keys(marks).filter((name) => has(marks[name]));
+    if (has((each) => each.i === this.marked)) classes.push("marked");
     const element = h(
       ["div", "row", `f-${row.family}`, ...classes].join("."),
-      { role: "option", "aria-selected": String(index === this.at), onclick: () => this.choose(index) },
+      { role: "option", "aria-selected": String(has((each) => each.i === this.at)), onclick: () => this.choose(index) },
       h("span.time", {}, row.t.toFixed(3)),
       h(`span.gap${gap > 0.5 ? ".long" : ""}`, {}, gap >= 0.001 ? `+${duration(gap)}` : ""),
+      run ? this.foldButton(run) : null,
       h("span.name", {}, row.name),
+      run?.isFolded ? h("span.count", {}, `×${run.rows.length} in ${duration(row.t - folded[0].t)}`) : null,
       lane?.kind === "subagent" ? h("span.owner", {}, lane.name) : null,
-      h("span.summary", {}, summaryOf(row))
+      h("span.summary", {}, run?.isFolded ? joined(folded) : summaryOf(row))
     );
     element.style.top = `${place * ROW_HEIGHT}px`;
     return element;
+  }
+
+  foldButton(run) {
+    const onclick = (event) => {
+      event.stopPropagation();
+      this.foldRun(run);
+    };
+    const label = `${run.isFolded ? "Show" : "Fold"} ${run.rows.length} pieces`;
+    return h("button.fold", { onclick, "aria-label": label, "aria-expanded": String(!run.isFolded) }, run.isFolded ? "▸" : "▾");
   }
 
   /** Draw new rows, and rest three times as long as that takes. */
@@ -292,6 +356,16 @@ class Page {
     source.onopen = () => (byId("connection").textContent = "live");
     source.onerror = () => (byId("connection").textContent = "not connected");
   }
+}
+
+/** Return a name for the text that a row has a piece of; null for rows without one. */
+function streamOf(row) {
+  const id = row.d?.messageId ?? row.d?.toolCallId ?? row.d?.entityId;
+  return typeof row.d?.delta === "string" ? `${row.r} ${row.name} ${oneLine(id)}` : null;
+}
+
+function joined(rows) {
+  return shortened(rows.map((row) => row.d.delta).join(""), 160).replaceAll("\n", "↵");
 }
 
 /** Describe a row in a line. */

@@ -14,9 +14,21 @@ function textBlock(text, name = "div.text") {
   return block;
 }
 
+/** Return an element with Markdown that the package drew; its links open beside the page. */
+function markdownBlock(html) {
+  const block = h("div.text.markdown", { dir: "auto" });
+  block.innerHTML = html;
+  for (const link of block.querySelectorAll("a")) {
+    Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
+  }
+  return block;
+}
+
 class MessagesPanel {
-  constructor(place, isFoldedAway) {
+  /** `drawn` has the HTML of Markdown that agents wrote, made by the package: no images, and no HTML of theirs. */
+  constructor(place, drawn, isFoldedAway) {
     this.place = place;
+    this.markdown = drawn;
     this.isFoldedAway = isFoldedAway;
     this.nodes = new WeakMap();
     this.most = MOST_MESSAGES;
@@ -61,10 +73,11 @@ class MessagesPanel {
   }
 
   nodeOf(message) {
-    let node = this.nodes.get(message);
-    if (!node) {
+    const html = message.role === "assistant" ? this.markdown.get(message.content) : undefined;
+    let { node, html: before } = this.nodes.get(message) ?? {};
+    if (!node || html !== before) {
       node = this.drawn(message);
-      this.nodes.set(message, node);
+      this.nodes.set(message, { node, html });
     }
     return node;
   }
@@ -91,6 +104,8 @@ class MessagesPanel {
     const { content } = message;
     if (content === undefined || content === null || content === "") return [];
     if (message.role === "tool") return [textBlock(prettyIfJson(String(content)), "pre.text")];
+    const html = message.role === "assistant" ? this.markdown.get(content) : undefined;
+    if (html !== undefined) return [markdownBlock(html)];
     if (typeof content === "string") return [textBlock(content)];
     if (!Array.isArray(content)) return [h("b", {}, message.activityType ?? ""), textBlock(JSON.stringify(content, null, 2), "pre.text")];
     return content.map((part) =>
@@ -223,6 +238,49 @@ function toolTable(recording, choose) {
   if (!lines.length) return [h("p.empty", {}, "No tool was called.")];
   const head = h("tr", {}, ["tool", "arguments", "result", "status"].map((each) => h("th", {}, each)));
   return [h("table.calls", {}, head, lines)];
+}
+
+const COUNTS = ["inputTokens", "outputTokens", "totalTokens"];
+
+/** Add up tokens and money; a sum is undefined if nothing of it was reported. */
+function summed(usage) {
+  const sum = {};
+  for (const name of [...COUNTS, "cost"]) {
+    const known = usage.map((each) => each[name]).filter((each) => typeof each === "number");
+    if (known.length) sum[name] = known.reduce((one, other) => one + other, 0);
+  }
+  return sum;
+}
+
+/** Write money with the digits that it needs: 12.30, 0.0042. */
+function money(cost) {
+  return cost === undefined ? "" : cost >= 1 ? cost.toFixed(2) : cost.toLocaleString("en", { maximumSignificantDigits: 2 });
+}
+
+function tokensText(usage) {
+  const { inputTokens, outputTokens, cost } = summed(usage);
+  const tokens = `${inputTokens ?? "?"} tokens in, ${outputTokens ?? "?"} out`;
+  return cost === undefined ? tokens : `${tokens} · ${money(cost)}`;
+}
+
+/** Draw the tokens of each request and model, and the money with the reader's prices. */
+function tokenTable(recording, prices, choose) {
+  const { usage, rows, requests } = recording;
+  if (!usage.length) return [h("p.empty", {}, "The agents reported no tokens.")];
+  const cells = (each) => [...COUNTS.map((name) => each[name] ?? "?"), money(each.cost) || "–"].map((text) => h("td.number", {}, text));
+  const lines = usage.map((each) => {
+    const { number, line } = requests[rows[each.row].r];
+    const acts = { onclick: () => choose(each.row), tabindex: 0, onkeydown: (event) => event.key === "Enter" && choose(each.row) };
+    return h("tr", acts, h("td", {}, `${number + 1}`), h("td", {}, line.call), h("td", {}, each.model ?? each.provider ?? "?"), cells(each));
+  });
+  const heads = ["request", "call", "model", "in", "out", "total", "money"].map((each) => h("th", {}, each));
+  const sums = h("tr.sum", {}, h("td", { colspan: 3 }, "all"), cells(summed(usage)));
+  const given = Object.entries(prices).map(([model, [input, output]]) => `${model} ${input} in, ${output} out`);
+  const missing = usage.some((each) => each.cost === undefined) ? " What has no price, or reported no tokens, is not in the sum." : "";
+  const note = given.length
+    ? `Money is tokens times the prices that you gave, per million tokens: ${given.join("; ")}.${missing}`
+    : "There is no money without prices: agui inspect --price model=in/out, per million tokens.";
+  return [h("table.tokens", {}, h("tr", {}, heads), lines, sums), h("p.facts", {}, note)];
 }
 
 /** Show what a view made of a call: in a frame without scripts, forms and ways out. */

@@ -26,6 +26,8 @@ class Recording {
     this.calls = new Map();
     this.warnings = [];
     this.errors = [];
+    this.usage = [];
+    this.drawn = new Map();
     this.events = 0;
   }
 
@@ -45,6 +47,8 @@ class Recording {
     }
     this.extendSpan(row);
     this.noteCall(row, request);
+    for (const [text, html] of row.m ?? []) this.drawn.set(text, html);
+    this.usage.push(...(row.u ?? []).map((each) => ({ ...each, row: row.i })));
     for (const [rule, message, path] of row.w ?? []) this.warnings.push({ row: row.i, rule, message, path });
     const failure = row.e ?? failureOf(row);
     if (failure) this.errors.push({ row: row.i, message: failure });

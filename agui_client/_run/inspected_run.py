@@ -1,0 +1,54 @@
+"""The inspector's view of a call, as `result.inspect()` returns it; `notebook/inspected.py` draws it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agui_client._display import Displayed
+from agui_client._field_docs import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agui_client._run.result import RunResult
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class InspectedRun(Record, Displayed):
+    """Everything that happened in a call: displayed at the end of a cell, written by `print`, saved as a page."""
+
+    result: RunResult[Any]
+    """The result of the call."""
+    other: RunResult[Any] | None
+    """The result of the call that it is compared with; None if it is shown alone."""
+    prices: Mapping[str, tuple[float, float]]
+    """The prices of a million tokens by the names of models; empty if there is no money."""
+
+    def __repr__(self) -> str:
+        # As text, because a Python prompt shows the representation.
+        text: str = self._repr_mimebundle_()["text/plain"]
+        return text
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as an HTML page, which needs no network, readable for its owner alone.
+
+        A call alone is written as the page of `agui inspect`, on which one can go to any moment; two calls as that of
+        `agui inspect A B`.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The file.
+
+        Raises:
+            UsageError: The events of a call were not kept.
+        """
+        page: bytes = import_module("agui_client.notebook.inspected").page_of_run(self)
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(page)
+        return Path(path)

@@ -1,0 +1,295 @@
+"""A recording for displays that do not move: its requests, each with its rows, tool calls, tokens and changes.
+
+The inspector's page goes to any moment; notebooks, the terminal and comparisons show what this module sums up. Deltas
+of one text that follow each other are one row here, as they are on the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from agui_client.recording.format import HeaderLine, Line, OutcomeLine, ResponseLine, ToolLine
+from agui_client.recording.inspection import Inspection
+from agui_client.recording.matching import ABSENT, changed_places, question
+from agui_client.recording.prices import Prices
+from agui_client.recording.reading import Exchange, Recording
+
+if TYPE_CHECKING:
+    from ag_ui.core import Message
+
+    from agui_client.recording.answer_changes import AnswerChanges
+
+Family: TypeAlias = Literal["text", "reasoning", "tool", "state", "subagent", "run", "frame", "other", "bad"]
+_FAMILIES: Mapping[str, Family] = {
+    "TEXT": "text",
+    "REASONING": "reasoning",
+    "THINKING": "reasoning",
+    "TOOL": "tool",
+    "STATE": "state",
+    "MESSAGES": "state",
+    "ACTIVITY": "state",
+    "SUBAGENT": "subagent",
+    "RUN": "run",
+    "STEP": "run",
+}
+_NAMED = ("delta", "toolCallName", "stepName", "message", "content", "name", "snapshot", "messageId", "toolCallId")
+"""The members of events that say most, the first of them first."""
+_LONGEST = 200
+
+
+@dataclass(slots=True)
+class InspectedRow:
+    """One line of a recording, or the deltas of one text that follow each other."""
+
+    at: float
+    """Seconds since the recording began."""
+    until: float
+    """The same of the last delta."""
+    name: str
+    """The type of the event, or the kind of the line."""
+    summary: str
+    """The content in a line, of deltas the text."""
+    family: Family
+    """The kind of row, which has a colour."""
+    lane: int | None
+    """The number of the agent's line in the timeline; None for none."""
+    is_event: bool = False
+    """Whether it is an event of the agent, and no line about the request or a tool here."""
+    pieces: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    """The deltas, each with its time; empty for other rows."""
+    stream: str | None = None
+    """The name of the text that the deltas belong to."""
+
+
+@dataclass(slots=True)
+class InspectedCall:
+    """A tool call of an answer."""
+
+    tool_call_id: str
+    name: str
+    arguments: str
+    result: str | None = None
+    """The content of the result; None without one."""
+    status: str = "called"
+    seconds: float | None = None
+    """The time that a tool here ran; None for others."""
+
+
+@dataclass(slots=True)
+class InspectedRequest:
+    """A request with everything that belongs to its answer."""
+
+    agent: str
+    """The name or the address of the agent."""
+    call: str = ""
+    """The key of the call of a verb that it belongs to."""
+    at: float = 0.0
+    """Seconds from the beginning of the recording to the request."""
+    until: float = 0.0
+    """The same to the last row."""
+    ending: str = "no end"
+    """The outcome of the run, or the reason why it has none."""
+    rows: list[InspectedRow] = field(default_factory=list[InspectedRow])
+    asked: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The input, without the ids that are made anew each time."""
+    messages: Sequence[Message] = ()
+    """The messages at the end."""
+    known_ids: frozenset[str] = frozenset()
+    """The ids of the messages that the request brought."""
+    state: Any = None
+    """The state at the end."""
+    changes: list[tuple[float, str, Any, Any]] = field(default_factory=list[tuple[float, str, Any, Any]])
+    """The changes of the state: seconds, place, and the values before and after, which may be `ABSENT`."""
+    calls: list[InspectedCall] = field(default_factory=list[InspectedCall])
+    usage: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The tokens, as JSON of `TokenUsage`, each with its `cost` if that is known."""
+    posts: list[str] = field(default_factory=list[str])
+    """The attempts to post the request, a sentence each."""
+    problems: list[str] = field(default_factory=list[str])
+    """Warnings and errors, a sentence each."""
+
+
+@dataclass(slots=True)
+class Inspected:
+    """A recording, or what is known of a call without one."""
+
+    title: str
+    requests: list[InspectedRequest]
+    lanes: list[str] = field(default_factory=list[str])
+    """The names of the agents and subagents, by the numbers of their lanes."""
+    has_events: bool = True
+    """Whether the events were recorded."""
+
+    @property
+    def usage(self) -> list[dict[str, Any]]:
+        """The tokens of all requests."""
+        return [each for request in self.requests for each in request.usage]
+
+    @property
+    def seconds(self) -> float:
+        """The time from the first request to the last row."""
+        return max(each.until for each in self.requests) - self.requests[0].at if self.requests else 0.0
+
+
+def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
+    """Sum up a recording.
+
+    Args:
+        recording: The recording.
+        prices: The prices of tokens; None for none.
+    """
+    inspection = Inspection(prices)
+    found: dict[str, InspectedRequest] = {}
+    exchanges = {each.request.request: each for each in recording.exchanges}
+    lanes: list[str] = []
+    early: list[InspectedRow] = []
+    for line in recording.lines:
+        key = "" if isinstance(line, HeaderLine) else line.request or ""
+        before = inspection.changes_of(key).state if key in found else ABSENT
+        row = inspection.row(line)
+        lanes += [str(lane["name"]) for lane in row.get("lanes", ())]
+        if isinstance(line, HeaderLine):
+            continue
+        if line.kind == "request":
+            known = frozenset(each.id for each in inspection.changes_of(key).messages)
+            agent = line.agent.name or line.agent.url or line.agent.agent_id
+            found[key] = InspectedRequest(agent, line.call, at=row["t"], known_ids=known)
+        if (request := found.get(key)) is None:
+            # A tool that the call approved is executed before the first request.
+            early.append(_row(row, line))
+            continue
+        request.rows += early
+        early.clear()
+        _add(request, row, line, before, inspection.changes_of(key).state)
+    for key, request in found.items():
+        _complete(request, exchanges[key], inspection.changes_of(key))
+    return Inspected(recording.path.name, [*found.values()], lanes)
+
+
+def by_calls(recording: Inspected) -> Inspected:
+    """Return a recording in which all requests of a call are one, as tools here are executed between two of them."""
+    calls: dict[str, list[InspectedRequest]] = {}
+    for each in recording.requests:
+        calls.setdefault(each.call, []).append(each)
+    return replace(recording, requests=[_joined(each) for each in calls.values()])
+
+
+def _joined(requests: Sequence[InspectedRequest]) -> InspectedRequest:
+    """Return one request, asked as the first of some, and answered by all of them."""
+    lists = ("rows", "changes", "calls", "usage", "posts", "problems")
+    last = requests[-1]
+    whole = replace(requests[0], until=last.until, ending=last.ending, messages=last.messages, state=last.state)
+    for name in lists:
+        setattr(whole, name, [part for each in requests for part in getattr(each, name)])
+    return whole
+
+
+def _add(request: InspectedRequest, row: dict[str, Any], line: Line, before: Any, after: Any) -> None:
+    """Add a row to its request; the state was one thing before it, and may be another after it."""
+    shown = _row(row, line)
+    last = next((each for each in reversed(request.rows) if each.lane == shown.lane), None)
+    if shown.stream is not None and last is not None and last.stream == shown.stream:
+        last.pieces += shown.pieces
+        last.until = shown.at
+        last.summary = _short(last.summary + shown.pieces[0][1])
+        last.family = "bad" if shown.family == "bad" else last.family
+    else:
+        request.rows.append(shown)
+    request.until = max(request.until, shown.at)
+    request.usage += row.get("u", ())
+    request.problems += [
+        f"{rule}: {message}{f' at {path}' if path else ''}" for rule, message, path in row.get("w", ())
+    ]
+    if "e" in row:
+        request.problems.append(f"a client stops here: {row['e']}")
+    if before is not ABSENT and before is not after:
+        request.changes += [(shown.at, *each) for each in changed_places(before, after)]
+
+
+def _row(row: dict[str, Any], line: Line) -> InspectedRow:
+    event: dict[str, Any] = line.event if line.kind == "event" else {}
+    name = str(event.get("type", "(no type)")) if line.kind == "event" else line.kind
+    family: Family = "tool" if line.kind == "tool" else "frame"
+    if line.kind == "event":
+        family = _FAMILIES.get(name.partition("_")[0], "other")
+    error = getattr(line, "error", None)
+    if "e" in row or error is not None or name in ("RUN_ERROR", "SUBAGENT_ERROR"):
+        family = "bad"
+    is_event = line.kind == "event"
+    shown = InspectedRow(row["t"], row["t"], name, _summary(line, event), family, row.get("l"), is_event)
+    delta = event.get("delta")
+    if isinstance(delta, str):
+        # A start between two deltas begins another text with the same id, and ends this row.
+        shown.stream = f"{name} {event.get('messageId') or event.get('toolCallId')}"
+        shown.pieces = [(row["t"], delta)]
+    return shown
+
+
+def _summary(line: Line, event: dict[str, Any]) -> str:
+    """Describe a line of a recording in a line."""
+    match line:
+        case ResponseLine():
+            return " ".join(filter(None, [str(line.status or ""), line.error, line.address]))
+        case ToolLine():
+            return " ".join(filter(None, [line.name, line.status, _text(line.result)]))
+        case OutcomeLine():
+            return line.ending or (line.error.type if line.error else "")
+        case HeaderLine():
+            return line.package
+        case _ if line.kind == "request":
+            return f"{line.verb}, messages: {len(line.input.get('messages') or ())}"
+        case _ if line.kind == "end":
+            return line.reason if line.error is None else f"{line.reason}: {line.error.type}"
+        case _:
+            rest = {name: value for name, value in event.items() if name not in ("type", "subagentRunId", "metadata")}
+            value = next((rest[name] for name in _NAMED if name in rest), rest or None)
+            return _short(_text(value))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _complete(request: InspectedRequest, exchange: Exchange, answer: AnswerChanges) -> None:
+    """Add what is known of a request when its answer is over."""
+    request.messages, request.state = answer.messages, answer.state
+    request.asked = question(exchange.request.input)
+    request.posts = [
+        f"{each.status or 'no response'} from {each.address} after {each.seconds:.3f} s"
+        + (f": {each.error}" if each.error else "")
+        for each in exchange.responses
+    ]
+    calls: dict[str, InspectedCall] = {}
+    for message in request.messages:
+        if message.role == "assistant" and message.id not in request.known_ids:
+            for call in message.tool_calls or ():
+                calls[call.id] = InspectedCall(call.id, call.function.name, call.function.arguments)
+        elif message.role == "tool" and message.tool_call_id in calls:
+            calls[message.tool_call_id].result, calls[message.tool_call_id].status = _text_of(message), "answered"
+    for step in exchange.tools:
+        arguments = json.dumps(step.arguments, ensure_ascii=False)
+        executed = calls.setdefault(step.tool_call_id, InspectedCall(step.tool_call_id, step.name, arguments))
+        executed.status, executed.seconds = step.status, step.seconds
+        executed.result = executed.result if step.result is None else _text(step.result)
+    request.calls = [*calls.values()]
+    if (outcome := exchange.outcome) is not None:
+        request.ending = outcome.ending or "failed"
+        if outcome.error is not None:
+            request.ending = f"failed: {outcome.error.type}: {outcome.error.message or ''}"
+        # Warnings about a whole call, which belong to no event.
+        known = " ".join(request.problems)
+        request.problems += [f"{each.rule}: {each.message}" for each in outcome.warnings if each.message not in known]
+    elif exchange.end is not None:
+        error = exchange.end.error
+        request.ending = exchange.end.reason if error is None else f"{exchange.end.reason}: {error.type}"
+
+
+def _text_of(message: Any) -> str:
+    return _text(message.content if isinstance(message.content, str) else [str(each) for each in message.content])
