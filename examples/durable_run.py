@@ -1,60 +1,55 @@
-"""A run that takes a minute, and whose process is killed in the middle: another process goes on with it."""
+"""A run of a minute that outlives its process: kill the program, start it again, and it prints the whole answer.
 
-from __future__ import annotations
+`python examples/durable_run.py report.db` begins the run, or goes on with the one that is in the database. `kill -9` it
+as often as you like; another start after the end prints the answer again. PACE is the seconds that a chapter takes.
+"""
 
 import asyncio
-import subprocess
+import os
 import sys
-import tempfile
 from collections.abc import AsyncGenerator
 
 from ag_ui import core
 
-from agui_client import FunctionAgent, tool
-from agui_client.runs import Runs, RunStatus
+from agui_client import FunctionAgent, Reducer, tool
+from agui_client.runs import Runs
 
-CHAPTERS = 6
+CHAPTERS, PACE = 6, float(os.environ.get("PACE", "10"))
 
 
-@tool
+@tool(idempotent=True)  # a call that was cut is made again
 async def write_chapter(number: int) -> str:
     """Write a chapter."""
-    await asyncio.sleep(float(sys.argv[2]))
-    return f"chapter {number}"
+    await asyncio.sleep(PACE)
+    return f"Chapter {number}, written by process {os.getpid()}."
 
 
 async def author(run_input: core.RunAgentInput) -> AsyncGenerator[core.Event]:
-    """Call the tool for the next chapter, until all are written."""
-    number = 1 + sum(each.role == "tool" for each in run_input.messages)
+    """Call the tool for one chapter after the other, and then send the report."""
+    chapters = [str(each.content) for each in run_input.messages if each.role == "tool"]
+    call_id = f"call-{len(chapters) + 1}"
     yield core.RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
-    if number <= CHAPTERS:
-        call, arguments = f"call-{number}", f'{{"number": {number}}}'
-        yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name="write_chapter")
-        yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
-        yield core.ToolCallEndEvent(tool_call_id=call)
+    if len(chapters) < CHAPTERS:
+        delta = f'{{"number": {len(chapters) + 1}}}'
+        yield core.ToolCallChunkEvent(tool_call_id=call_id, tool_call_name="write_chapter", delta=delta)
+    else:
+        yield core.TextMessageChunkEvent(message_id="report", role="assistant", delta="\n".join(chapters))
     yield core.RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
 
 
-async def work(database: str, name: str) -> None:
-    """Begin the run, or go on with the one that is in the database."""
-    runs = Runs(f"sqlite:///{database}")
+async def work(database: str) -> None:
+    """Begin the run, or follow the one that is in the database, and print its answer."""
+    runs, reducer = Runs(f"sqlite:///{database}"), Reducer()
     runs.add("author", FunctionAgent(author, tools=[write_chapter]))
     async with runs:
-        going_on = [each for each in await runs.list() if each.status is RunStatus.RUNNING]
-        run = going_on[0] if going_on else await runs.start("author", "Write a report.")
-        async for _, event in runs.follow(run.run_id):
-            if isinstance(event, core.ToolCallResultEvent):
-                print(f"{name} process: {event.content}", flush=True)
+        if not await runs.list():
+            await runs.start("author", "Write a report.", run_id="report")
+        async for _, event in runs.follow("report"):
+            reducer.feed(event)
+            if event.type == "TOOL_CALL_RESULT":
+                print(sum(each.role == "tool" for each in reducer.messages), "of", CHAPTERS, "chapters", flush=True)
+        print(reducer.messages[-1].content)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        asyncio.run(work(sys.argv[1], sys.argv[3]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, __file__, f"{folder}/runs.db", sys.argv[1] if sys.argv[1:] else "10"]
-            with subprocess.Popen([*command, "first"], stdout=subprocess.PIPE) as process:
-                while process.stdout and b"chapter 2" not in (line := process.stdout.readline()):
-                    print(line.decode().strip(), flush=True)
-                process.kill()
-            subprocess.run([*command, "second"], check=True)
+    asyncio.run(work(sys.argv[1] if sys.argv[1:] else "report.db"))

@@ -132,9 +132,9 @@ def doctor_arguments(command: CommandT) -> CommandT:
     return _declared(command, _OPTIONAL_URL, _HEADERS, _STATE, _TIMEOUT)
 
 
-def address_arguments(command: CommandT) -> CommandT:
-    """Add the arguments and options of a served agent to a command: url, headers and timeout."""
-    return _declared(command, click.argument("url", callback=_check_url), _HEADERS, _TIMEOUT)
+def runs_arguments(command: CommandT) -> CommandT:
+    """Add the arguments and options of runs to a command: the url of an agent or of a database, headers and timeout."""
+    return _declared(command, click.argument("url", callback=_check_runs_url), _HEADERS, _TIMEOUT)
 
 
 def read_run_settings(
@@ -191,6 +191,12 @@ def _check_url(context: click.Context, parameter: click.Parameter, value: str | 
     # The message leaves out an address that may hold a password.
     hint = "" if "@" in value or "://" in value else f"; did you mean http://{value.partition('?')[0]}?"
     raise click.BadParameter(f"this is no HTTP address{hint}", param_hint="'URL'")
+
+
+def _check_runs_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    # Whether it is the URL of a database that can be used, Runs says.
+    is_database = value is not None and value.startswith(("sqlite:", "postgresql:", "postgresql+"))
+    return value if is_database else _check_url(context, parameter, value)
 
 
 def _is_address(text: str) -> bool:

@@ -1,20 +1,21 @@
-"""`agui runs`: the runs that a served agent keeps, whether or not anybody follows them."""
+"""`agui runs`: runs that are kept, by the address of their agent or the URL of their database."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import click
-from ag_ui.core import Interrupt
+from ag_ui.core import Event, Interrupt, ResumeEntry, RunAgentInput
 from pydantic import TypeAdapter
 
-from agui_client._cli.agent_settings import address_arguments
+from agui_client._cli.agent_settings import runs_arguments
 from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines, escaped_json, one_line
@@ -25,15 +26,38 @@ from agui_client._transport.credentials import Credentials
 from agui_client._transport.delivery import fetch
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import HTTPStatusError
+from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
+from agui_client.runs import Runs
 from agui_client.runs.records import Place, cursor_of
 
 if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answer
+    from agui_client.agent import AbstractAgent
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _INTERRUPTS = TypeAdapter(list[Interrupt])
 _NOT_FOUND = (404, 405)
+
+
+class KeptRuns(Protocol):
+    """Runs that are kept somewhere; their descriptions are JSON, as the protocol spells it."""
+
+    async def list(self) -> list[dict[str, Any]]:
+        """Return the descriptions of the runs, those that began last first."""
+        ...
+
+    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop a run; return its description."""
+        ...
+
+    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
+        """Answer a run; return the description of the one that goes on."""
+        ...
+
+    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
+        """Return an agent whose run of the same id is a run, from its beginning to its end."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +71,35 @@ class ServedRuns:
     timeout: float | None
     """The seconds to wait for each answer; None for the default."""
 
-    async def ask(self, path: str, **body: Any) -> Any:
+    async def list(self) -> list[dict[str, Any]]:
+        """Return the descriptions of the runs."""
+        try:
+            found: list[dict[str, Any]] = await self._ask("runs")
+        except HTTPStatusError as error:
+            if error.status_code not in _NOT_FOUND:
+                raise
+            raise click.UsageError("this agent keeps no runs; serve it with agui serve --runs memory") from error
+        return found
+
+    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop a run."""
+        stopped: dict[str, Any] = await self._ask("stop", runId=info["runId"], threadId=info["threadId"])
+        return stopped
+
+    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
+        """Answer a run."""
+        entries = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in resume]
+        named = {"runId": info["runId"], "threadId": info["threadId"]}
+        begun: dict[str, Any] = await self._ask("answer", **named, resume=entries)
+        return begun
+
+    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
+        """Return an agent whose run is the run."""
+        # At a cursor, as the same request without one would begin the run anew if it is not kept any more.
+        headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], Place(0))}
+        return HttpAgent(self.url, headers=headers, timeout=self.timeout, thread_id=info["threadId"])
+
+    async def _ask(self, path: str, **body: Any) -> Any:
         """Send a command, and return the JSON that answers it.
 
         Args:
@@ -55,55 +107,105 @@ class ServedRuns:
             body: The JSON of the command.
 
         Raises:
-            click.UsageError: The agent keeps no runs.
             TransportError: No answer arrived.
         """
         parts = urlsplit(self.url)
         url = parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
         transport = Transport(url, credentials=Credentials(self.headers))
         content = json.dumps(body).encode()
-        try:
-            answer = await fetch(transport, transport.url, Timeouts.of(self.timeout), content)
-        except HTTPStatusError as error:
-            if error.status_code in _NOT_FOUND and path == "runs":
-                raise click.UsageError("this agent keeps no runs; serve it with agui serve --runs memory") from error
-            raise
-        return json.loads(answer)
+        return json.loads(await fetch(transport, transport.url, Timeouts.of(self.timeout), content))
 
-    async def find(self, run_id: str) -> dict[str, Any]:
-        """Return the description of a run.
 
-        Raises:
-            click.UsageError: The agent keeps no such run.
-        """
-        found: list[dict[str, Any]] = [each for each in await self.ask("runs") if each["runId"] == run_id]
-        if not found:
-            raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are")
-        return found[0]
+@dataclass(frozen=True, slots=True)
+class StoredRuns:
+    """The runs in a database, of which this process carries out none."""
 
-    async def follow(self, info: Mapping[str, Any]) -> int:
-        """Show a run from its beginning to its end, and return the exit code."""
-        # At a cursor, as the same request without one would begin the run anew if it is not kept any more.
-        headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], Place(0))}
-        agent = HttpAgent(self.url, headers=headers, timeout=self.timeout, thread_id=info["threadId"])
-        transcript = Transcript(answers=sys.stdout, notes=sys.stderr, verbose=False)
-        WarningLines(transcript.note).install()
-        try:
-            async with agent.stream(run_id=info["runId"]) as stream:
-                async for event in stream:
-                    transcript.show(event, stream.state)
-                result = await stream.result()
-        finally:
-            transcript.end()
-        transcript.close(result)
-        return code_of(result)
+    runs: Runs
+    """The runs, without agents."""
+
+    async def list(self) -> list[dict[str, Any]]:
+        """Return the descriptions of the runs."""
+        return [each.to_dict() for each in await self.runs.list()]
+
+    async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop a run."""
+        return (await self.runs.stop(info["runId"], thread_id=info["threadId"], owner=info["owner"])).to_dict()
+
+    async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
+        """Answer a run; a process that has its agent goes on with it."""
+        named = {"thread_id": info["threadId"], "owner": info["owner"]}
+        complain("a server of this database goes on with the run; the command waits until there is one")
+        return (await self.runs.answer(info["runId"], resume, **named)).to_dict()
+
+    def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
+        """Return an agent whose run is the run."""
+
+        async def events(asked: RunAgentInput) -> AsyncGenerator[Event]:
+            """Follow the run."""
+            named = {"thread_id": info["threadId"], "owner": info["owner"]}
+            async with aclosing(self.runs.follow(info["runId"], **named)) as followed:
+                async for _, event in followed:
+                    yield event
+
+        return FunctionAgent(events, thread_id=info["threadId"])
+
+
+@asynccontextmanager
+async def _opened(url: str, headers: Mapping[str, str], timeout: float | None) -> AsyncGenerator[KeptRuns]:
+    """Open the runs of an address or a database, as a block.
+
+    Raises:
+        UsageError: The database cannot be used.
+        click.UsageError: There are no runs in it.
+    """
+    if url.lower().startswith("http"):
+        yield ServedRuns(url, headers, timeout)
+        return
+    stored = Runs(url)
+    from agui_client.runs.run_tables import has_runs, url_of
+
+    if not has_runs(url_of(url)):
+        raise click.UsageError("no runs were ever kept in this database; agui serve --runs URL keeps them there")
+    async with stored:
+        yield StoredRuns(stored)
+
+
+async def _found(kept: KeptRuns, run_id: str) -> dict[str, Any]:
+    """Return the description of a run.
+
+    Raises:
+        click.UsageError: There is no such run, or there are several.
+    """
+    found = [each for each in await kept.list() if each["runId"] == run_id]
+    if not found:
+        raise click.UsageError(f"no run {run_id} is kept there; agui runs list shows those that are")
+    if len(found) > 1:
+        raise click.UsageError(f"{len(found)} runs have the id {run_id}, in several threads or of several owners")
+    return found[0]
+
+
+async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
+    """Show a run from its beginning to its end, and return the exit code."""
+    transcript = Transcript(answers=sys.stdout, notes=sys.stderr, verbose=False)
+    WarningLines(transcript.note).install()
+    try:
+        async with kept.follower(info).stream(run_id=info["runId"]) as stream:
+            async for event in stream:
+                transcript.show(event, stream.state)
+            result = await stream.result()
+    finally:
+        transcript.end()
+    transcript.close(result)
+    return code_of(result)
 
 
 @click.group(cls=CommandGroup)
 def runs() -> None:
-    """List, follow, stop and answer the runs of a served agent.
+    """List, follow, stop and answer runs that are kept.
 
-    The agent at URL keeps its runs with `agui serve --runs memory`, or with agent_app(..., runs=Runs()).
+    URL is the address of an agent that keeps its runs, with `agui serve --runs memory` or agent_app(..., runs=Runs()),
+    or the URL of their database, such as sqlite:///runs.db or postgresql://user@host/database. -H and --timeout are
+    for addresses. At an address, there are the runs that `authorize=` lets the caller see; in a database, all of them.
     """
 
 
@@ -111,14 +213,15 @@ _RUN = click.argument("run_id", metavar="RUN")
 
 
 @runs.command("list")
-@address_arguments
+@runs_arguments
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def list_runs(as_json: bool, **given: Any) -> int:
-    """List the runs that the agent at URL keeps, those that began last first."""
+    """List the runs that are kept at URL, those that began last first."""
 
     async def list_them() -> int:
         """Print a line for each."""
-        infos = await ServedRuns(**given).ask("runs")
+        async with _opened(**given) as kept:
+            infos = await kept.list()
         if not infos:
             complain("there are no runs; those that have ended are kept for some minutes")
         for info in infos:
@@ -129,37 +232,36 @@ def list_runs(as_json: bool, **given: Any) -> int:
 
 
 @runs.command()
-@address_arguments
+@runs_arguments
 @_RUN
 def follow(run_id: str, **given: Any) -> int:
     """Print the run RUN from its beginning, and follow it to its end; Ctrl-C leaves it alone."""
 
     async def follow_it() -> int:
         """Find and follow it."""
-        served = ServedRuns(**given)
-        return await served.follow(await served.find(run_id))
+        async with _opened(**given) as kept:
+            return await _follow(kept, await _found(kept, run_id))
 
     return drive(lambda: asyncio.run(follow_it()))
 
 
 @runs.command()
-@address_arguments
+@runs_arguments
 @_RUN
 def stop(run_id: str, **given: Any) -> int:
     """Stop the run RUN, and wait until it has ended."""
 
     async def stop_it() -> int:
         """Find and stop it."""
-        served = ServedRuns(**given)
-        info = await served.find(run_id)
-        click.echo(_line(await served.ask("stop", runId=run_id, threadId=info["threadId"])))
+        async with _opened(**given) as kept:
+            click.echo(_line(await kept.stop(await _found(kept, run_id))))
         return ExitCode.SUCCESS
 
     return drive(lambda: asyncio.run(stop_it()))
 
 
 @runs.command()
-@address_arguments
+@runs_arguments
 @_RUN
 @click.argument("answers", nargs=-1, required=True, metavar="ANSWER...")
 def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
@@ -171,13 +273,11 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
 
     async def answer_it() -> int:
         """Find the run, answer it, and follow the next one."""
-        served = ServedRuns(**given)
-        info = await served.find(run_id)
-        interrupts = _INTERRUPTS.validate_python(info["interrupts"])
-        entries = cover(interrupts, _answers(answers, interrupts))
-        resume = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in entries]
-        begun = await served.ask("answer", runId=run_id, threadId=info["threadId"], resume=resume)
-        return await served.follow(begun)
+        async with _opened(**given) as kept:
+            info = await _found(kept, run_id)
+            interrupts = _INTERRUPTS.validate_python(info["interrupts"])
+            begun = await kept.answer(info, cover(interrupts, _answers(answers, interrupts)))
+            return await _follow(kept, begun)
 
     return drive(lambda: asyncio.run(answer_it()))
 

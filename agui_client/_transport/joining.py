@@ -118,6 +118,11 @@ class FromTheBeginning(Joining):
         """Return whether the application has the end of the run."""
         return self._has_ended
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the application has the beginning of the run."""
+        return self._delivered.has_begun
+
     def _new(self, event: WireEvent) -> list[WireEvent]:
         if self._catching_up is None:
             self._delivered.note(event)
@@ -155,7 +160,8 @@ class WhenItIsOver(Joining):
         if not response or not isinstance(response[-1], RunFinishedEvent | RunErrorEvent):
             return None
         if not self._is_whole(response):
-            self.is_pending = True
+            # Without an event of the run, nobody knows that the server has it: then this counts as a failed attempt.
+            self.is_pending = self._first is None or self._first.has_begun
             return None
         self._has_ended = True
         return response if self._first is None else self._first.new(response)

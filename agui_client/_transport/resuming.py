@@ -1,7 +1,8 @@
 """Streams that are taken up where they were cut, with a request that starts no run.
 
 A run is posted once. A stream that breaks off before its run has ended is taken up by a further request, as a policy of
-`agui_client.reconnect` says; without one, and for everything before the first event, nothing is done here.
+`agui_client.reconnect` says; without one, nothing is done here. A POST that was sent and got no answer is such a
+stream for policies that need no cursor: nobody knows whether its run has begun.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _BUSY = 409
 """The status of servers that work on a run of the thread."""
 _LONGEST_PAUSE = 2.0
 """Seconds between two questions to a server that still works on the run."""
+_NO_ANSWER = (502, 504)
+"""Statuses of proxies whose server has not answered, or not in time, and may be at work."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses of servers and proxies that may say something else in a moment."""
 
@@ -88,6 +91,10 @@ class ResumableSource(HttpSource):
                     return events
             except (ConnectError, IdleTimeoutError) as error:
                 cut = error
+            except HTTPStatusError as error:
+                if error.status_code not in _NO_ANSWER:
+                    raise
+                cut = error
             if self.is_interrupted or self._has_ended or not await self._take_up(cut):
                 if cut is not None and not self.is_interrupted:
                     raise cut
@@ -109,7 +116,8 @@ class ResumableSource(HttpSource):
         return map(self._decoder.finish, frames)
 
     def _request_at_cursor(self) -> Request | None:
-        return None if self._reading is None else self._way.request(self._numbered.cursor)
+        is_sent = self._reading is not None or self.delivery.may_have_started
+        return self._way.request(self._numbered.cursor) if is_sent else None
 
     async def _take_up(self, cut: Exception | None) -> bool:
         """Open the next response.
@@ -127,6 +135,8 @@ class ResumableSource(HttpSource):
         if request is None or (clock := self._clock) is None:
             return False
         what = "the stream stopped early" if cut is None else f"the stream was cut ({type(cut).__name__})"
+        if self._reading is None:
+            what = f"the request got no answer ({type(cut).__name__})"
         cause = cut
         try:
             await self._leave_body()

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from agui_client._run.result import RunResult
     from agui_client.batch.places import Ask, Place
 
-Agents: TypeAlias = AgentSource | Mapping[str, AgentSource] | Sequence[AgentSource]
-"""An agent, or several with their names; or functions that make them."""
+Agents: TypeAlias = AgentSource | str | Mapping[str, AgentSource] | Mapping[str, str] | Sequence[AgentSource | str]
+"""An agent, or several with their names; or functions that make them, or names by which they were added to runs."""
 
 _CLOSING_SECONDS = 5.0
 _logger = logging.getLogger("agui_client.batch")
@@ -62,6 +62,7 @@ def run_many(
     retry: RowRetry | int | None = None,
     budget: Budget | None = None,
     on: Any = None,
+    name: str | None = None,
     **options: Unpack[RunOptions],
 ) -> Batch[ParsedT]: ...
 @overload
@@ -79,6 +80,7 @@ def run_many(
     retry: RowRetry | int | None = None,
     budget: Budget | None = None,
     on: Any = None,
+    name: str | None = None,
     **options: Unpack[RunOptions],
 ) -> Batch[Any]: ...
 @lists_keywords(RunOptions)
@@ -96,6 +98,7 @@ def run_many(
     retry: RowRetry | int | None = None,
     budget: Budget | None = None,
     on: Any = None,
+    name: str | None = None,
     **options: Unpack[RunOptions],
 ) -> Batch[Any]:
     """Run an agent on each row: `async for done in run_many(...)`, or `for done in run_many(...)` in a script.
@@ -117,8 +120,10 @@ def run_many(
         per_minute: The most rows and repetitions to begin in a minute, evenly spread.
         retry: The policy for failed rows, or the number of repetitions; see `RowRetry`.
         budget: The most that this start may use.
-        on: The cluster whose workers run the rows: a `distributed.Client`, or the module `ray` after `ray.init()`. The
-            agent is carried there, and its results come back; everything else stays here.
+        on: The place where the rows run: a `distributed.Client`, or the module `ray` after `ray.init()`, to whose
+            workers the agent is carried; or `agui_client.runs.Runs`, to which an agent of the name was added. Then a
+            row is a run, which is begun once, and goes on when its program ends. Everything else stays here.
+        name: With `on=Runs(...)`, the name of the batch, by which the next start and other programs find its rows.
         options: See `RunOptions`, for every run.
 
     Returns:
@@ -131,8 +136,10 @@ def run_many(
     """
     check_number("at_once", at_once, least=1, is_whole=True)
     agents = _by_name(agent)
+    if name is not None and rerun_failed:
+        raise UsageError("rerun_failed= is not for on=Runs(...), where failed rows are kept; retry= runs them again")
     return Batch(
-        place=place_of(on, agents, _options_of_many(options), at_once),
+        place=place_of(on, name, agents, _options_of_many(options), at_once),
         jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
         at_once=at_once,
         journal=_journal_opener(journal, rerun_failed=rerun_failed),
@@ -317,7 +324,7 @@ class Batch(Displayed, Generic[ParsedT]):
             attempts.count += 1
             start = time.perf_counter()
             try:
-                result = await ask(job.name, job.row.prompt)
+                result = await ask(job.name, job.row, attempts.count)
                 attempts.tokens = count_tokens(attempts.tokens, result.usage)
                 error = unfinished(result, is_parsed=self._parse is not None)
                 parsed = None if self._parse is None or error is not None else result.parse(self._parse)
@@ -405,18 +412,18 @@ def _journal_opener(path: str | Path | None, *, rerun_failed: bool) -> Callable[
     return None
 
 
-def _by_name(agent: Agents) -> dict[str, AgentSource]:
+def _by_name(agent: Agents) -> dict[str, AgentSource | str]:
     """Return the agents by their names."""
-    if isinstance(agent, AbstractAgent) or callable(agent):
+    if isinstance(agent, AbstractAgent | str) or callable(agent):
         return {"": agent}
     if isinstance(agent, Mapping):
-        agents: dict[str, AgentSource] = dict(agent)
+        agents: dict[str, AgentSource | str] = dict(agent)
     else:
         names = [_name(each) or f"agent {number}" for number, each in enumerate(agent, start=1)]
         agents = dict(zip(names, agent, strict=True))
         if len(agents) < len(names):
             raise UsageError("two agents have one name; give a mapping of names to agents")
-    if not agents or not all(isinstance(each, AbstractAgent) or callable(each) for each in agents.values()):
+    if not agents or not all(isinstance(each, AbstractAgent | str) or callable(each) for each in agents.values()):
         raise UsageError("a batch takes an agent, a list of agents, or a mapping of names to agents")
     if "" in agents:
         raise UsageError("the name of an agent is not empty")
@@ -424,4 +431,6 @@ def _by_name(agent: Agents) -> dict[str, AgentSource]:
 
 
 def _name(agent: object) -> str | None:
+    if isinstance(agent, str):
+        return agent
     return getattr(agent, "name", None) or getattr(agent, "__name__", None)

@@ -1,4 +1,4 @@
-"""The places where rows run: in this process, or on the workers of a cluster.
+"""The places where rows run: in this process, on the workers of a cluster, or as runs that outlive the process.
 
 Only single attempts go to a place. Journal, pace, retries, budgets and `parse=` stay with the batch.
 """
@@ -18,28 +18,63 @@ from agui_client.agent import AbstractAgent
 from agui_client.batch.workers import AgentSource, Carried, made_agent
 from agui_client.errors import UsageError
 from agui_client.http_agent import HttpAgent
-from agui_client.messages import Prompt, prompt_messages
+from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
     from agui_client.batch.clusters import Cluster
+    from agui_client.batch.rows import Row
     from agui_client.options import RunOptions
+    from agui_client.runs import Runs
 
-    Ask: TypeAlias = Callable[[str, Prompt], Awaitable[RunResult]]
-    """Runs the agent of a name once."""
+    Ask: TypeAlias = Callable[[str, Row, int], Awaitable[RunResult]]
+    """Runs the agent of a name on a row once, for the attempt of a number."""
     Place: TypeAlias = Callable[[], AbstractAsyncContextManager[Ask]]
     """Opens a place."""
 
 
-def place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at_once: int) -> Place:
+def place_of(
+    on: Any, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions, at_once: int
+) -> Place:
     """Return the place that `on=` names.
 
     Raises:
-        UsageError: There is no such place, or an agent cannot be carried there.
+        UsageError: There is no such place, or the agents cannot run there.
     """
+    # Whoever has runs, a client or Ray has imported their module.
+    modules: Mapping[str, Any] = sys.modules
+    kept = modules.get("agui_client.runs")
+    if kept is not None and isinstance(on, kept.Runs):
+        return _kept(on, name, agents, options)
+    if name is not None:
+        raise UsageError("name= is for on=Runs(...), which know a batch by it; a journal= is known by its file")
+    made = {each: source for each, source in agents.items() if not isinstance(source, str)}
+    if len(made) < len(agents):
+        raise UsageError("the name of an agent is for on=Runs(...), to which it was added; give the agent itself")
+    return _place_of(on, made, options, at_once)
+
+
+def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
+    """Return the place where rows are runs that are kept.
+
+    Raises:
+        UsageError: The batch or an agent has no name, or an option cannot be stored.
+    """
+    from agui_client.batch.kept_rows import STORED_OPTIONS, kept_rows
+
+    if not name:
+        raise UsageError("on=Runs(...) needs name=, by which the next start of the batch finds its rows")
+    named = {each: source for each, source in agents.items() if isinstance(source, str)}
+    if len(named) < len(agents):
+        raise UsageError("with on=Runs(...), give the agent by its name: runs.add('helper', agent), run_many('helper')")
+    if refused := sorted(options.keys() - STORED_OPTIONS):
+        raise UsageError(f"{refused[0]}= cannot be stored with runs; give it to the agent that is added to them")
+    return partial(kept_rows, runs, name, named, options)
+
+
+def _place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at_once: int) -> Place:
     if on is None:
         return partial(_here, {name: made_agent(source) for name, source in agents.items()}, options)
-    # Whoever has a client or Ray has imported it.
     modules: Mapping[str, Any] = sys.modules
     dask, ray = modules.get("distributed"), modules.get("ray")
     batch = f"agui-batch-{uuid4()}"
@@ -56,7 +91,8 @@ def place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at
         open_cluster, pack = partial(RayCluster, ray, at_once), ray.cloudpickle.dumps
     else:
         kind = type(on).__name__
-        raise UsageError(f"on= takes a distributed.Client, or the module ray after ray.init(), not this {kind}")
+        places = "a distributed.Client, the module ray after ray.init(), or Runs(...)"
+        raise UsageError(f"on= takes {places}, not this {kind}")
     carried = {name: Carried(batch, _content(source, options, pack)) for name, source in agents.items()}
     return partial(_far, open_cluster, carried)
 
@@ -65,9 +101,9 @@ def place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at
 async def _here(agents: Mapping[str, AbstractAgent[Any]], options: RunOptions) -> AsyncGenerator[Ask]:
     """Run rows in this event loop."""
 
-    async def ask(name: str, prompt: Prompt) -> RunResult:
+    async def ask(name: str, row: Row, attempt: int) -> RunResult:
         """Run a clone of the agent."""
-        return await agents[name].clone(thread_id=str(uuid4())).run_agent(prompt, **options)
+        return await agents[name].clone(thread_id=str(uuid4())).run_agent(row.prompt, **options)
 
     async with AsyncExitStack() as blocks:
         for agent in {id(each): each for each in agents.values()}.values():
@@ -81,8 +117,9 @@ async def _far(open_cluster: Callable[[], Cluster], agents: Mapping[str, Carried
     """Run rows on the workers of a cluster."""
     async with open_cluster() as cluster:
 
-        async def ask(name: str, prompt: Prompt) -> RunResult:
+        async def ask(name: str, row: Row, attempt: int) -> RunResult:
             """Send a row to a worker; return the result, or raise the exception, that comes back."""
+            prompt = row.prompt
             if isinstance(prompt, list | tuple):
                 (prompt,) = prompt_messages(prompt)  # its files are here
             outcome: RunResult | Exception = pickle.loads(await cluster.send(agents[name], prompt))

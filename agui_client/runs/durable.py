@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from contextvars import Context
@@ -174,6 +175,10 @@ class DurableRuns:
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "ERROR",
         }
+        for handler in logging.getLogger("dbos").handlers:
+            # Its stream is the stderr of the first launch, which may be closed: that of a test, for instance.
+            if type(handler) is logging.StreamHandler:
+                handler.stream = sys.stderr
         DBOS(config=config).listen_queues([_QUEUE.format(name) for name in self._agents])
         DBOS.launch()
         self._owns_dbos = True
@@ -246,19 +251,35 @@ class DurableRuns:
 
     # --- runs
 
-    async def begin(self, run: KeptRun) -> None:
-        """Begin a run: store it, and carry it out as a workflow.
+    async def begin(self, run: KeptRun) -> KeptRun:
+        """Begin a run: store it, and carry it out as a workflow, here if this process has its agent.
+
+        Returns:
+            The run, or the mirror of one that another process has begun.
 
         Raises:
             RunInProgressError: A run of the thread is going on, or the run is stored already.
+            UsageError: Another process had the agent, and refused the run.
         """
         if run.recipe is None:
             raise UsageError("a run of Runs(URL) needs an agent with a name: runs.add(name, agent), runs.start(name)")
         workflow_id = workflow_id_of(run.log.key)
-        await self._database.add(workflow_id, run.log.key, asdict(run.recipe))
+        is_ours = run.recipe.agent in self._agents
+        await self._database.add(workflow_id, run.log.key, asdict(run.recipe), is_left=not is_ours)
+        if not is_ours:
+            return await self._begun_elsewhere(workflow_id)
         self._shelf.replace(run)
         self._begun[workflow_id] = run
         await self._start(workflow_id)
+        return run
+
+    async def _begun_elsewhere(self, workflow_id: str) -> KeptRun:
+        """Wait until a process that has the agent has taken a run, and follow it."""
+        while (row := await self._database.get(workflow_id)) is not None:
+            if row.attempt:
+                return await self._followed(row)
+            await asyncio.sleep(_BEAT)
+        raise UsageError("the process that has the agent refused the run; its log says why")
 
     async def _start(self, workflow_id: str) -> None:
         async def start() -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -193,8 +194,14 @@ class RunDatabase:
 
     # --- the life of a run
 
-    async def add(self, workflow_id: str, key: RunKey, recipe: dict[str, Any]) -> None:
+    async def add(self, workflow_id: str, key: RunKey, recipe: dict[str, Any], *, is_left: bool = False) -> None:
         """Add a run that begins.
+
+        Args:
+            workflow_id: The id of its workflow.
+            key: Its identity.
+            recipe: The agent and the input.
+            is_left: Whether it is left to any process that has the agent.
 
         Raises:
             RunInProgressError: A run of the thread is going on, or the run is stored already.
@@ -208,7 +215,7 @@ class RunDatabase:
         row |= {
             "checkpoint_position": 0,
             "status": RunStatus.RUNNING.value,
-            "executor_id": self._executor_id,
+            "executor_id": "" if is_left else self._executor_id,
             "attempt": 0,
             "number": self._now,
         }
@@ -340,6 +347,23 @@ def url_of(url: str) -> sa.URL:
         # It may have a password, and is not shown.
         raise UsageError("Runs takes the URL of a database: sqlite:///runs.db, or postgresql://user@host/database")
     return made.set(drivername="postgresql+psycopg") if made.get_backend_name() == "postgresql" else made
+
+
+def has_runs(url: sa.URL) -> bool:
+    """Return whether a database has the tables; makes neither them nor the database.
+
+    Raises:
+        UsageError: The database cannot be reached.
+    """
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        return False
+    engine = sa.create_engine(url)
+    try:
+        return sa.inspect(engine).has_table(_RUN.name)
+    except OperationalError as error:
+        raise UsageError(f"the database cannot be reached: {error.orig}") from error
+    finally:
+        engine.dispose()
 
 
 def _settle(connection: sa.Connection, key: RunKey) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -129,6 +130,7 @@ class Runs:
         *,
         thread_id: str | None = None,
         owner: str = "",
+        expose_errors: bool = False,
         **options: Unpack[RunOptions],
     ) -> RunInfo:
         """Begin a run, and return as soon as it has begun.
@@ -140,6 +142,7 @@ class Runs:
             prompt: The prompt, as for `agent.run_agent`.
             thread_id: The thread; by default that of the agent, or a new one if a function is given.
             owner: The owner of the run.
+            expose_errors: Whether followers get the text of exceptions.
             options: Further keywords of `agent.run_agent`.
 
         Returns:
@@ -153,7 +156,7 @@ class Runs:
         recipe: Recipe | None = None
         if isinstance(agent, str):
             thread_id = thread_id or str(uuid4())
-            recipe = self._recipe(agent, prompt, thread_id, options)
+            recipe = replace(self._recipe(agent, prompt, thread_id, options), expose_errors=expose_errors)
             input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
             enter = reenter(input)
         else:
@@ -164,7 +167,7 @@ class Runs:
         key = RunKey(owner, thread_id, options["run_id"])
         if await self.get(key) is not None:
             raise UsageError(f"a run {key.run_id!r} of thread {thread_id!r} is kept already; leave run_id= out")
-        run = await self.begin(key, input, enter, reenter, recipe=recipe)
+        run = await self.begin(key, input, enter, reenter, expose_errors=expose_errors, recipe=recipe)
         await run.log.opened()
         return run.log.info
 
@@ -281,6 +284,10 @@ class Runs:
             raise UsageError(f"run {run_id!r} waits for no answer: it is {log.status.value}")
         entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
+        recipe = run.recipe
+        if recipe is not None:
+            # Another process may carry the run out, from this input on.
+            recipe = replace(recipe, input=input.model_dump(mode="json", by_alias=True, exclude_none=True))
         next_run = await self.begin(
             log.key._replace(run_id=input.run_id),
             input,
@@ -289,7 +296,7 @@ class Runs:
             when_left=run.when_left,
             expose_errors=run.expose_errors,
             input_size=log.input_size,
-            recipe=run.recipe,
+            recipe=recipe,
         )
         await next_run.log.opened()
         return next_run.log.info
@@ -362,6 +369,11 @@ class Runs:
     # --- for served agents
 
     @property
+    def is_open(self) -> bool:
+        """Whether the runs are in use; runs without a URL always are."""
+        return self._engine is None or self._engine.is_open
+
+    @property
     def is_durable(self) -> bool:
         """Whether the runs outlive this process."""
         return self._engine is not None
@@ -418,8 +430,7 @@ class Runs:
         log = RunLog(key, self._shelf, input_size)
         run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors, recipe=recipe)
         if self._engine is not None:
-            await self._engine.begin(run)
-            return run
+            return await self._engine.begin(run)
         self._shelf.add(run)
         context = copy_context()
         # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
@@ -569,7 +580,7 @@ class _NamedOpener:
             options["forwarded_props"] = input.forwarded_props
             prompt = next(iter(given.messages), None)
             begun = _ProgramRun(self._open, input.thread_id, prompt, options)
-            is_prompt = cut is None and input.run_id == given.run_id
+            is_prompt = cut is None and not input.resume
             return begun.enter if is_prompt else begun.reenter(input, cut)
 
         return reenter

@@ -599,7 +599,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
             run_many(agent, ["a"], **options)
     for agents in ([], {"": agent}, [agent, agent], ["http://localhost"]):
         with pytest.raises(UsageError):
-            run_many(agents, ["a"])  # type: ignore[arg-type]
+            run_many(agents, ["a"])
     for rows in (5, {"prompt": "a"}, [5]):
         with pytest.raises(UsageError):
             run_many(agent, rows)

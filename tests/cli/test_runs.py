@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agui_client import HttpAgent
 from support.programs import Program
 
@@ -67,3 +69,34 @@ def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path
     path.write_text(AGENTS, "utf-8")
     refused = agui("serve", f"{path}:app", "--port", "0", "--runs", "memory")
     assert (refused.returncode, "agent_app(..., runs=Runs())" in refused.stderr) == (2, True)
+
+
+def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Start, agui: Agui, tmp_path: Path) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    path, database = tmp_path / "paying.py", f"sqlite:///{tmp_path / 'runs.db'}"
+    path.write_text(AGENTS, "utf-8")
+    process = start("serve", f"{path}:choose", "--port", "0", "--runs", database)
+    assert process.stdout is not None
+    url = process.stdout.readline().split(" answers at ")[1].split()[0]
+    HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
+    with HttpAgent(url, thread_id="slow").stream_sync("Wait", run_id="r2") as run:
+        assert next(run.text_stream) == "Well,"
+    stopped, answered = agui("runs", "stop", database, "r2"), agui("runs", "answer", database, "r1", "approve")
+    assert stopped.stdout.split()[:3] == ["r2", "slow", "stopped"]
+    assert (answered.stdout, answered.returncode) == ("Done.\n", 0)
+    process.kill()
+    process.wait()
+    listed, followed = agui("runs", "list", database), agui("runs", "follow", database, "r1")
+    assert [line.split()[1:3] for line in listed.stdout.splitlines()] == [
+        ["bills", "finished"],
+        ["slow", "stopped"],
+        ["bills", "finished"],
+    ]
+    assert (followed.stdout, followed.returncode) == ("I pay.\n", 4)
+
+
+def test_a_database_without_runs_is_left_as_it_is(agui: Agui, tmp_path: Path) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    refused = agui("runs", "list", f"sqlite:///{tmp_path / 'typo.db'}")
+    assert (refused.returncode, "no runs were ever kept" in refused.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ from agui_client import FunctionAgent, HttpAgent, RetryPolicy
 from agui_client.asgi import agent_app
 from agui_client.reconnect import Connect, LastEventId, ReconnectPolicy
 from agui_client.runs import Runs
-from agui_client.testing import serve
+from agui_client.testing import ScriptedAgent, serve, text, turn
 from support.cutting_proxy import CuttingProxy
 from support.waiting import until
 
@@ -63,3 +63,19 @@ async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_twenty
     assert (result.text, agent.state, result.warnings) == ("".join(_WORDS), {"n": 1}, [])
     assert (len(begun), proxy.left) == (1, 0)
     assert result.reconnects > 5
+
+
+@pytest.mark.parametrize("unanswered", [1, 3], ids=["one request", "three requests"])
+async def test_a_run_whose_post_gets_no_answer_is_connected_to_and_not_posted_again(unanswered: int) -> None:
+    agent = ScriptedAgent(turn(text("All is well.")))
+    with serve(agent_app(agent, runs=Runs())) as server:
+        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=0, seconds=(0, 0), unanswered=unanswered)
+        async with proxy.serving():
+            caller = HttpAgent(
+                f"{proxy.url}/", connect_url="connect", reconnect=Connect(), retry=RetryPolicy(first_wait=0.002)
+            )
+            result = await caller.run_agent("Tell me")
+    assert (result.text, len(result.attempts), result.reconnects) == ("All is well.", unanswered + 1, 1)
+    assert len(agent.inputs) == 1
+    assert [message.role for message in caller.messages] == ["user", "assistant"]
+    assert result.warnings == []

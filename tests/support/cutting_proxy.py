@@ -23,14 +23,18 @@ class CuttingProxy:
         cuts: The number of connections that are cut; further ones are left alone.
         seconds: The shortest and the longest time from the first bytes of an answer to its cut.
         seed: Of the random moments.
+        unanswered: The number of connections, before those, that are cut as soon as the server answers.
     """
 
-    def __init__(self, port: int, *, cuts: int, seconds: tuple[float, float], seed: int) -> None:
+    def __init__(
+        self, port: int, *, cuts: int, seconds: tuple[float, float], seed: int = 0, unanswered: int = 0
+    ) -> None:
         self.url = ""
         """The address of the proxy, such as "http://127.0.0.1:51234"."""
         self.left = cuts
         """The number of connections that are still to be cut."""
         self._port, self._seconds, self._chance = port, seconds, random.Random(seed)
+        self._unanswered = unanswered
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -47,14 +51,18 @@ class CuttingProxy:
                     async def answer() -> None:
                         """Pass the answer on; the life of the connection begins with its first bytes."""
                         with suppress(anyio.EndOfStream, *_BROKEN):
-                            await caller.send(await server.receive())
+                            first = await server.receive()
+                            if self._unanswered:
+                                self._unanswered -= 1
+                                scope.cancel()
+                            await caller.send(first)
                             scope.deadline = anyio.current_time() + life
                             await _copy(server, caller)
                         tasks.cancel_scope.cancel()
 
                     tasks.start_soon(_copy, caller, server)
                     tasks.start_soon(answer)
-            self.left -= scope.cancelled_caught
+            self.left -= scope.cancelled_caught and scope.deadline < math.inf
 
 
 async def _copy(source: SocketStream, target: SocketStream) -> None:

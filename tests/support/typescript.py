@@ -1,4 +1,4 @@
-"""The official client of TypeScript under node, installed once and kept for later runs."""
+"""The official client of TypeScript, and CopilotKit's runtime, under node; installed once and kept for later runs."""
 
 from __future__ import annotations
 
@@ -12,42 +12,44 @@ from typing import Any
 
 import pytest
 
-_CLIENT = "1.0.0"
-"""The version of @ag-ui/client."""
+_CLIENT = "@ag-ui/client", "1.0.0"
+COPILOTKIT = "@copilotkit/runtime", "1.75.0"
+"""The package and the version of CopilotKit's runtime, which brings a client of its own."""
 _SECONDS = 60.0
-_INSTALLING = 240.0
+_INSTALLING = 540.0
 
 
-def run_typescript(program: Path, *arguments: str) -> Any:
-    """Run a program of the client; return the JSON that it prints. Skips the test where it cannot be installed."""
+def run_typescript(program: Path, *arguments: str, package: tuple[str, str] = _CLIENT) -> Any:
+    """Run a program of a package; return the JSON that it prints. Skips the test where it cannot be installed."""
     # Node looks for packages from the folder of a program on.
-    with tempfile.TemporaryDirectory(dir=installed(), prefix="run-") as folder:
+    with tempfile.TemporaryDirectory(dir=installed(package), prefix="run-") as folder:
         command = ["node", shutil.copy(program, folder), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def installed() -> Path:
-    """Return a folder with the client."""
-    kept = Path(tempfile.gettempdir()) / f"agui-client-typescript-{_CLIENT}"
+def installed(package: tuple[str, str] = _CLIENT) -> Path:
+    """Return a folder with a package, by default the client."""
+    name = "typescript" if package == _CLIENT else package[0].strip("@").replace("/", "-")
+    kept = Path(tempfile.gettempdir()) / f"agui-client-{name}-{package[1]}"
     if not (kept / "node_modules").exists():
-        _install(kept)
+        _install(kept, dict([package]))
     return kept
 
 
-def _install(kept: Path) -> None:
+def _install(kept: Path, packages: dict[str, str]) -> None:
     if shutil.which("node") is None or (npm := shutil.which("npm")) is None:
         pytest.skip("node and npm run the TypeScript client, and are not both on PATH")
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f"{kept.name}-") as folder:
         made = Path(folder) / "made"
         made.mkdir()
-        wanted = {"private": True, "type": "module", "dependencies": {"@ag-ui/client": _CLIENT}}
+        wanted = {"private": True, "type": "module", "dependencies": packages}
         (made / "package.json").write_text(json.dumps(wanted), "utf-8")
         command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev"]
         try:
             subprocess.run(command, cwd=made, capture_output=True, timeout=_INSTALLING, check=True)
         except subprocess.SubprocessError as error:
-            pytest.skip(f"npm cannot install @ag-ui/client {_CLIENT}: {error}")
+            pytest.skip(f"npm cannot install {packages}: {error}")
         with suppress(OSError):  # another run was quicker
             made.rename(kept)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from agui_client import HttpAgent, RetryPolicy, RunResult
-from agui_client.errors import IncompleteRunError, UsageError
+from agui_client.errors import ConnectError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
 from agui_client.testing import ScriptedAgent, turn
 from agui_client.testing.byte_server import Reply, Request, serve_bytes
@@ -274,6 +274,36 @@ async def test_a_server_that_sends_nothing_before_the_end_is_asked_until_it_has_
     assert (result.text, [message.role for message in agent.messages]) == (whole, ["user", "assistant"])
     # No request but the first one can start a run.
     assert [len(request.json()["messages"]) for request in server.requests] == [1, 0, 0, 0, 0]
+
+
+_UNANSWERED = Reply([], status=None, end="cut")
+
+
+@pytest.mark.parametrize("answer", [_UNANSWERED, Reply([], status=502)], ids=["cut", "502 of a proxy"])
+async def test_a_post_without_an_answer_is_taken_up_with_a_request_that_starts_no_run(answer: Reply) -> None:
+    prompt, whole = ("u", "user", "hi"), "".join(_WORDS)
+    busy, over = Reply([], status=409, content_type=None), Reply([_thread(prompt, ("m", "assistant", whole))])
+    with serve_bytes(answer, busy, busy, over) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns(attempts=1))
+        result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+    assert (result.text, result.reconnects) == (whole, 1)
+    assert [len(request.json()["messages"]) for request in server.requests] == [1, 0, 0, 0]
+
+
+async def test_a_post_that_the_server_knows_nothing_of_fails_after_some_requests() -> None:
+    earlier = Reply([_thread(("m", "assistant", "Good morning."))])
+    with serve_bytes(_UNANSWERED, earlier, earlier) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns(attempts=2))
+        with pytest.raises(ConnectError, match="2 requests in a row brought no event"):
+            await agent.run_agent("hi", run_id="r")
+    assert len(server.requests) == 3
+
+
+async def test_a_post_without_an_answer_is_not_taken_up_at_a_cursor() -> None:
+    with serve_bytes(_UNANSWERED) as server:
+        with pytest.raises(ConnectError):
+            await _agent(server.url).run_agent("hi")
+        assert len(server.requests) == 1
 
 
 async def test_a_run_of_which_nothing_arrived_is_read_from_the_thread_that_has_it() -> None:

@@ -1,0 +1,60 @@
+"""A service whose runs outlive pages and workers: two workers, one database, and approval by a link, as in a mail.
+
+`python examples/service_fastapi.py` serves it at http://127.0.0.1:8000/, with a page that may be reloaded at any time.
+DATABASE_URL names a PostgreSQL database; without it, SQLite keeps the runs in service.db. The links are printed.
+"""
+
+import hmac
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, HTMLResponse
+
+from agui_client import Approve, UsageError
+from agui_client.asgi import agent_app
+from agui_client.runs import Runs, WaitingRun
+from agui_client.testing import demo_agent
+
+SECRET = os.environ.get("SECRET", "one key for all workers, also after a restart")
+runs = Runs(os.environ.get("DATABASE_URL", "sqlite:///service.db"))
+
+
+def key_of(thread: str, run: str) -> str:
+    return hmac.digest(SECRET.encode(), f"{thread} {run}".encode(), "sha256").hex()
+
+
+@runs.on_waiting
+def send_link(waiting: WaitingRun) -> None:
+    query = f"{waiting.query}&key={key_of(waiting.thread_id, waiting.run_id)}"
+    print(waiting.interrupts[0].message, f"http://127.0.0.1:8000/approve?{query}", flush=True)
+
+
+@asynccontextmanager
+async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+    async with runs:
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+app.mount("/agent", agent_app(demo_agent(), runs=runs, secret=SECRET))
+app.get("/")(lambda: FileResponse(__file__.replace(".py", ".html")))
+
+
+@app.api_route("/approve", methods=["GET", "POST"], response_class=HTMLResponse)
+async def approve(request: Request, thread: str, run: str, key: str) -> str:
+    if not hmac.compare_digest(key, key_of(thread, run)):
+        raise HTTPException(403)
+    if request.method == "GET":  # mail programs open links to check them, so that only the button approves
+        return "<form method=post><button>Approve</button></form>"
+    for each in await runs.list():
+        if each.run_id == run and each.interrupts:
+            with suppress(UsageError):  # the button was pressed before
+                await runs.answer(run, {asked.id: Approve() for asked in each.interrupts}, thread_id=thread)
+    return "Approved."
+
+
+if __name__ == "__main__":
+    uvicorn.run("service_fastapi:app", workers=2, timeout_worker_healthcheck=30)

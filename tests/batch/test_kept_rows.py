@@ -1,0 +1,114 @@
+"""Batches whose rows are runs that are kept: each row is run once, however often the batch is started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, TextMessageChunkEvent
+
+from agui_client import FunctionAgent, UsageError
+from agui_client.batch import RowRetry, run_many
+from agui_client.runs import Runs
+from agui_client.testing import ScriptedAgent, text, turn
+from support.programs import Program
+from support.waiting import until_sync
+
+pytestmark = pytest.mark.anyio
+
+_PROGRAM = str(Path(__file__).parents[1] / "support" / "kept_batch.py")
+_SECONDS = 60.0
+
+
+class Answerer:
+    """An agent that counts the prompts that it is asked, and fails at those in a set."""
+
+    def __init__(self, *failing: str) -> None:
+        self.asked: Counter[str] = Counter()
+        self.failing = set(failing)
+        self.runs = Runs()
+        self.runs.add("answerer", FunctionAgent(self._answer))
+
+    async def _answer(self, run_input: RunAgentInput) -> AsyncGenerator[Event]:
+        prompt = str(run_input.messages[-1].content)
+        self.asked[prompt] += 1
+        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+        if prompt in self.failing:
+            raise ValueError(f"no answer to {prompt}")
+        yield TextMessageChunkEvent(message_id="m", role="assistant", delta=f"Answer to {prompt}")
+        yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+
+    async def answers(self, rows: Mapping[str, str], name: str = "batch", **options: Any) -> dict[str, str]:
+        """Run a batch; return the answer or the error of each row by its key."""
+        data = [{"id": key, "prompt": prompt} for key, prompt in rows.items()]
+        batch = run_many("answerer", data, key="id", on=self.runs, name=name, **options)
+        return {done.key: done.error.message if done.error else done.text async for done in batch}
+
+
+async def test_a_batch_that_is_started_again_reads_the_runs_that_are_kept() -> None:
+    agent = Answerer()
+    first, second = [await agent.answers({"a": "one", "b": "two"}) for _ in range(2)]
+    assert first == second == {"a": "Answer to one", "b": "Answer to two"}
+    assert agent.asked == {"one": 1, "two": 1}
+    [run, _] = await agent.runs.list(owner="batch batch")
+    assert run.status == "finished"
+
+
+async def test_another_prompt_and_another_name_of_the_batch_make_other_runs() -> None:
+    agent = Answerer()
+    await agent.answers({"a": "one", "b": "two"})
+    assert await agent.answers({"a": "three", "b": "two"}) == {"a": "Answer to three", "b": "Answer to two"}
+    await agent.answers({"b": "two"}, name="another")
+    assert agent.asked == {"one": 1, "two": 2, "three": 1}
+
+
+async def test_a_row_that_failed_is_kept_unless_retries_run_it_again() -> None:
+    agent = Answerer("one")
+    failed = {"a": "ValueError: no answer to one (code agent_failed)"}
+    assert [await agent.answers({"a": "one"}) for _ in range(2)] == [failed, failed]
+    assert agent.asked == {"one": 1}
+    again = RowRetry(times=1, on="any", first_wait=0.001)
+    assert await agent.answers({"a": "one"}, retry=again) == failed
+    agent.failing.clear()
+    answered = {"a": "Answer to one"}
+    assert [await agent.answers({"a": "one"}, retry=again) for _ in range(2)] == [answered, answered]
+    assert (await agent.answers({"a": "one"}), agent.asked) == (answered, {"one": 3})
+
+
+def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> None:
+    agent, runs = ScriptedAgent(turn(text("Hi"))), Runs()
+    runs.add("helper", agent)
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        ("helper", {"on": runs}),
+        ("helper", {"name": "b"}),
+        ("helper", {}),
+        (agent, {"on": runs, "name": "b"}),
+        ("helper", {"on": runs, "name": "b", "headers": {"a": "b"}}),
+        ("helper", {"on": runs, "name": "b", "rerun_failed": True, "journal": "answers.jsonl"}),
+    ]
+    for given, options in wrong:
+        with pytest.raises(UsageError):
+            run_many(given, ["a"], **options)
+    assert agent.inputs == []
+
+
+def test_a_batch_goes_on_when_its_program_is_killed_and_started_again(tmp_path: Path) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    begun, hold, database = tmp_path / "begun", tmp_path / "hold", f"sqlite:///{tmp_path / 'runs.db'}"
+    hold.touch()
+
+    def count(row: int) -> int:
+        return begun.read_text().split().count(str(row)) if begun.exists() else 0
+
+    with Program(_PROGRAM, database, str(tmp_path), stderr=2) as first:
+        assert first.stdout is not None
+        assert {first.stdout.readline() for _ in range(3)} == {f"Answer to {row}\n" for row in (1, 2, 3)}
+        until_sync(lambda: all(map(count, (4, 5, 6))), _SECONDS)
+    hold.unlink()
+    with Program(_PROGRAM, database, str(tmp_path), stderr=2) as second:
+        lines = second.communicate(timeout=_SECONDS)[0].splitlines()
+    assert sorted(lines) == [f"Answer to {row}" for row in range(1, 10)]
+    assert [count(row) for row in range(1, 10)] == [1, 1, 1, 2, 2, 2, 1, 1, 1]
