@@ -51,7 +51,7 @@ async def test_calls_and_tokens_of_the_whole_tree_count_and_a_larger_limit_goes_
     def team(limits: TeamLimits) -> Any:
         return type(made)(*made.members, limits=limits, strict=True)  # type: ignore[attr-defined, call-arg]
 
-    small, large = team(limits), team(TeamLimits(calls=5, tokens=200))
+    small, large = team(limits), team(TeamLimits(calls=5, tokens=500))
     with pytest.raises(TeamLimitError, match=r"the team (used|made)") as raised:
         await small.run_agent("Hi")
     assert raised.value.partial is not None

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ag_ui.core import Event, RunAgentInput, StateDeltaEvent, StateSnapshotEvent, SubagentFinishedEvent
+from ag_ui.core import (
+    Event,
+    RunAgentInput,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+)
 
 from agui_client.teams import Member, ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, Step, patch, state, text, turn
@@ -63,7 +70,7 @@ async def test_a_shared_state_may_become_any_value_and_an_object_again() -> None
 
 
 async def test_a_change_of_a_member_that_began_with_an_older_state_is_sent_as_what_it_changes_now() -> None:
-    gate = Gate()
+    gate, begun = Gate(), Gate()
     about: Any = {"timestamp": 7, "metadata": {"note": "kept"}}
     plan = "A long text, so that a difference is shorter than the whole state that it is about."
     slow = shared(
@@ -75,12 +82,14 @@ async def test_a_change_of_a_member_that_began_with_an_older_state_is_sent_as_wh
         patch({"op": "add", "path": "/slow/-", "value": 2}),
         StateSnapshotEvent(snapshot={"n": 0, "slow": [1, 2]}, **about),
     )
-    team = ParallelAgent(slow, shared("quick", patch({"op": "replace", "path": "/n", "value": 1})))
+    team = ParallelAgent(slow, shared("quick", begun, patch({"op": "replace", "path": "/n", "value": 1})))
     team.set_state({"n": 0, "plan": plan})
     events: list[Event] = []
     async with team.stream("Hi") as run:
         async for event in run:
             events.append(event)
+            if isinstance(event, SubagentStartedEvent) and event.subagent_run_id.startswith("slow"):
+                begun.open()
             if isinstance(event, SubagentFinishedEvent):
                 gate.open()
     assert of_members(events) == [
