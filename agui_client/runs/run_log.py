@@ -149,16 +149,8 @@ class RunLog:
     @property
     def info(self) -> RunInfo:
         """The description of the run."""
-        return RunInfo(
-            run_id=self.key.run_id,
-            thread_id=self.key.thread_id,
-            owner=self.key.owner,
-            status=self.status,
-            begun_at=self.begun_at,
-            ended_at=self.ended_at,
-            event_count=len(self._frames),
-            interrupts=self.interrupts if self.status is RunStatus.WAITING else (),
-        )
+        count = len(self._frames)
+        return RunInfo.of(self.key, self.status, self.begun_at, self.ended_at, count, self.interrupts)
 
     # --- for the task of the run
 
@@ -265,6 +257,10 @@ class RunLog:
     def end(self) -> Place:
         """The place behind the last event so far."""
         return Place(len(self._frames), self.attempt)
+
+    def frames_behind(self, position: int) -> Sequence[bytes]:
+        """Return the frames behind a number of events, as far as there are any now."""
+        return self._frames[position:]
 
     @property
     def before(self) -> tuple[Sequence[Message], Any] | None:
