@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from agui_client._run.continuing import Continuation
+from agui_client._run.subagents import JOURNAL
 from agui_client.asgi.sse_body import frame_of
 from agui_client.errors import UsageError
 from agui_client.runs.mirrors import MESSAGES
@@ -112,15 +113,18 @@ class Attempt:
             self.run.give_up()
 
     async def _save(self, checkpoint: Checkpoint) -> None:
-        """Store a checkpoint, if a run can go on from it: before it is sent, and while tools are at work."""
-        if checkpoint.run_id is not None:
-            if checkpoint.run_id == self._sent_run_id:
-                return
-            self._sent_run_id = checkpoint.run_id
-        elif not _has_begun_tools(checkpoint):
+        """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
+        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
+        if is_sent and not _has_journal(checkpoint):
             return
-        place = Continuation.of(checkpoint).model_dump_json(by_alias=True)
-        values = {"checkpoint": place, "checkpoint_position": self.run.log.end.position}
+        if checkpoint.run_id is None and not _has_begun_tools(checkpoint):
+            return
+        self._sent_run_id = checkpoint.run_id
+        values: dict[str, Any] = {"checkpoint": Continuation.of(checkpoint).model_dump_json(by_alias=True)}
+        if not is_sent:
+            values["checkpoint_position"] = self.run.log.end.position
+        # Members of a team speak side by side, so there is no place between their events where the log could be cut:
+        # all of the team's run is, and the conversation that takes its place has what the members have said.
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
         answers, self._answers = self._answers, None
         try:
@@ -169,6 +173,12 @@ class Attempt:
             return None
         messages, state = before
         return json.dumps([MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state])
+
+
+def _has_journal(checkpoint: Checkpoint) -> bool:
+    """Return whether a team is at work that goes on, if it is run again, behind the members that have finished."""
+    state = checkpoint.members["state"]
+    return isinstance(state, dict) and JOURNAL in state
 
 
 def _has_begun_tools(checkpoint: Checkpoint) -> bool:
