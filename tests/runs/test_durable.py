@@ -182,7 +182,7 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
             await anyio.sleep(chance.uniform(0.0, 1.0))
             await kill_one()
         # Who follows a team while it is taken over has to begin anew.
-        while path and await status_of(workers, thread_id) == "running":
+        while path and await status_of(workers, thread_id) == "running":  # noqa: ASYNC110
             await anyio.sleep(0.1)
         follower = page(chance.choice(workers)[1] + path, thread_id)
         with anyio.fail_after(_SECONDS):
