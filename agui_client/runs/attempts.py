@@ -78,7 +78,7 @@ class Attempt:
 
     async def begin(self, run: AgentRun) -> None:
         """Have the run saved where it can go on."""
-        run.call.also_save = self._save
+        run.call.save_also(self._save)
 
     async def _write(self) -> None:
         """Store the events as they come, those that come soon after each other as one group, until the log ends."""

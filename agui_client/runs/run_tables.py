@@ -7,7 +7,6 @@ so that a process that was taken for dead and comes back changes nothing. Times 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -102,7 +101,7 @@ class StoredRun:
     """The number of events before that."""
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> StoredRun:
+    def of(cls, row: sa.RowMapping) -> StoredRun:
         """Return the run of a row."""
         ended_at = row["ended_at"]
         return cls(

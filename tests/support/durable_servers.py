@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -34,8 +35,7 @@ class Servers:
         self.folder, self.url, self._stack = folder, url, stack
 
     async def start(self, port: int = 0) -> tuple[Program, str]:
-        with socket.create_server(("127.0.0.1", port)) as free:
-            port = free.getsockname()[1]
+        port = port or _free_port()
         # The output of a server would fill its pipe if nobody read it.
         program = self._stack.enter_context(
             Program(_PROGRAM, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
@@ -46,8 +46,7 @@ class Servers:
 
     async def start_many(self, kind: str) -> tuple[subprocess.Popen[bytes], str]:
         """Start a server that has two workers of a kind: `spawned` or `forked`."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port: int = free.getsockname()[1]
+        port = _free_port()
         server = self._started(port, kind)
         url = f"http://127.0.0.1:{port}/"
         await _until_served(url)
@@ -81,6 +80,14 @@ class Servers:
 
 def page(url: str, thread_id: str = "t") -> HttpAgent:
     return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect")
+
+
+def _free_port() -> int:
+    """Return a free port that no connection gets by itself before the server has bound it."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 async def _until_served(url: str) -> None:
