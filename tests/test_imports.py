@@ -288,8 +288,16 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client.threads.sql", "agui_client.runs.run_tables"), ("sqlalchemy",)),
-        (("agui_client.runs.durable",), ("dbos",)),
+        (
+            (
+                "agui_client.threads.sql",
+                "agui_client.runs.run_tables",
+                "agui_client.runs.run_database",
+                "agui_client.runs.transactions",
+            ),
+            ("sqlalchemy",),
+        ),
+        (("agui_client.runs.workflows",), ("dbos",)),
         (
             (
                 "agui_client._transport",
