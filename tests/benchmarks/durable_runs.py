@@ -24,6 +24,7 @@ from ag_ui.core import (
     TextMessageEndEvent,
     TextMessageStartEvent,
 )
+
 from agui_client import FunctionAgent
 from agui_client.runs import Runs
 from benchmarks import durable_worker
