@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from agui_client._tools.context import ToolContext, ToolExecution
     from agui_client._tools.function import FunctionTool, tool
     from agui_client._tools.toolset import FunctionToolset, Toolset
+    from agui_client.checking.check import validate
+    from agui_client.checking.faults import StreamFault
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
     from agui_client.langgraph import langgraph_interrupts
@@ -63,6 +65,7 @@ __all__: list[str] = [
     "RetryPolicy",
     "RunObserver",
     "RunResult",
+    "StreamFault",
     "StreamedToolCall",
     "Subscriber",
     "SyncAgentRun",
@@ -77,6 +80,7 @@ __all__: list[str] = [
     "attach",
     "langgraph_interrupts",
     "tool",
+    "validate",
 ]
 __all__ += errors.__all__
 
@@ -91,6 +95,8 @@ _LATER = {
     "_tools.context": ("ToolContext", "ToolExecution"),
     "_tools.function": ("FunctionTool", "tool"),
     "_tools.toolset": ("FunctionToolset", "Toolset"),
+    "checking.check": ("validate",),
+    "checking.faults": ("StreamFault",),
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
     "langgraph": ("langgraph_interrupts",),

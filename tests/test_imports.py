@@ -94,6 +94,7 @@ _ROOMS = (
         "threads",
         "_widgets",
     ),
+    ("checking",),
     ("types",),
     ("agui_client",),
     ("testing",),

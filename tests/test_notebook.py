@@ -18,6 +18,7 @@ from agui_client import ApprovalRequest, Approve, Cancel, CannotWaitError, Deny,
 from agui_client.notebook import NotebookAnswerer, NotebookApprover
 from agui_client.testing import ScriptedAgent, interrupt, tool_call, turn
 from support.notebook_page import NotebookPage
+from support.waiting import until
 
 REQUEST = ApprovalRequest(
     tool_call_id="c1",
@@ -148,6 +149,30 @@ async def test_a_click_approves_or_denies(page: Page) -> None:
     assert await decision(page, ["Deny"]) == Deny()
     assert await decision(page, ["Deny", "{}", "not today"]) == Deny("not today")
     assert page.left.splitlines()[0] == "Denied by you 14:02 · delete_file: not today"
+
+
+@pytest.mark.anyio
+async def test_a_question_that_no_page_draws_says_what_may_be_missing(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agui_client.notebook.question_panel.SECONDS_TO_APPEAR", 0.01)
+    written = ""
+
+    def is_said() -> bool:
+        nonlocal written
+        written += capsys.readouterr().out
+        return bool(written)
+
+    async with asking(lambda: NotebookApprover(widgets=True)(REQUEST)):
+        await anyio.wait_all_tasks_blocked()
+        page.open_pages[-1].appear()
+        # The second question is asked later, and so its time is over later, too.
+        async with asking(lambda: NotebookApprover(widgets=True)(REQUEST)):
+            await until(is_said)
+            await page.press("Deny")
+        await page.press("Approve")
+    assert written.count("the package anywidget is missing where Jupyter runs") == 1
+    assert "pip install anywidget" in written
 
 
 @pytest.mark.anyio

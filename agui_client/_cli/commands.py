@@ -14,6 +14,8 @@ from click.core import ParameterSource
 
 from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
 from agui_client._cli.batches import batch
+from agui_client._cli.check_command import check
+from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.doctor_command import doctor
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.inspecting import inspect
@@ -54,7 +56,12 @@ Environment:
 _EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG, invoke_without_command=True)
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+    invoke_without_command=True,
+)
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")
 @click.pass_context
 def agui(context: click.Context) -> int:
@@ -105,6 +112,7 @@ def events(**given: Any) -> int:
 agui.add_command(threads)
 agui.add_command(runs)
 agui.add_command(batch)
+agui.add_command(check)
 agui.add_command(doctor)
 agui.add_command(inspect)
 

@@ -46,7 +46,8 @@ def _report(name: str, what: str) -> Callable[[CommandT], CommandT]:
     multiple=True,
     metavar="[NAME=]TEXT",
     help="The prompt of plain runs, or that of NAME: tools, parallel, long, state, interrupt or error. The last two "
-    "make the server ask or fail, and have no prompt unless you give one; may be repeated.",
+    "make the server ask or fail, and have no prompt unless you give one; {tool} is the tool that is offered; may be "
+    "repeated.",
 )
 @click.option(
     "--only",
@@ -55,6 +56,7 @@ def _report(name: str, what: str) -> Callable[[CommandT], CommandT]:
     help="Make only this probe: hello, again, newer, tools, parallel, leave, interrupt, error or malformed; may be "
     "repeated.",
 )
+@click.option("--connect-url", metavar="URL", help="The address that sends threads again, to see runs go on there.")
 @click.option("--skip", multiple=True, metavar="PROBE", help="Leave this probe out; may be repeated.")
 @click.option(
     "--fail-on",
@@ -78,6 +80,7 @@ def doctor(
     url: str | None,
     timeout: float | None,
     state: str | None,
+    connect_url: str | None,
     fail_on: Severity,
     json_to: str | None,
     junit_to: str | None,
@@ -99,17 +102,24 @@ def doctor(
     settings = read_agent_settings(url=url, headers=headers, state=state, thread_id=None, timeout=timeout)
     if timeout is not None:
         given["timeout"] = timeout
-    return drive(lambda: _examine(settings, paths, fail_on, **given))
+    return drive(lambda: _examine(settings, connect_url, paths, fail_on, **given))
 
 
 def _examine(
-    settings: AgentSettings, paths: Mapping[str, str], fail_on: Severity, *, prompts: Sequence[str], **given: Any
+    settings: AgentSettings,
+    connect_url: str | None,
+    paths: Mapping[str, str],
+    fail_on: Severity,
+    *,
+    prompts: Sequence[str],
+    **given: Any,
 ) -> int:
     # Loaded here: the other commands need no doctor.
     from agui_client.doctor.examination import Examination, Setup
 
     setup = Setup(prompts=_named(prompts), state=settings.state, **given)
-    examination = Examination(HttpAgent(settings.url, headers=settings.headers), setup, _show_progress)
+    agent = HttpAgent(settings.url, headers=settings.headers, connect_url=connect_url)
+    examination = Examination(agent, setup, _show_progress)
     usual, most = examination.runs
     runs = f"{usual} short run{'' if usual == 1 else 's'}" + (f", at most {most}" if most > usual else "")
     with ExitStack() as stack:

@@ -15,6 +15,7 @@ from ag_ui.core import Interrupt
 from pydantic import TypeAdapter
 
 from agui_client._cli.agent_settings import address_arguments
+from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines, escaped_json, one_line
 from agui_client._interrupts.answers import Cancel, Resolve, cover
@@ -98,7 +99,7 @@ class ServedRuns:
         return code_of(result)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def runs() -> None:
     """List, follow, stop and answer the runs of a served agent.
 

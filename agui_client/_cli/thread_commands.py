@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agui_client._cli.command_group import CommandGroup
 from agui_client._cli.exit_codes import ExitCode, complain, drive
 from agui_client._cli.output import escaped_json, one_line, printable
 from agui_client.threads import Threads
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def threads() -> None:
     """List, show, fork, export and delete conversations.
 

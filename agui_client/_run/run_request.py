@@ -336,7 +336,9 @@ def composed_input(
         )
     except ValidationError as error:
         refused = "; ".join(f"{'/'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"the run input cannot be made: {refused}; nothing was sent") from None
+        is_context = any(each["loc"][:1] == ("context",) for each in error.errors())
+        advice = '; context= takes a list, such as [Context(description="time", value="noon")]' if is_context else ""
+        raise UsageError(f"the run input cannot be made: {refused}{advice}; nothing was sent") from None
 
 
 def next_input(before: RunAgentInput, conversation: Conversation, answers: Answers) -> RunAgentInput:

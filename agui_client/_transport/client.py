@@ -119,6 +119,9 @@ class Transport:
         max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
         max_run_bytes: int | None = DEFAULT_MAX_RUN_BYTES,
     ) -> None:
+        _check_bytes("max_event_bytes", max_event_bytes)
+        if max_run_bytes is not None:
+            _check_bytes("max_run_bytes", max_run_bytes)
         self.url = _checked(url)
         """The agent's address, a user and password included."""
         self.credentials = credentials or Credentials(None)
@@ -242,6 +245,11 @@ def _auth_of(given: object) -> httpx.Auth | None:
 
 def _auth_in(url: httpx.URL) -> httpx.Auth | None:
     return httpx.BasicAuth(url.username, url.password) if url.userinfo else None
+
+
+def _check_bytes(name: str, most: object) -> None:
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise UsageError(f"{name}= is a whole number of bytes above zero, not {most!r}")
 
 
 def _checked(url: str, base: Address | None = None) -> Address:

@@ -64,7 +64,8 @@ class Credentials:
     def __init__(self, headers: HeaderSource | None, on_unauthorized: Refresh | None = None) -> None:
         if on_unauthorized is not None and not callable(cast("object", on_unauthorized)):
             raise UsageError(f"on_unauthorized is a function, not a {type(on_unauthorized).__name__}")
-        _check_texts(headers)
+        if not callable(headers):
+            _merged(headers)  # now, where the headers stand in the program, rather than with the first run
         self._headers, self._on_unauthorized = headers, on_unauthorized
         self._renewed: Headers = {}
         # By number, and not by comparing headers: renewed ones may be equal to those before.
@@ -150,11 +151,14 @@ def _check_texts(headers: object) -> None:
     """Check that headers are text; the error shows no value, and no name that may be one.
 
     Raises:
-        UsageError: One of them is something else.
+        UsageError: They are no mapping, or one of them is something else.
     """
     what = "headers are a mapping from names to ASCII text"
-    items = cast("Mapping[object, object]", headers).items() if isinstance(headers, Mapping) else ()
-    for name, value in items:
+    if headers is None:
+        return
+    if not isinstance(headers, Mapping):
+        raise UsageError(f'{what}, such as {{"Authorization": "Bearer ..."}}, not a {type(headers).__name__}')
+    for name, value in cast("Mapping[object, object]", headers).items():
         is_name = isinstance(name, str) and name.isascii() and _NAME.fullmatch(name.encode())
         shown = name if is_name else "one of a wrong name"
         if not isinstance(value, str | bytes):

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -129,8 +129,13 @@ class AgentApp:
         if runs is not None:
             # Loaded here: most servers keep no runs.
             from agui_client.asgi.run_addresses import RunAddresses
+            from agui_client.runs import Runs as KindOfRuns
             from agui_client.runs.records import Recipe, check_on_crash
 
+            if not isinstance(cast("object", runs), KindOfRuns):
+                raise UsageError(
+                    f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
+                )
             check_on_crash(on_crash)
             how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
@@ -461,6 +466,10 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
     if not isinstance(agent, AbstractAgent) and not is_chooser:
         takes = "an agent, such as FunctionAgent(function), or a function of the request and the input that returns one"
         raise UsageError(f"agent_app takes {takes}, not {agent!r}")
+    if is_chooser and not isinstance(agent, AbstractAgent) and not _takes_two(agent):
+        raise UsageError(
+            "the function that agent_app takes is called with (request, input), and has to return an agent"
+        )
     if not isinstance(max_body_bytes, int) or isinstance(max_body_bytes, bool) or max_body_bytes < 1:
         raise UsageError(f"max_body_bytes= is a whole number above zero, not {max_body_bytes!r}")
     if body_timeout is not None and not is_duration(body_timeout):
@@ -469,6 +478,17 @@ def _check(agent: Any, authorize: object, max_body_bytes: object, body_timeout: 
         raise UsageError(f"authorize= takes a function of method, path and headers, not {authorize!r}")
     if when_left not in ("continue", "stop"):
         raise UsageError(f'when_left= is "continue" or "stop", not {when_left!r}')
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with two arguments, as far as its signature is known."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
 
 
 class _Body:

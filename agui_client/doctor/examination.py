@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -19,11 +19,12 @@ from agui_client.doctor.diagnosis import SEVERITIES, Ability, Diagnosis, Finding
 from agui_client.doctor.evidence import evidence, frame_text, shown
 from agui_client.doctor.exchanges import Exchange, ProbeAgent, Tap
 from agui_client.doctor.judging import Seen, Symptom, is_burst, symptoms
-from agui_client.doctor.probes import PROBES, PROMPTS, Probe, SkippedError
+from agui_client.doctor.probes import PROBES, PROMPTS, Probe, SkippedError, tool_names
 from agui_client.errors import AGUIError, ConnectError, ConnectTimeoutError, UsageError
 from agui_client.http_agent import HttpAgent
 
 if TYPE_CHECKING:
+    from agui_client._run.result import RunResult
     from agui_client._tools.toolset import ToolSource
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
@@ -103,6 +104,10 @@ class Examination:
         """The reason for which no further probe makes sense; empty if there is none."""
         self.tap = Tap()
         """The exchanges so far."""
+        names = tool_names()
+        self.tool_name = next(names)
+        """The name of the tool that is offered."""
+        self._tool_names = names
         self._agent, self._progress = given, progress
         self.address = self.agent().address
         """The address without the parts that may be secret."""
@@ -163,17 +168,28 @@ class Examination:
         prompt = self.setup.prompts.get(name) or PROMPTS[name]
         if not prompt:
             raise SkippedError(f"it needs a prompt that makes the server do so: --prompt {name}=TEXT")
-        return prompt
+        return prompt.replace("{tool}", self.tool_name)
+
+    def rename_tool(self) -> bool:
+        """Give the tool that is offered another name; return whether there is one left."""
+        before, self.tool_name = self.tool_name, next(self._tool_names, self.tool_name)
+        return self.tool_name != before
 
     def agent(
-        self, *, tools: ToolSource = (), state: Any = None, changes: Mapping[str, Any] | None = None
+        self,
+        *,
+        tools: ToolSource = (),
+        state: Any = None,
+        changes: Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
     ) -> ProbeAgent:
-        """Make an agent on a new thread.
+        """Make an agent.
 
         Args:
             tools: The tools that it offers.
             state: The state that it begins with.
             changes: Members that are put into each input, whatever they are.
+            thread_id: The thread; a new one if left out.
         """
         seconds = self.setup.timeout
         timeouts = Timeouts(
@@ -184,9 +200,15 @@ class Examination:
             pool=seconds,
             total=2 * seconds,
         )
-        limits = ToolLimits(rounds=1, repeats=None)
         return ProbeAgent(
-            self._agent, self.tap, timeouts, dict(changes or {}), tools=tools, initial_state=state, tool_limits=limits
+            self._agent,
+            self.tap,
+            timeouts,
+            dict(changes or {}),
+            tools=tools,
+            initial_state=state,
+            tool_limits=ToolLimits(rounds=1, repeats=None),
+            thread_id=thread_id,
         )
 
     async def ask(self, agent: ProbeAgent, prompt: Prompt, **options: Any) -> Seen:
@@ -198,14 +220,11 @@ class Examination:
             options: See `RunOptions`.
         """
         given: RunOptions = cast("RunOptions", options)
-        first = len(self.tap.exchanges)
-        try:
-            seen = Seen(self.tap.exchanges[first:], await agent.run_agent(prompt, **given))
-        except AGUIError as error:
-            seen = Seen(self.tap.exchanges[first:], error.partial, error)
-        seen = Seen(self.tap.exchanges[first:], seen.result, seen.error)
-        self.judge(seen)
-        return seen
+        return await self._seen(agent.run_agent(prompt, **given))
+
+    async def connect(self, agent: ProbeAgent) -> Seen:
+        """Have the server send the agent's thread again, and judge what it shows."""
+        return await self._seen(agent.connect_agent())
 
     async def ask_and_leave(self, agent: ProbeAgent, prompt: str) -> Seen:
         """Make a call, leave it at the first piece of its text, and judge what it shows."""
@@ -219,6 +238,16 @@ class Examination:
         except AGUIError as failure:
             error = failure
         seen = Seen(self.tap.exchanges[first:], error.partial if error else None, error, was_left)
+        self.judge(seen)
+        return seen
+
+    async def _seen(self, call: Awaitable[RunResult]) -> Seen:
+        first, result, failure = len(self.tap.exchanges), None, None
+        try:
+            result = await call
+        except AGUIError as error:
+            result, failure = error.partial, error
+        seen = Seen(self.tap.exchanges[first:], result, failure)
         self.judge(seen)
         return seen
 
@@ -368,7 +397,8 @@ async def diagnose(
     Args:
         agent: The server's address, or an `HttpAgent` with its credentials; its conversation is left alone.
         prompts: The prompts by name ("hello", "tools", "parallel", "long", "state", "interrupt", "error"). There are
-            prompts for language models, but none for "interrupt" and "error", which are left out without one.
+            prompts for language models, but none for "interrupt" and "error", which are left out without one. {tool} in
+            a prompt is the name of the tool that is offered.
         state: A state that the server knows. Members of it that the server drops are findings.
         only: The probes to make; all if empty.
         skip: The probes to leave out.

@@ -254,6 +254,7 @@ class ProbeAgent(HttpAgent):
         super().__init__(agent.url, timeout=timeout, **options)
         self._transport = TappedTransport.around(agent._transport, tap)
         self._max_protocol_version = agent._max_protocol_version
+        self._connect_url, self._examined = agent._connect_url, agent
         self.changes = changes
         """Members that are put into each input, whatever they are."""
 
@@ -265,6 +266,20 @@ class ProbeAgent(HttpAgent):
     def run(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Post one run, with the changes in its input."""
         return self._post(input.model_copy(update=self.changes))
+
+    def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Have the server send the thread again, as the examined agent would."""
+        # With its policy for nothing else: in a run, that would hide a stream that is cut.
+        self._reconnect = self._examined._reconnect
+        try:
+            return super().connect(input)
+        finally:
+            self._reconnect = None
+
+    @property
+    def can_connect(self) -> bool:
+        """Whether the examined agent has a way to send a thread again."""
+        return self._examined.can_connect
 
     async def post(self, body: bytes) -> None:
         """Post any bytes, and read the answer to its end; the tap has it.

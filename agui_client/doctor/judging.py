@@ -116,7 +116,12 @@ def sentence_of(error: Exception) -> str:
         case RunFailedError():
             return f"the run ended with RUN_ERROR: {error}"
         case _:
-            return _CLIENT_ADVICE.sub("", str(error))
+            return for_servers(str(error))
+
+
+def for_servers(text: str) -> str:
+    """Return a sentence without the advice in it for those who use the client."""
+    return _CLIENT_ADVICE.sub("", text)
 
 
 def symptoms(seen: Seen) -> Iterator[Symptom]:
@@ -194,7 +199,7 @@ def _of_warning(warning: ProtocolWarning, seen: Seen) -> Symptom:
     is_misspelt = rule == "PROC-8" and "_" in path
     return Symptom(
         rule,
-        _REACTION.sub(_reaction(rule), _CLIENT_ADVICE.sub("", warning.message)),
+        _REACTION.sub(_reaction(rule), for_servers(warning.message)),
         # These two are tolerated here to see what else there is; other clients reject the run.
         is_fatal=rule in ("PROC-17", "LIFE-12"),
         exchange=exchange,

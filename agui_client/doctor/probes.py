@@ -7,9 +7,11 @@ A probe notes what the server can do, and finds what it gets wrong. What any run
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from secrets import choice, token_hex
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,19 +28,20 @@ from agui_client.errors import (
 )
 
 if TYPE_CHECKING:
+    from agui_client._tools.function import FunctionTool
     from agui_client.doctor.examination import Examination
     from agui_client.doctor.exchanges import Exchange, ProbeAgent
 
 PROMPTS: dict[str, str] = {
     "hello": "Count from one to twenty, in words.",
-    "tools": "What is the weather in Oslo? Call the tool get_weather.",
-    "parallel": "What is the weather in Oslo, and in Turin? Call the tool get_weather for both cities at once.",
+    "tools": "What is the weather in Oslo? Call the tool {tool}.",
+    "parallel": "What is the weather in Oslo, and in Turin? Call the tool {tool} for both cities at once.",
     "long": "Count from one to two hundred, in words.",
     "state": "",
     "interrupt": "",
     "error": "",
 }
-"""The prompts by name; empty where a probe needs none, or is left out."""
+"""The prompts by name, {tool} in place of the tool's name; empty where a probe needs none, or is left out."""
 _MARKER = {"agui_doctor": "stays"}
 _NEWER = {"protocol_version": "1.99", "aguiDoctor": True}
 """Changes that make an input one of a newer minor version."""
@@ -87,10 +90,23 @@ class Probe:
     """The prompt that it cannot do without; empty if there is none."""
 
 
-@tool
-def get_weather(city: str) -> str:
-    """Look up the weather in a city."""
-    return f"{_WEATHER} in {city}"
+def tool_names() -> Iterator[str]:
+    """Yield names for the tool that is offered, the next one for a server that refuses those before.
+
+    A server may have tools of its own, and many refuse two of one name, so that a plain name would blame good servers.
+    """
+    yield f"forecast_{token_hex(3)}"
+    # Some models take letters only.
+    yield "forecast" + "".join(choice(ascii_lowercase) for _ in range(6))
+
+
+def _weather_tool(name: str) -> FunctionTool[[str], str]:
+    @tool(name=name)
+    def look_up(city: str) -> str:
+        """Look up the weather in a city."""
+        return f"{_WEATHER} in {city}"
+
+    return look_up
 
 
 async def _hello(doctor: Examination) -> None:
@@ -214,20 +230,22 @@ async def _parallel(doctor: Examination) -> None:
 
 async def _round_trip(doctor: Examination, name: str) -> int:
     """Offer a tool, and answer its calls; return the number of calls in the first run."""
-    agent = doctor.agent(tools=[get_weather])
-    seen = await doctor.ask(agent, doctor.prompt(name))
+    seen = await _offer(doctor, name)
+    if seen.is_refused and len(seen.exchanges) == 1:
+        refused, refused_name = seen, doctor.tool_name
+        if not doctor.rename_tool() or (seen := await _offer(doctor, name)).is_refused:
+            problem = "a run that offers a tool is not served, but one without is"
+            await _blame(doctor, "DOC-10", problem, refused)
+            return 0
+        detail = f"{refused_name} was refused, {doctor.tool_name} was not: {refused.reason}"
+        doctor.note("any name of a tool", False, detail)
     calls = _calls(seen.exchanges[0]) if seen.exchanges else {}
-    offered = [call_id for call_id, called in calls.items() if called == get_weather.name]
+    offered = [call_id for call_id, called in calls.items() if called == doctor.tool_name]
     if not offered:
-        if seen.is_refused and len(seen.exchanges) == 1:
-            await _blame(doctor, "DOC-10", "a run that offers a tool is not served, but one without is", seen)
         return 0
     first = seen.exchanges[0]
     answered = [index for index, event in enumerate(first.events) if _is_result_of(event, offered)]
     if answered:
-        control = await doctor.ask(doctor.agent(), doctor.prompt(name))
-        if any(get_weather.name in _calls(exchange).values() for exchange in control.exchanges):
-            raise SkippedError(f"the server has a tool {get_weather.name} of its own")
         problem = "the server answers a call of the client's tool itself"
         doctor.find(Symptom("TOOL-8", problem, exchange=first, event=answered[0]))
         return len(offered)
@@ -251,14 +269,21 @@ async def _round_trip(doctor: Examination, name: str) -> int:
     return len(offered)
 
 
+async def _offer(doctor: Examination, name: str) -> Seen:
+    return await doctor.ask(doctor.agent(tools=[_weather_tool(doctor.tool_name)]), doctor.prompt(name))
+
+
 async def _leave(doctor: Examination) -> None:
-    """Leave a run in the middle, and go on with the thread."""
+    """Leave a run in the middle, and go on with the thread; leave another one, and connect to its thread."""
     agent = doctor.agent()
     seen = await doctor.ask_and_leave(agent, doctor.prompt("long"))
     if not seen.was_left:
         raise SkippedError("the run ended before it could be left")
     after = await doctor.ask(agent, doctor.prompt("hello"))
-    if after.is_refused:
+    if not after.is_refused:
+        seconds = after.result.timings.total if after.result is not None else None
+        doctor.note("thread after a run that was left", True, f"the next run took {seconds or 0:.2f} s")
+    else:
         await anyio.sleep(doctor.setup.pause)
         once_more = await doctor.ask(agent, doctor.prompt("hello"))
         if once_more.is_refused:
@@ -266,14 +291,35 @@ async def _leave(doctor: Examination) -> None:
             await _blame(doctor, "DOC-5", problem, once_more)
             doctor.note("thread after a run that was left", False, once_more.reason)
             return
-        doctor.note(
-            "thread after a run that was left",
-            True,
-            f"free within {doctor.setup.pause:g} s: before, {after.reason}",
-        )
+        free = f"free within {doctor.setup.pause:g} s: before, {after.reason}"
+        doctor.note("thread after a run that was left", True, free)
+    await _connect(doctor)
+
+
+async def _connect(doctor: Examination) -> None:
+    """Leave a run, and connect to its thread, to see what has become of the run; the protocol leaves that open."""
+    agent = doctor.agent()
+    if not agent.can_connect:
+        doctor.note("run after it was left", None, "no address is known that sends threads again")
         return
-    seconds = after.result.timings.total if after.result is not None else None
-    doctor.note("thread after a run that was left", True, f"the next run took {seconds or 0:.2f} s")
+    await doctor.ask_and_leave(agent, doctor.prompt("long"))
+    arrived = _last_text(agent)
+    again = doctor.agent(thread_id=agent.thread_id)
+    seen = await doctor.connect(again)
+    if seen.is_refused or not again.messages:
+        doctor.note("connects to a thread", False, seen.reason or "no message of the thread came back")
+        return
+    doctor.note("connects to a thread", True, _service(seen))
+    brought = _last_text(again)
+    seen_of_it = f"{len(arrived)} characters had arrived, {len(brought)} came back"
+    goes_on = len(brought) > len(arrived) and seen.error is None
+    doctor.note("run after it was left", True if goes_on else None, seen_of_it + ("; it went on" if goes_on else ""))
+
+
+def _last_text(agent: ProbeAgent) -> str:
+    """Return the latest answer in a thread, as far as it has come."""
+    texts = [each.content or "" for each in agent.messages if each.role == "assistant"]
+    return texts[-1] if texts else ""
 
 
 async def _interrupt(doctor: Examination) -> None:
@@ -306,6 +352,30 @@ async def _interrupt(doctor: Examination) -> None:
     left.changes["resume"] = None
     after = await doctor.ask(left, doctor.prompt("hello"))
     doctor.note("goes on without answers", not after.is_refused, after.reason)
+    await _answer_one(doctor)
+
+
+async def _answer_one(doctor: Examination) -> None:
+    """Answer one of several interrupts, which clients must not do (INT-3), and no rule says what a server does then."""
+    name = "insists on all answers"
+    agent = doctor.agent()
+    await doctor.ask(agent, doctor.prompt("interrupt"))
+    first, *others = [each.id for each in agent.pending_interrupts] or [""]
+    if not others:
+        doctor.note(name, None, "it asked one question at a time")
+        return
+    agent.abandon_interrupts()
+    agent.changes["resume"] = [ResumeEntry(interrupt_id=first, status="cancelled")]
+    seen = await doctor.ask(agent, None)
+    asked = {each.id for each in agent.pending_interrupts}
+    missing = f"{len(others)} of {len(others) + 1} answers were missing"
+    if seen.is_refused:
+        doctor.note(name, True, f"{missing}; {seen.reason}")
+    elif asked:
+        again = "the same questions came again" if asked & {first, *others} else "further questions came"
+        doctor.note(name, True, f"{missing}; {again}")
+    else:
+        doctor.note(name, False, f"{missing}; the run went on without them")
 
 
 async def _error(doctor: Examination) -> None:
@@ -335,8 +405,8 @@ PROBES = (
     Probe("newer", "Does it serve clients of a newer minor version?", 1, 2, _newer),
     Probe("tools", "Does it call a tool of the client, and use the result?", 2, 4, _tools),
     Probe("parallel", "Does it call tools in parallel?", 2, 4, _parallel),
-    Probe("leave", "Does a thread go on after a client has left a run?", 2, 4, _leave),
-    Probe("interrupt", "Does it ask, and take the answers?", 5, 6, _interrupt, "interrupt"),
+    Probe("leave", "Does a thread go on after a client has left a run, and can one connect to it?", 4, 6, _leave),
+    Probe("interrupt", "Does it ask, and take the answers?", 7, 8, _interrupt, "interrupt"),
     Probe("error", "Does it report errors?", 1, 1, _error, "error"),
     Probe("malformed", "Does it refuse what is no input?", 0, 0, _malformed),
 )

@@ -81,6 +81,7 @@ function render({ model, el }) {
   model.on("msg:custom", refuse);
   if (model.get("shown").problem) refuse(model.get("shown"));
   el.append(made("style", {}, style), panel);
+  model.send({ shown: true });
   return () => model.off("msg:custom", refuse);
 }
 

@@ -8,6 +8,7 @@ takes its place, which a saved notebook keeps. The agent's text is shown without
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
     from agui_client._widgets.forms import FormField
 
+SECONDS_TO_APPEAR = 10.0
+"""Seconds until a page that shows no question is noticed; one that is opened later shows it all the same."""
+_MISSING = (
+    "No page shows the buttons of this question yet. If you look at this cell and see none, the package anywidget is "
+    "missing where Jupyter runs, which may be another environment than the kernel's: install it there "
+    "(pip install anywidget), and reload the page; or give widgets=False to the approver or answerer, and type answers."
+)
 _MOST_ROWS = 20
 _SECRET_FORMATS = ("password",)
 
@@ -85,6 +93,7 @@ class Panel:
             "choices": [asdict(each) for each in choices],
         }
         self._ending: Sequence[Element] = [Line("No longer asked"), Line(question)]
+        self._is_shown = False
 
     async def __aenter__(self) -> Panel:
         loop = LoopThread()
@@ -113,7 +122,15 @@ class Panel:
         Returns:
             Its label, and the values that stand in the fields of the page on which it was pressed, by name.
         """
-        message = await self._pressed.receive()
+        message: Mapping[str, Any] = {}
+        while "pressed" not in message:
+            try:
+                with anyio.fail_after(math.inf if self._is_shown else SECONDS_TO_APPEAR):
+                    message = await self._pressed.receive()
+            except TimeoutError:
+                # Without anywidget the page shows an error, or nothing, and the kernel hears of neither.
+                sys.stdout.write(f"{_MISSING}\n")
+            self._is_shown = True
         return str(message["pressed"]), {str(name): str(value) for name, value in message["values"].items()}
 
     def say(self, problem: str) -> None:

@@ -134,6 +134,20 @@ class Recording:
             raise RecordingError(f"{path} is no recording: it has no header; see agui_client.recording.record")
         return cls(path, lines, is_cut=is_cut)
 
+    @classmethod
+    def parse(cls, content: bytes, *, path: str | os.PathLike[str] = "-") -> Recording:
+        """Make a recording of the content of a file that was read elsewhere, such as standard input.
+
+        Args:
+            content: The lines.
+            path: The name of the file, for messages.
+
+        Raises:
+            RecordingError: It is no recording, or of a newer format.
+        """
+        lines, is_cut = _lines(Path(path), content.splitlines(), _MOST_BYTES)
+        return cls(Path(path), lines, is_cut=is_cut)
+
 
 def _texts(path: Path, file: BinaryIO | gzip.GzipFile, max_bytes: int, *, is_packed: bool) -> Iterator[bytes]:
     """Read the lines of a file one by one."""

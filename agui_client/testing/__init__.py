@@ -8,13 +8,15 @@
         ...  # HttpAgent(server.url)
 
 `ScriptedAgent` also runs in process, without a server. `serve_bytes` sends bytes that no agent would, and `faults`
-makes replies as networks, proxies and servers spoil them. `ThreadStoreContract` has the tests of a store of threads.
+makes replies as networks, proxies and servers spoil them. `assert_conforms` finds the faults of a stream that an agent
+sent. `ThreadStoreContract` has the tests of a store of threads.
 `serve` needs uvicorn (`pip install 'agui-client[cli]'`); the rest of the kit needs nothing further.
 """
 
 from agui_client.testing import faults
 from agui_client.testing.app import ScriptedApp, agui_app
 from agui_client.testing.byte_server import Answer, ByteServer, Raw, Reply, Request, serve_bytes
+from agui_client.testing.conformance import assert_conforms
 from agui_client.testing.demo_agent import demo_agent
 from agui_client.testing.frames import events_of, sse
 from agui_client.testing.parts import (
@@ -48,6 +50,7 @@ __all__ = [
     "ThreadStoreContract",
     "Turn",
     "agui_app",
+    "assert_conforms",
     "demo_agent",
     "events_of",
     "faults",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ag_ui.core import RunAgentInput
 
 from agui_client.asgi.sse_body import frame_of
+from agui_client.checking.texts import SSE_BLOCK, SSE_DATA
 from agui_client.testing.steps import Gate, Pause, Scene, play
 
 if TYPE_CHECKING:
     from agui_client.testing.steps import Step
-
-_BLOCK = re.compile(rb".*?(?>\r\n|\n|\r){2}|.+", re.DOTALL)
-_DATA = re.compile(rb"(?<![^\r\n])data")
 
 
 def sse(*steps: Step, newline: str = "\n", input: RunAgentInput | None = None) -> bytes:
@@ -39,9 +36,9 @@ def events_of(body: bytes) -> list[bytes]:
     """
     events: list[bytes] = []
     pending = b""
-    for block in _BLOCK.findall(body):
+    for block in SSE_BLOCK.findall(body):
         pending += block
-        if _DATA.search(block):
+        if SSE_DATA.search(block):
             events.append(pending)
             pending = b""
     return [*events, pending] if pending else events

@@ -139,7 +139,7 @@ def agui(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["agui", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
         capsys.readouterr()
         code = main()
         written = capsys.readouterr()

@@ -22,6 +22,14 @@ def test_the_version_names_the_protocol_too(agui: Agui) -> None:
     assert done.stdout.endswith(" (AG-UI 1.0)\n")
 
 
+@pytest.mark.parametrize("group", ["", "runs", "threads"])
+def test_the_help_of_a_group_shows_each_summary_as_a_whole(agui: Agui, group: str) -> None:
+    shown = agui(*filter(None, [group]), "--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0].strip()
+    summaries = re.split(r"\n  (?=\w)", shown)
+    assert len(summaries) > 3
+    assert [each for each in summaries if not each.endswith(".") or each.endswith("...")] == []
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["events", "-h"]])
 def test_help_explains_the_exit_codes(agui: Agui, arguments: list[str]) -> None:
     done = agui(*arguments)

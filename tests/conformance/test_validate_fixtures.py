@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
-from agui_client import AGUIError, HttpAgent, ProtocolError, RunFailedError, RunResult, TransportError
+from agui_client import AGUIError, HttpAgent, ProtocolError, RunFailedError, RunResult, TransportError, validate
 from agui_client.testing import Reply, serve_bytes
 
 pytest.importorskip("ag_ui_validate", reason="pip install ag-ui-validate, which brings the fixtures")
@@ -109,6 +109,15 @@ def of_fixture(name: str) -> RunResult:
     return run(replace(reply, end="cut") if scenario.get("abnormalEof") else reply, events)
 
 
+def body_of(name: str) -> bytes:
+    """The bytes of an invalid stream."""
+    folder = _FIXTURES / "invalid" / name
+    if (folder / "stream.jsonl").is_file():
+        return (folder / "stream.jsonl").read_bytes()
+    scenario = json.loads((folder / "scenario.json").read_text(encoding="utf-8"))
+    return "".join(chunk["text"] for chunk in scenario["chunks"]).encode()
+
+
 def names(folder: Traversable) -> Iterable[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
@@ -127,6 +136,17 @@ def test_an_invalid_stream_is_rejected(name: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         of_fixture(name)
     assert caught.value.rule == REJECTED[name]
+
+
+@pytest.mark.parametrize("name", [name for name in names(_FIXTURES / "invalid") if name != REFUSED])
+def test_a_check_of_the_stream_finds_the_rule_and_nothing_that_follows_from_it(name: str) -> None:
+    faults = validate(body_of(name))
+    errors = [fault.rule for fault in faults if fault.severity == "error"]
+    warnings = [fault.rule for fault in faults if fault.severity == "warning"]
+    accepted, _ = ACCEPTED.get(name, ((), ""))
+    # Without the input, the state from before the stream is not known.
+    known = [rule for rule in accepted if not (rule == "SNAP-5" and "delta" not in name)]
+    assert (errors, warnings) == ([REJECTED[name]] if name in REJECTED else [], known)
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

@@ -108,12 +108,12 @@ def answer(request: Request) -> Events:
     if prompt == "fail":
         return [started, {"type": "RUN_ERROR", "message": "no model", "code": "NO_MODEL"}]
     if prompt == "ask" and not request.get("resume"):
-        asked = {"id": f"i-{request['runId']}", "reason": "confirmation", "message": "Go on?"}
-        return [started, {**finished, "outcome": {"type": "interrupt", "interrupts": [asked]}}]
+        return [started, {**finished, "outcome": asking(f"i-{request['runId']}")}]
     if request.get("tools") and last.get("role") != "tool":
         count = 2 if "Turin" in str(prompt) else 1
         names = [f"c{number}-{request['runId']}" for number in range(count)]
-        return [started, *(event for name in names for event in call(name)), finished]
+        offered = request["tools"][0]["name"]
+        return [started, *(event for name in names for event in call(name, offered)), finished]
     words = ["It ", "is ", "18 ", "degrees", "."]
     state: Event = {"type": "STATE_SNAPSHOT", "snapshot": request.get("state")}
     return [started, state, *text(f"m-{request['runId']}", *words), finished]
@@ -125,9 +125,15 @@ def text(name: str, *words: str) -> Events:
     return [start, *content, {"type": "TEXT_MESSAGE_END", "messageId": name}]
 
 
-def call(name: str) -> Events:
+def asking(*names: str) -> dict[str, Any]:
+    """The outcome of a run that waits for answers."""
+    asked = [{"id": name, "reason": "confirmation", "message": "Go on?"} for name in names]
+    return {"type": "interrupt", "interrupts": asked}
+
+
+def call(name: str, tool: str = "get_weather") -> Events:
     return [
-        {"type": "TOOL_CALL_START", "toolCallId": name, "toolCallName": "get_weather"},
+        {"type": "TOOL_CALL_START", "toolCallId": name, "toolCallName": tool},
         {"type": "TOOL_CALL_ARGS", "toolCallId": name, "delta": json.dumps({"city": name[:2]})},
         {"type": "TOOL_CALL_END", "toolCallId": name},
     ]
@@ -625,3 +631,10 @@ def a_tool_of_that_name(server: Server) -> None:
         return [events[0], *call(name), result, events[-1]]
 
     server.change = change
+    # As frameworks do that cannot tell two tools of one name apart.
+    server.refuse = lambda request: 422 if any(each["name"] == "get_weather" for each in request["tools"]) else None
+
+
+@habit
+def tools_are_named_with_letters_only(server: Server) -> None:
+    server.refuse = lambda request: 422 if not all(each["name"].isalpha() for each in request["tools"]) else None

@@ -10,10 +10,12 @@ import anyio
 import pytest
 
 from agui_client import HttpAgent, UsageError
+from agui_client.asgi import agent_app
 from agui_client.doctor import Diagnosis, as_html, as_junit, diagnose
 from agui_client.doctor.examination import Examination, Setup
+from agui_client.runs import Runs
 from agui_client.testing import agui_app, demo_agent
-from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server
+from doctor.spoiled_server import FAULTS, HABITS, LATE, Events, Request, Server, asking
 
 HOSTILE = "\x1b[31m\x00\u202e</pre><script>alert(1)</script><b>]]>&\r\n"
 RULES = {
@@ -138,7 +140,7 @@ async def test_what_the_protocol_allows_is_no_finding(habit: str) -> None:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None:
     diagnosis = anyio.run(partial(examined, Server()), backend=backend)
-    assert (diagnosis.headline, diagnosis.requests) == ("no findings", 17)
+    assert (diagnosis.headline, diagnosis.requests) == ("no findings", 18)
     assert {probe.outcome for probe in diagnosis.probes} == {"passed"}
     assert {ability.name: ability.verdict for ability in diagnosis.profile} == {
         "plain runs": "yes",
@@ -152,15 +154,94 @@ def test_a_good_server_passes_all_probes_and_has_a_profile(backend: str) -> None
         "tools of the client": "yes",
         "parallel tool calls": "yes",
         "thread after a run that was left": "yes",
+        "run after it was left": "unknown",
         "interrupts": "yes",
         "answers to interrupts": "yes",
         "ignores stray answers": "yes",
         "goes on without answers": "yes",
+        "insists on all answers": "unknown",
         "reports errors as RUN_ERROR": "yes",
         "refuses malformed inputs": "yes",
         "streams": "unknown",
         "keep-alive comments": "unknown",
     }
+
+
+def ability(diagnosis: Diagnosis, name: str) -> tuple[str, str] | None:
+    found = [(each.verdict, each.detail) for each in diagnosis.profile if each.name == name]
+    return found[0] if found else None
+
+
+async def test_the_tool_that_is_offered_has_a_name_that_no_server_has() -> None:
+    names: list[str] = []
+    server = Server()
+    server.refuse = lambda request: names.extend(each["name"] for each in request["tools"])
+    for _ in range(2):
+        await examined(server, only=["tools"], prompts={"tools": "Call {tool}."})
+    assert len(set(names)) == 2
+    assert [name.rpartition("_")[0] for name in names] == ["forecast"] * 4
+
+
+async def test_a_tool_that_is_refused_by_its_name_is_offered_under_another() -> None:
+    diagnosis = await examined(Server("tools_are_named_with_letters_only"), state=None, only=["tools"])
+    assert (diagnosis.findings, diagnosis.requests) == ([], 3)
+    verdict, detail = ability(diagnosis, "any name of a tool") or ("", "")
+    assert (verdict, detail.endswith("was not: the server answered 422")) == ("no", True)
+    assert ability(diagnosis, "tools of the client") == ("yes", "1 called; the result is in the answer")
+
+
+@pytest.mark.parametrize(
+    ("answered", "verdict", "detail"),
+    [
+        (asking("a", "b"), "yes", "1 of 2 answers were missing; the same questions came again"),
+        (asking("c"), "yes", "1 of 2 answers were missing; further questions came"),
+        (None, "no", "1 of 2 answers were missing; the run went on without them"),
+    ],
+    ids=["asks again", "asks something else", "goes on"],
+)
+async def test_a_server_that_gets_one_of_two_answers_is_described(answered: Any, verdict: str, detail: str) -> None:
+    def change(events: Events, request: Request) -> Events:
+        resume: list[Any] = request.get("resume") or []
+        if not resume and request["messages"][-1].get("content") != "ask":
+            return events
+        outcome = asking("a", "b") if not resume else answered if len(resume) == 1 else None
+        return [events[0], events[-1] | ({"outcome": outcome} if outcome else {})]
+
+    server = Server()
+    server.change = change
+    diagnosis = await examined(server, only=["interrupt"])
+    assert (diagnosis.findings, ability(diagnosis, "insists on all answers")) == ([], (verdict, detail))
+
+
+async def test_a_server_that_refuses_one_of_two_answers_insists_on_all() -> None:
+    server = Server()
+    server.change = lambda events, request: (
+        [events[0], events[-1] | {"outcome": asking("a", "b")}] if "outcome" in events[-1] else events
+    )
+    server.refuse = lambda request: 400 if len(request.get("resume") or []) == 1 else None
+    diagnosis = await examined(server, only=["interrupt"])
+    assert diagnosis.findings == []
+    assert ability(diagnosis, "insists on all answers") == (
+        "yes",
+        "1 of 2 answers were missing; the server answered 400",
+    )
+
+
+async def test_a_run_that_goes_on_without_its_caller_is_seen_by_connecting() -> None:
+    app = agent_app(demo_agent(pace=0.02), runs=Runs())
+    agent = HttpAgent("http://demo.example/", app=app, connect_url="http://demo.example/connect")
+    diagnosis = await diagnose(agent, only=["leave"])
+    assert diagnosis.findings == []
+    assert ability(diagnosis, "connects to a thread") == ("yes", "")
+    verdict, detail = ability(diagnosis, "run after it was left") or ("", "")
+    assert (verdict, detail.endswith("came back; it went on")) == ("yes", True)
+
+
+async def test_a_server_that_does_not_connect_is_only_described() -> None:
+    app = agent_app(demo_agent(pace=0))
+    agent = HttpAgent("http://demo.example/", app=app, connect_url="http://demo.example/connect")
+    diagnosis = await diagnose(agent, only=["leave"])
+    assert (diagnosis.findings, ability(diagnosis, "connects to a thread")) == ([], ("no", "the server answered 405"))
 
 
 async def test_the_demo_agent_is_healthy() -> None:

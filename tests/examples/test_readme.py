@@ -25,7 +25,7 @@ def ask(question: str | None) -> bool:
     return True
 
 
-GIVEN: dict[str, Any] = {"ask": ask, "png": b"\x89PNG"}
+GIVEN: dict[str, Any] = {"ask": ask}
 """Names that the pages leave to the reader."""
 
 
@@ -46,7 +46,8 @@ def test_every_snippet_runs(
     for name in ELSEWHERE:
         if find_spec(name) is None:
             monkeypatch.setitem(sys.modules, name, MagicMock())
-    Path("tower.png").write_bytes(GIVEN["png"])
+    for name in ("tower.png", "menu.pdf"):
+        Path(name).write_bytes(b"\x89PNG")
     snippets = SNIPPETS.findall(page.read_text(encoding="utf-8"))
     with serve(demo_agent(pace=0)) as server:
         namespace = dict(GIVEN)

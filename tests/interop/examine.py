@@ -21,8 +21,8 @@ from .frameworks import FRAMEWORKS, Framework
 
 PROMPTS = {
     "hello": "hello",
-    "tools": "weather",
-    "parallel": "both",
+    "tools": "weather={tool}",
+    "parallel": "both={tool}",
     "long": "slow",
     "state": "move",
     "interrupt": "transfer",

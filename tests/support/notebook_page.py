@@ -48,6 +48,10 @@ class NotebookPage:
         assert field["choices"] is None or text in ("", *field["choices"])
         [*self._typed.values()][-1][field["name"]] = text
 
+    def appear(self) -> None:
+        """Report that the latest question is drawn, as its script does."""
+        self._send([*self._shown][-1], {"method": "custom", "content": {"shown": True}})
+
     def press(self, choice: str) -> None:
         """Press a button of the latest question."""
         assert self.can_press(choice)

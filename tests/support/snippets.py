@@ -18,7 +18,7 @@ WRITTEN = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 PAGES = [page for page in WRITTEN if SNIPPETS.search(page.read_text("utf-8"))]
 ELSEWHERE = ("marimo", "panel")
 """Libraries that a page uses and the tests do without."""
-_GIVEN_TYPES = "def ask(question: str | None) -> bool: ...\npng: bytes\n"
+_GIVEN_TYPES = "def ask(question: str | None) -> bool: ...\n"
 """Names that the pages leave to the reader."""
 _ANYTHING = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
 _PYRIGHT = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "extraPaths": [str(ROOT)]}

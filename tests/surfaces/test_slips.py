@@ -11,6 +11,7 @@ from ag_ui.core import DocumentPart, ImagePart
 
 import agui_client
 from agui_client import HttpAgent, ToolError, UsageError, attach, tool
+from agui_client.asgi import agent_app
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.tool_rounds import results_in
 
@@ -58,6 +59,25 @@ async def gives_a_number_as_header() -> None:
     HttpAgent("http://localhost/", headers=headers)
 
 
+async def gives_text_as_context() -> None:
+    await agent().run_agent("Hi", context="It is noon.")
+
+
+async def gives_text_as_a_number_of_bytes() -> None:
+    most: Any = "1"
+    HttpAgent("http://localhost/", max_run_bytes=most)
+
+
+async def serves_a_function_of_nothing() -> None:
+    choose: Any = agent
+    agent_app(choose)
+
+
+async def serves_with_runs_as_at_the_command_line() -> None:
+    runs: Any = "memory"
+    agent_app(agent(), runs=runs)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("slip", "said"),
@@ -69,6 +89,10 @@ async def gives_a_number_as_header() -> None:
         (iterates_async_run_of_sync, "write `for event in run`"),
         (assigns_messages, r"agent\.set_messages\(\[\.\.\.\]\) replaces them"),
         (gives_a_number_as_header, "X-Tenant is of type int"),
+        (gives_text_as_context, r'context= takes a list, such as \[Context\(description="time"'),
+        (gives_text_as_a_number_of_bytes, "max_run_bytes= is a whole number of bytes above zero, not '1'"),
+        (serves_a_function_of_nothing, r"is called with \(request, input\), and has to return an agent"),
+        (serves_with_runs_as_at_the_command_line, r"runs= takes Runs\(\) of agui_client.runs, .* not 'memory'"),
     ],
 )
 async def test_a_slip_is_refused_with_what_to_write(slip: Callable[[], Any], said: str) -> None:

@@ -30,7 +30,7 @@ def everything_said(error: BaseException) -> str:
 @pytest.mark.parametrize("value", ["3", "chunked", "", SECRET])
 def test_how_a_message_is_framed_is_not_the_applications_to_say(verb: Verb, name: str, value: str) -> None:
     with serve_bytes(ANSWER) as server:
-        error = verb(HttpAgent(server.url, headers={name: value}), "Hi").error
+        error = verb(HttpAgent(server.url, headers=lambda: {name: value}), "Hi").error
     assert type(error) is UsageError
     assert str(error) == f"the header {name} is the HTTP client's to set; leave it out"
     assert server.requests == []
@@ -68,6 +68,21 @@ async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
 
 
 @every_bad_header
+def test_an_agent_is_not_made_with_such_a_header(headers: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        HttpAgent("http://localhost/", headers=headers)
+
+
+@pytest.mark.parametrize("given", ["Authorization: Bearer x", [("Authorization", "Bearer x")]], ids=["text", "pairs"])
+async def test_headers_that_are_no_mapping_are_refused_with_an_example(given: Any) -> None:
+    what = r'such as \{"Authorization": "Bearer \.\.\."\}, not a (str|list)$'
+    with pytest.raises(UsageError, match=what):
+        HttpAgent("http://localhost/", headers=given)
+    with pytest.raises(UsageError, match=what):
+        await HttpAgent("http://localhost/").run_agent("Hi", headers=given)
+
+
+@every_bad_header
 async def test_renewed_headers_that_http_does_not_take_are_not_kept(headers: dict[str, str], message: str) -> None:
     answers = iter([headers, {"X": "7"}])
     with serve_bytes(faults.status(401), faults.status(401), ANSWER) as server:
@@ -89,12 +104,12 @@ async def test_a_bad_header_does_not_cost_other_runs_their_http2_connection(
     with serve_raw_http2(answer) as server:
         async with http2_client() as client:
             for bad in (None, headers, None):
-                agent = HttpAgent(server.url, http_client=client, headers=bad)
+                agent = HttpAgent(server.url, http_client=client)
                 if bad is None:
                     assert (await agent.run_agent("Hi")).text == "Hi."
                 else:
                     with pytest.raises(UsageError, match=message):
-                        await agent.run_agent("Hi")
+                        await agent.run_agent("Hi", headers=bad)
     assert (server.requests, server.connections) == (2, 1)
 
 

@@ -56,6 +56,7 @@ from agui_client import (
     RunFailedError,
     RunObserver,
     RunResult,
+    StreamFault,
     Subscriber,
     SyncAgentRun,
     Timeouts,
@@ -63,12 +64,13 @@ from agui_client import (
     UnrecognizedEvent,
     Window,
     attach,
+    validate,
 )
 from agui_client.batch import Batch, RowResult, Summary, run_many, write_table
 from agui_client.notebook import show
 from agui_client.state import ABSENT, Conflict, merge
 from agui_client.teams import SequentialAgent
-from agui_client.testing import Raw, Reply, events_of, faults, serve_bytes, sse, text, turn
+from agui_client.testing import Raw, Reply, assert_conforms, events_of, faults, serve_bytes, sse, text, turn
 from agui_client.types import History, Next, Prompt, RunEnd, RunScope, Snapshot
 
 URL = "http://localhost:8000/agent"
@@ -455,3 +457,18 @@ def observing_runs() -> HttpAgent:
             assert_type(end.timings.total, float | None)
 
     return HttpAgent(URL, observers=[Metrics()]).add_observer(Metrics())
+
+
+async def checking_streams(body: bytes, agent: HttpAgent, asked: RunAgentInput, events: list[Event]) -> None:
+    """Type-check the checks of streams as users write them."""
+    faults: list[StreamFault] = assert_type(validate(body), list[StreamFault])
+    for each in (
+        validate(events, input=asked),
+        validate([{"type": "CUSTOM", "name": "x"}]),
+        validate(Path("run.jsonl")),
+    ):
+        faults += each
+    assert_type(await validate(agent.run(asked), strict=True, null_fields="drop"), list[StreamFault])
+    for fault in faults:
+        print(fault.rule, fault.severity, assert_type(fault.line, int | None), fault.event)
+    assert_conforms(body, allow_warnings=True)

@@ -118,7 +118,7 @@ class Frontend(AgentMiddleware):
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         spoken = next(message for message in reversed(state["messages"]) if message.type == "ai")
-        if any(call["name"] in script.FRONTEND for call in spoken.tool_calls):
+        if any(call["name"].startswith(script.FRONTEND) for call in spoken.tool_calls):
             return {"jump_to": "end"}
         return None
 

@@ -55,7 +55,7 @@ function reply(history, state) {
   if (prompt.includes("state")) return words(`The city is ${state?.city ?? "None"}.`);
   for (const [word, calls] of Object.entries(CALLS))
     if (prompt.includes(word))
-      return calls.map(([name, args]) => ({ name, args, id: `call_${randomUUID().replaceAll("-", "").slice(0, 20)}` }));
+      return calls.map(([name, args]) => ({ name: prompt.split("=")[1] ?? name, args, id: `call_${randomUUID().replaceAll("-", "").slice(0, 20)}` }));
   return words(`Answer ${prompts.length}.`);
 }
 

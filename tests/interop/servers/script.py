@@ -98,7 +98,8 @@ def reply(history: Sequence[Said], state: Any = None) -> list[str | Call | Thoug
         return _words(f"The city is {(state or {}).get('city')}.")
     for word, calls in CALLS.items():
         if word in prompt:
-            return [Call(name, dict(arguments)) for name, arguments in calls]
+            named = prompt.partition("=")[2]  # of a tool whose name is new each time
+            return [Call(named or name, dict(arguments)) for name, arguments in calls]
     return _words(f"Answer {len(prompts)}.")
 
 
@@ -127,8 +128,8 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "handover": [("transfer_to_other", {})],
 }
 """Prompts with these words are answered with these calls. Tools of the server: lookup, transfer and move_to."""
-FRONTEND = ("get_weather", "buy_tickets", "ask_other", "transfer_to_other")
-"""The tools of the application that are called here."""
+FRONTEND = ("get_weather", "buy_tickets", "ask_other", "transfer_to_other", "forecast")
+"""The beginnings of the names of tools of the application that are called here; the doctor's tool is a forecast."""
 
 
 async def replying(history: Sequence[Said], state: Any = None) -> AsyncIterator[str | Call | Thought]:

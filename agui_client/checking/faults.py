@@ -1,0 +1,150 @@
+"""Faults of a stream, each kind once with a count, and without secrets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agui_client._field_docs import Record
+from agui_client._run.observers import without_secrets
+from agui_client._widgets.escaping import exact
+from agui_client.recording.redaction import redacted_line, redacted_text
+
+_MOST = 1000
+"""The number of kinds of faults from which on the rest is only counted."""
+_LONGEST_EVENT = 300
+_REST = "more"
+_PLACE = re.compile(r"^event \d+(?: \([A-Z_]+\))?: | \(event \d+\)")
+_POSITION = re.compile(r"/\d+(?=/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFault(Record):
+    """A rule of the protocol that a stream breaks, as `validate` finds it."""
+
+    rule: str
+    """The id of the rule, such as "LIFE-3"; "more" for the record that counts the rest of a flood."""
+    severity: Literal["error", "warning"]
+    """ "error": clients reject the stream; "warning": they go on, and leave something out."""
+    problem: str
+    """The fault, in a sentence."""
+    mend: str
+    """The way to mend it, for those who wrote the agent."""
+    event: str = ""
+    """The JSON of the event, shortened, without secrets; empty for a fault of the whole stream."""
+    event_index: int | None = None
+    """The position of the event in the stream, from 0; of several occurrences the first. None for the whole stream."""
+    event_type: str | None = None
+    """The type of the event; None if it has none."""
+    path: str | None = None
+    """The JSON pointer of the value inside the event; None if the whole event is meant."""
+    line: int | None = None
+    """The line of the text on which the event begins, from 1; None for events that were given as objects."""
+    byte: int | None = None
+    """The position of the event in the text, in bytes from 0; None as for `line`."""
+    request: str | None = None
+    """The key of the request whose answer has the fault, in a recording."""
+    count: int = 1
+    """The number of events with the same fault."""
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        lines = [f"{self.severity} {self.rule}: {self.problem}{times}"]
+        if self.event:
+            lines.append(f"  {self.event}")
+        return "\n".join([*lines, f"  mend: {self.mend}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The event that is read, and its place."""
+
+    content: str
+    """The JSON of the event, or whatever came in its place; empty at the end of the stream."""
+    event_index: int | None = None
+    """Its position in the stream."""
+    event_type: str | None = None
+    """Its type."""
+    line: int | None = None
+    """Its line in the text."""
+    byte: int | None = None
+    """Its position in the text."""
+    request: str | None = None
+    """The key of the request in a recording."""
+
+
+class Faults:
+    """Collects faults: those of one kind are one record with a count."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, StreamFault] = {}
+
+    def add(self, rule: str, sentence: str, place: Place, *, is_error: bool, path: str | None = None) -> Hashable:
+        """Note a fault, and return the key under which it is counted.
+
+        Args:
+            rule: The id of the rule.
+            sentence: The fault.
+            place: The event with the fault.
+            is_error: Whether clients reject the stream for it.
+            path: The JSON pointer of the value.
+        """
+        # Loaded here: most streams have no fault.
+        from agui_client.doctor.advice import advice
+        from agui_client.doctor.judging import for_servers
+
+        # Values differ from event to event; an event out of order names its item, and items are faults of their own.
+        what = _PLACE.sub("", sentence) if path is None else _POSITION.sub("/*", path)
+        if rule == "PROC-12":
+            what = re.sub(r"\(.*\)|\d+", "", what)
+        kind = "" if path is None else place.event_type
+        key = place.request, rule, is_error, kind, what
+        if key in self._found:
+            return self.count(key)
+        if len(self._found) >= _MOST:
+            key = place.request, _REST, is_error, "", ""
+            if key in self._found:
+                return self.count(key)
+            rule, sentence, place = _REST, f"more than {_MOST} kinds of faults; the rest is only counted", Place("")
+        _, mend = advice(rule, is_fatal=is_error)
+        self._found[key] = StreamFault(
+            rule=rule,
+            severity="error" if is_error else "warning",
+            problem=redacted_text(for_servers(sentence)),
+            mend="mend those above first" if rule == _REST else mend,
+            event=_shown(place.content),
+            event_index=place.event_index,
+            event_type=place.event_type,
+            path=path,
+            line=place.line,
+            byte=place.byte,
+            request=place.request,
+        )
+        return key
+
+    def count(self, key: Hashable) -> Hashable:
+        """Count one more occurrence of a fault; return its key."""
+        found = self._found[key]
+        self._found[key] = replace(found, count=found.count + 1)
+        return key
+
+    def records(self) -> list[StreamFault]:
+        """Return the faults so far, in the order in which they first occurred."""
+        return list(self._found.values())
+
+
+def _shown(content: str) -> str:
+    """Return an event for a message: without secrets, on one line, cut, and harmless on a screen."""
+    try:
+        text = redacted_line(
+            json.dumps(without_secrets(json.loads(content)), ensure_ascii=False, separators=(",", ":"))
+        )
+    except ValueError:
+        text = redacted_text(content)
+    except RecursionError:
+        text = "[nested too deeply]"
+    text = exact(text[: 4 * _LONGEST_EVENT]).replace("\n", "\\n")
+    return text if len(text) <= _LONGEST_EVENT else f"{text[:_LONGEST_EVENT]}…"

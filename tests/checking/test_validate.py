@@ -1,0 +1,323 @@
+"""`validate` finds all faults of a stream in one reading, wherever its events come from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from ag_ui.core import (
+    CustomEvent,
+    RunAgentInput,
+    RunFinishedEvent,
+    RunStartedEvent,
+    TextMessageContentEvent,
+)
+
+from agui_client import HttpAgent, StreamFault, UnrecognizedEvent, UsageError, validate
+from agui_client.recording import Recording, record
+from agui_client.testing import ScriptedAgent, assert_conforms, serve_bytes, sse, text, tool_call, turn
+
+STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
+FINISHED = {"type": "RUN_FINISHED", "threadId": "t", "runId": "r"}
+SPOILED: list[dict[str, Any]] = [
+    STARTED,
+    {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "Hi"},
+    {"type": "CUSTOM", "name": "x", "value": 1, "extra": True},
+    {"type": "CUSTOM", "name": "x"},
+    FINISHED,
+]
+RULES = [("STREAM-1", 1), ("PROC-8", 2), ("PROC-6", 3)]
+"""The rules that these events break, with the positions of the events."""
+
+
+FaultCase: TypeAlias = tuple[list[dict[str, Any]], list[tuple[str, int, int]]]
+
+
+def within(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    """Events inside a run."""
+    return [STARTED, *events, FINISHED]
+
+
+def rules(faults: list[StreamFault]) -> list[tuple[str, int | None]]:
+    return [(fault.rule, fault.event_index) for fault in faults]
+
+
+def as_lines(events: list[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(event)}\n" for event in events)
+
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "dicts": list,
+    "iterator": iter,
+    "unrecognized": lambda events: [UnrecognizedEvent(event["type"], event) for event in events],
+    "sse": lambda events: sse(*events),
+    "sse, CR LF": lambda events: sse(*events, newline="\r\n"),
+    "sse text": lambda events: sse(*events).decode(),
+    "frames": lambda events: [sse(event).decode() for event in events],
+    "lines of a response": lambda events: sse(*events).decode().split("\n"),
+    "bytes cut anywhere": lambda events: [bytes([each]) for each in sse(*events)],
+    "json lines": as_lines,
+    "json lines, one by one": lambda events: [json.dumps(event) for event in events],
+    "array": json.dumps,
+    "indented array": lambda events: json.dumps(events, indent=2).encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_events_are_found_at_fault_in_every_form(form: str) -> None:
+    source: Iterable[Any] = FORMS[form](SPOILED)
+    assert rules(validate(source)) == RULES
+
+
+def test_typed_events_are_judged_like_those_of_the_wire() -> None:
+    started, finished = RunStartedEvent(thread_id="t", run_id="r"), RunFinishedEvent(thread_id="t", run_id="r")
+    orphan = TextMessageContentEvent(message_id="m", delta="Hi")
+    wrong = CustomEvent.model_construct(name=5, value=None)
+    assert rules(validate([started, orphan, wrong, finished])) == [("STREAM-1", 1), ("PROC-6", 2)]
+    assert validate([started, finished]) == []
+
+
+@pytest.mark.anyio
+async def test_async_iterables_are_awaited() -> None:
+    async def events() -> AsyncIterator[dict[str, Any]]:
+        for event in SPOILED:
+            yield event
+
+    assert rules(await validate(events())) == RULES
+    agent = ScriptedAgent(turn(text("Hi"), tool_call("look", {})))
+    assert await validate(agent.run(RunAgentInput(thread_id="t", run_id="r", messages=[]))) == []
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_cannot_be_decoded_any_further_ends_with_that_fault() -> None:
+    with serve_bytes(sse(STARTED) + b"data: {nope\n\n") as server:
+        faults = await validate(HttpAgent(server.url).run(RunAgentInput(thread_id="t", run_id="r", messages=[])))
+    assert [fault.rule for fault in faults] == ["PROC-12"]
+
+
+def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
+    body = b": hello\n\n" + sse(STARTED, {"type": "CUSTOM", "name": "x", "value": {"password": "hush"}, "more": 1})
+    [fault, cut] = validate(body)
+    assert fault == StreamFault(
+        rule="PROC-8",
+        severity="warning",
+        problem="unknown property /more of CUSTOM stripped",
+        mend="leave the property out, or put it into `metadata`; check its spelling (camelCase)",
+        event='{"type":"CUSTOM","name":"x","value":{"password":"[redacted]"},"more":1}',
+        event_index=1,
+        event_type="CUSTOM",
+        path="/more",
+        line=5,
+        byte=body.index(b"data: ", 20),
+    )
+    assert (cut.rule, cut.severity, cut.event, cut.event_index, cut.line) == ("TRUNC-1", "error", "", None, None)
+    assert str(fault).splitlines() == [f"warning PROC-8: {fault.problem}", f"  {fault.event}", f"  mend: {fault.mend}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('{"type":"A"}\n\n{"type":"B"}\n', [(1, 0), (3, 14)]),
+        ('[\n {"type":"Ä"},\n {"type":"B"}\n]', [(2, 3), (3, 19)]),
+        ('\ufeff{"type":"A"} {"type":"B"}', [(1, 3), (1, 16)]),
+        ('data: {"type":"A"}\n\n: x\nid: 4\ndata: {"type":"B"}\n\n', [(1, 0), (5, 30)]),
+        ('data: {"type":"A"}\r\n\r\nevent: x\r\ndata: {"type":"B"}', [(1, 0), (4, 32)]),
+    ],
+    ids=["lines", "array", "mark", "sse", "CR LF"],
+)
+def test_places_are_lines_from_1_and_bytes_from_0(text: str, places: list[tuple[int, int]]) -> None:
+    found = [(fault.line, fault.byte) for fault in validate(text.encode()) if fault.rule == "PROC-7"]
+    assert found == places
+
+
+SPOILED_ONCE: list[FaultCase] = [
+    # An item without its beginning is one fault, however many events it has.
+    (
+        within(
+            *[{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "x"}] * 3,
+            {"type": "TEXT_MESSAGE_END", "messageId": "m"},
+        ),
+        [("STREAM-1", 1, 4)],
+    ),
+    # So is one whose beginning is malformed.
+    (
+        within(
+            {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": 5},
+            {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "{}"},
+            {"type": "TOOL_CALL_END", "toolCallId": "c"},
+        ),
+        [("PROC-6", 1, 3)],
+    ),
+    # A run that may not finish yet counts as finished, and one that is malformed as begun.
+    ([*within({"type": "STEP_STARTED", "stepName": "s"}), STARTED, FINISHED], [("LIFE-5", 2, 1)]),
+    ([{"type": "RUN_STARTED", "threadId": "t"}, *within()[1:]], [("PROC-6", 0, 1)]),
+    ([STARTED, {"type": "RUN_FINISHED", "threadId": "t"}, STARTED, FINISHED], [("PROC-6", 1, 1)]),
+    # A missing RUN_STARTED is one fault, and so is one that comes late.
+    (
+        [{"type": "STEP_STARTED", "stepName": "s"}, {"type": "STEP_FINISHED", "stepName": "s"}, FINISHED],
+        [("LIFE-1", 0, 2)],
+    ),
+    ([{"type": "STATE_SNAPSHOT", "snapshot": {}}, STARTED, FINISHED], [("LIFE-1", 0, 1)]),
+    ([FINISHED], [("LIFE-1", 0, 1)]),
+    # All that comes behind the end is one fault.
+    (
+        [*within(), {"type": "STEP_STARTED", "stepName": "s"}, {"type": "CUSTOM", "name": "x", "value": 1}],
+        [("LIFE-3", 2, 2)],
+    ),
+    # A tag that disagrees leaves its item as it was.
+    (
+        within(
+            {"type": "TEXT_MESSAGE_START", "messageId": "m", "subagentRunId": "a"},
+            {"type": "TEXT_MESSAGE_END", "messageId": "m", "subagentRunId": "b"},
+        ),
+        [("SUB-3", 2, 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    SPOILED_ONCE,
+    ids=[
+        "no START",
+        "malformed START",
+        "open step",
+        "malformed RUN_STARTED",
+        "malformed RUN_FINISHED",
+        "no RUN_STARTED",
+        "late RUN_STARTED",
+        "only RUN_FINISHED",
+        "behind the end",
+        "wrong tag",
+    ],
+)
+def test_a_fault_is_found_without_what_follows_from_it(
+    events: list[dict[str, Any]], found: list[tuple[str, int, int]]
+) -> None:
+    assert [(fault.rule, fault.event_index, fault.count) for fault in validate(events)] == found
+
+
+def test_faults_of_different_items_are_faults_of_their_own() -> None:
+    orphans = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": each, "delta": "x"} for each in "ab"]
+    assert rules(validate(within(*orphans))) == [("STREAM-1", 1), ("STREAM-1", 2)]
+
+
+def test_a_flood_of_faults_is_cut_short() -> None:
+    orphans = [{"type": "TEXT_MESSAGE_CONTENT", "messageId": str(each), "delta": "x"} for each in range(1200)]
+    faults = validate(within(*orphans))
+    assert (len(faults), faults[-1].rule, faults[-1].count) == (1001, "more", 200)
+
+
+def test_what_depends_on_a_state_from_before_is_judged_with_the_input_only() -> None:
+    delta = {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/a", "value": 2}]}
+    events = within(delta)
+    given = RunAgentInput(thread_id="t", run_id="r", messages=[], state={"a": 1})
+    without = given.model_copy(update={"state": {}})
+    assert validate(events) == validate(events, input=given) == []
+    assert rules(validate(events, input=without)) == [("SNAP-5", 1)]
+    assert rules(validate(within({"type": "STATE_SNAPSHOT", "snapshot": {}}, delta))) == [("SNAP-5", 2)]
+
+
+def test_ids_are_compared_with_the_input_and_a_mismatch_is_an_error_if_strict() -> None:
+    given = RunAgentInput(thread_id="t", run_id="other", messages=[])
+    assert [fault.severity for fault in validate(within(), input=given)] == ["warning"]
+    assert [fault.rule for fault in validate(within(), input=given, strict=True)] == ["LIFE-12"]
+    second = [{**event, "threadId": "t-2", "runId": "r-2"} for event in within()]
+    assert rules(validate([*within(), *second])) == [("LIFE-12", 2)]
+
+
+def test_nulls_are_errors_unless_they_are_to_be_dropped() -> None:
+    events = within(
+        {"type": "TEXT_MESSAGE_START", "messageId": "m", "name": None}, {"type": "TEXT_MESSAGE_END", "messageId": "m"}
+    )
+    assert [(fault.rule, fault.severity, fault.count) for fault in validate(events)] == [("PROC-17", "error", 2)]
+    dropped = validate(events, null_fields="drop")
+    assert [(fault.rule, fault.severity, fault.count) for fault in dropped] == [("PROC-17", "warning", 1)]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"", ["TRUNC-1"]),
+        (sse(STARTED) + b"data: \xff\n\n" + sse(FINISHED), ["PROC-12"]),
+        (sse(STARTED) + b'data: {"type": "RUN_FIN', ["TRUNC-1"]),
+        (sse(*within()).removesuffix(b"\n\n"), []),
+        (
+            as_lines([STARTED]).encode() + b'{"type": "\xff"}\n5\nnope\n' + as_lines([FINISHED]).encode(),
+            ["PROC-12"] * 3,
+        ),
+        (as_lines([STARTED]).encode() + b'{"type": "RUN_FIN', ["TRUNC-1"]),
+        (b'data: {"a": 1}\n\n', ["PROC-12", "TRUNC-1"]),
+        (b"[]", ["TRUNC-1"]),
+        (b"[" * 100_000, ["TRUNC-1"]),
+        (b'{"a":' * 100_000, ["TRUNC-1"]),
+    ],
+    ids=[
+        "nothing",
+        "no UTF-8",
+        "cut frame",
+        "no blank line",
+        "lines",
+        "cut line",
+        "no type",
+        "no events",
+        "brackets",
+        "deep",
+    ],
+)
+def test_bytes_that_are_no_event_are_faults(body: bytes, found: list[str]) -> None:
+    assert [fault.rule for fault in validate(body)] == found
+
+
+def test_recordings_are_checked_request_by_request_with_their_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with serve_bytes(sse(*within({"type": "FUTURE"}))) as server:
+        agent = HttpAgent(server.url, thread_id="t")
+        agent.use(record(path))
+        for _ in range(2):
+            agent.run_agent_sync("Hi", run_id="r")
+    keys = [exchange.request.request for exchange in Recording.read(path).exchanges]
+    packed = tmp_path / "run.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for source in (path, packed, path.read_bytes(), path.read_text(encoding="utf-8"), Recording.read(path)):
+        assert [(fault.rule, fault.request) for fault in validate(source)] == [("PROC-7", key) for key in keys]
+
+
+def test_a_run_that_was_left_is_not_called_cut(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    agent = ScriptedAgent(turn(text("Hello you"))).use(record(path))
+    with agent.stream_sync("Hi") as run:
+        next(iter(run))
+    assert validate(path) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("run.jsonl", r"give Path\(\.\.\.\) for a file"),
+        (STARTED, "not a dict; give a list of them"),
+        (RunStartedEvent(thread_id="t", run_id="r"), "give a list of them"),
+        (5, r"not a int; such as agent\.run\(input\)"),
+        ([STARTED, 5], "item 1 is no event, but a int"),
+        (Path("missing.jsonl"), "missing.jsonl cannot be read: No such file"),
+    ],
+    ids=["name", "dict", "event", "number", "item", "missing"],
+)
+def test_what_holds_no_events_is_refused_with_what_to_give(source: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        validate(source)
+
+
+def test_a_test_fails_with_every_rule_event_and_remedy() -> None:
+    assert_conforms(within())
+    assert_conforms(within({"type": "FUTURE"}), allow_warnings=True)
+    with pytest.raises(AssertionError) as caught:
+        assert_conforms(SPOILED)
+    assert [line for line in str(caught.value).splitlines() if not line.startswith("  ")] == [
+        "the stream breaks the protocol",
+        *(str(fault).splitlines()[0] for fault in validate(SPOILED)),
+    ]
