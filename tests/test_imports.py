@@ -294,15 +294,7 @@ _DATABASE_OF_RUNS = tuple(
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (
-            (
-                "agui_client.threads.sql",
-                "agui_client.runs.run_tables",
-                "agui_client.runs.run_database",
-                "agui_client.runs.transactions",
-            ),
-            ("sqlalchemy",),
-        ),
+        (("agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
         (("agui_client.runs.workflows",), ("dbos",)),
         (
             (
