@@ -41,12 +41,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-def postgres() -> Generator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
 class Stage:
     """Servers, and a way to take their database away."""
 
