@@ -227,8 +227,8 @@ def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
 def _take_in(log: RunLog, group: EventGroup) -> None:
     position, attempt = group.place
     if log.phase is Phase.OPENING:
-        messages, state = json.loads(group.beginning) if group.beginning else ([], None)
-        log.open(MESSAGES.validate_python(messages), state)
+        before: Any = json.loads(group.beginning) if group.beginning else ([], None)
+        log.open(MESSAGES.validate_python(before[0]), before[1])
         log.attempt = attempt
     if attempt > log.attempt:
         log.begin_again(attempt, position)

@@ -156,7 +156,7 @@ class RunDatabase:
 
         return await self._writes.do(take)
 
-    def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any]:
+    def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any, Any, Any, Any]:
         """Return the statement that finds the runs of this process, and those of processes whose leases have passed."""
         others = sa.select(PROCESS.c.executor_id).where(
             PROCESS.c.beat_at > self._now - self._lease, PROCESS.c.executor_id != self.executor_id
