@@ -297,6 +297,11 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
     ]
 
 
+_DATABASE_OF_RUNS = tuple(
+    f"agui_client.runs.{name}" for name in ("run_database", "run_tables", "transactions", "workflows")
+)
+
+
 @pytest.mark.parametrize(
     ("importers", "libraries"),
     [
@@ -304,8 +309,8 @@ def test_no_module_imports_upward_or_from_another_feature() -> None:
         (("agui_client.llm",), ("pydantic_ai",)),
         (("agui_client.mcp",), ("httpx2", "mcp", "mcp_types")),
         (("agui_client.otel",), ("opentelemetry",)),
-        (("agui_client.threads.sql", "agui_client.runs.run_tables"), ("sqlalchemy",)),
-        (("agui_client.runs.durable",), ("dbos",)),
+        (("agui_client.threads.sql", *_DATABASE_OF_RUNS), ("sqlalchemy",)),
+        (("agui_client.runs.workflows",), ("dbos",)),
         (
             (
                 "agui_client._transport",
@@ -355,7 +360,7 @@ def _extra_of(one: _Import) -> str:
         return feature
     if _is_or_is_in(one.module, "agui_client.threads.sql"):
         return "threads"
-    if one.module in {"agui_client.runs.run_tables", "agui_client.runs.durable"}:
+    if one.module in _DATABASE_OF_RUNS:
         return "durable"
     if one.module == "agui_client._widgets.markdown":
         return "notebook"

@@ -7,6 +7,7 @@ time between two runs, the surfaces, and features such as served agents and team
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,7 @@ class Call:
             people=setup.options.get("people") or (around.people if around else None),
             until=self.time.until,
             is_replay=setup.is_replay,
-            is_saved=self.is_saved or (around is not None and around.is_saved),
+            is_saved=self.is_saved or self.also_save is not None or (around is not None and around.is_saved),
             first=self.rounds[0].scope if self.rounds else None,
         )
 
@@ -170,6 +171,16 @@ class Call:
     def unreported_usage(self) -> list[TokenUsage]:
         """The tokens that no end of a run reports: of agents that tools asked, and of runs that have no end."""
         return [each for run in self.rounds for each in unreported_usage(run)]
+
+    def save_also(self, save: Save) -> None:
+        """Have the conversation saved by one more function, from the first run on, which is not sent yet.
+
+        Args:
+            save: The function, awaited after the agent's own one.
+        """
+        self.also_save = save
+        for run in self.rounds:
+            run.scope = replace(run.scope, is_saved=True)
 
     @property
     def is_saved(self) -> bool:

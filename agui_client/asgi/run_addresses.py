@@ -32,7 +32,14 @@ from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import frames_of
 from agui_client.errors import RunInProgressError, UsageError
-from agui_client.runs.records import Place, RunKey, RunsClosedError, cursor_of, read_cursor
+from agui_client.runs.records import (
+    Place,
+    RunKey,
+    RunsClosedError,
+    RunsUnavailableError,
+    cursor_of,
+    read_cursor,
+)
 
 if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
@@ -99,11 +106,8 @@ class RunAddresses:
             raise UsageError(what)
         self._runs, self._served, self._how, self._max_body_bytes = runs, served, how, max_body_bytes
         runs.name(how.agent, self)
-        self.commands: Mapping[str, Command] = {
-            "/stop": self._stop,
-            "/answer": self._answer,
-            "/runs": self._list,
-        }
+        commands = {"/stop": self._stop, "/answer": self._answer, "/runs": self._list}
+        self.commands: Mapping[str, Command] = {path: _reached(command) for path, command in commands.items()}
         """The functions that answer requests with JSON, by the ends of their paths."""
 
     @asynccontextmanager
@@ -113,30 +117,43 @@ class RunAddresses:
         Raises:
             RequestRefusedError: There is no such run, or it cannot begin.
         """
-        owner = self._runs.owner_of(request.caller)
-        cursor = request.headers.get("last-event-id", "")
-        latest = await self._runs.latest(owner, input.thread_id) if request.is_connect else None
-        if cursor:
-            run, place = await self._at(cursor, owner, input.thread_id)
-        elif request.is_connect:
-            if latest is None or not await latest.log.is_followable():
-                # One that was refused is kept no longer, so there may be another latest one.
-                latest = await self._runs.latest(owner, input.thread_id)
-                async with self._replay(request, input, latest) as chunks:
-                    yield chunks
-                return
-            run, place = latest, None
-        else:
-            if not 0 < len(input.run_id) <= _LONGEST_ID:
-                raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            key = RunKey(owner, input.thread_id, input.run_id)
-            run, place = await self._runs.get(key) or await self._begin(key, request, input), Place(0)
+        with _reaching():
+            run, place, latest = await self._run_of(request, input)
+        if run is None:
+            async with self._replay(request, input, latest) as chunks:
+                yield chunks
+            return
         with run.log.followed():
-            await run.log.opened()
+            with _reaching():
+                await run.log.opened()
             with _missing():
                 run.log.check(place or Place(0))
             async with aclosing(_chunks(run.log, place)) as chunks:
                 yield chunks
+
+    async def _run_of(
+        self, request: ServedRequest, input: RunAgentInput
+    ) -> tuple[KeptRun | None, Place | None, KeptRun | None]:
+        """Find or begin the run that a request follows.
+
+        Returns:
+            The run, and the place behind the events that the caller has; None if it has nothing of the thread. If no
+            run is going on in a thread that is asked for, None, None and its latest run.
+        """
+        owner = self._runs.owner_of(request.caller)
+        cursor = request.headers.get("last-event-id", "")
+        latest = await self._runs.latest(owner, input.thread_id) if request.is_connect else None
+        if cursor:
+            return *(await self._at(cursor, owner, input.thread_id)), None
+        if not request.is_connect:
+            if not 0 < len(input.run_id) <= _LONGEST_ID:
+                raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
+            key = RunKey(owner, input.thread_id, input.run_id)
+            return await self._runs.get(key) or await self._begin(key, request, input), Place(0), None
+        if latest is not None and await latest.log.is_followable():
+            return latest, None, None
+        # One that was refused is kept no longer, so there may be another latest one.
+        return None, None, await self._runs.latest(owner, input.thread_id)
 
     async def start(self) -> None:
         """Begin to carry out runs that are stored, as the server starts."""
@@ -284,6 +301,26 @@ def _as_json(caller: Any) -> Any:
     except (TypeError, ValueError) as error:
         what = f"authorize= returned a {type(caller).__name__}, which cannot be stored with a run"
         raise TypeError(f"{what}; with Runs(URL), return a text or other JSON") from error
+
+
+@contextmanager
+def _reaching() -> Generator[None]:
+    """Answer a database of runs that cannot be reached with 503, as a block."""
+    try:
+        yield
+    except RunsUnavailableError as error:
+        raise RequestRefusedError(503, "the runs cannot be reached now", {"retry-after": "1"}) from error
+
+
+def _reached(command: Command) -> Command:
+    """Return a command that is answered with 503 if the database of runs cannot be reached."""
+
+    async def reached(request: ServedRequest, body: bytes) -> Any:
+        """Call the command."""
+        with _reaching():
+            return await command(request, body)
+
+    return reached
 
 
 @contextmanager

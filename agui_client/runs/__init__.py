@@ -7,11 +7,12 @@
 
 The modules, from low to high: `records` (descriptions of runs), `run_log` (the events of one run), `kept_run` (the task
 that writes them), `shelf` (the runs of a process, and their bounds), `runs`; and for runs that outlive their process
-`group_writer`, `database`, `mirrors` and `durable`. The addresses of a served agent whose runs are kept are in
-`asgi.run_addresses`.
+`run_tables`, `transactions` (which go together), `run_database` (each question and change), `mirrors` (runs of other
+processes), `attempts` (what is stored of a run), `workflows` (DBOS) and `durable`. The addresses of a served agent
+whose runs are kept are in `asgi.run_addresses`.
 """
 
-from agui_client.runs.records import FollowedEvent, RunInfo, RunStatus, WaitingRun
+from agui_client.runs.records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun
 from agui_client.runs.runs import Runs
 
-__all__ = ["FollowedEvent", "RunInfo", "RunStatus", "Runs", "WaitingRun"]
+__all__ = ["FollowedEvent", "RunInfo", "RunStatus", "Runs", "RunsUnavailableError", "WaitingRun"]

@@ -1,62 +1,206 @@
-"""Logs of runs that other processes have written: mirrored, taken over, or described by their rows alone."""
+"""Runs that other processes carry out, or that have ended: their logs are read from the database.
+
+One task reads for all runs that are followed in this process, in one statement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, StateSnapshotEvent
 from pydantic import TypeAdapter
 
+from agui_client.errors import UsageError
 from agui_client.runs.kept_run import KeptRun
-from agui_client.runs.records import Place, RunInfo, RunStatus
+from agui_client.runs.records import Place, RunInfo, RunStatus, RunsUnavailableError
 from agui_client.runs.run_log import Phase, RunLog
 
 if TYPE_CHECKING:
-    import asyncio
-
     from agui_client._run.continuing import Continuation
-    from agui_client.runs.run_tables import StoredRun
+    from agui_client.runs.run_database import RunDatabase
+    from agui_client.runs.run_tables import EventGroup, StoredRun
+    from agui_client.runs.shelf import RunShelf
+
+K = TypeVar("K", bound=KeptRun)
 
 MESSAGES = TypeAdapter(list[Message])
 """Writes and reads the messages that a run begins with."""
+_BEGINNING = Place(0, 0)
+_POLL = 0.02
+"""Seconds between two looks for events that other processes have written."""
+_LOOKS = 20
+"""The looks for events after which one looks whether the runs are still stored."""
+_logger = logging.getLogger("agui_client.runs")
+
+
+class Rebuild(Protocol):
+    """Makes the run of a row in this process."""
+
+    def __call__(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K], /) -> K:
+        """Return the run.
+
+        Args:
+            row: The row.
+            log: The log of the run.
+            cut: The place where the run goes on; None for its beginning.
+            kind: The class of the run.
+        """
+        ...
 
 
 class MirroredRun(KeptRun):
     """A run that another process carries out, or that has ended."""
 
-    offset = 0
-    """The number of groups that were read."""
-    task: asyncio.Task[None] | None = None
-    """The task that reads them."""
+    place = _BEGINNING
+    """The place of the last group of events that was read."""
     forget: Callable[[KeptRun], None]
     """Forgets the run."""
-
-    def stop_reading(self) -> None:
-        """End the task that reads the log, which this process writes from now on."""
-        if self.task is not None:
-            self.task.cancel()
 
     def stop(self, last: Any = None) -> None:
         """Forget the log, which has grown too large here, or is not followed any more."""
         self.forget(self)
-        self.stop_reading()
+
+    def take_in(self, group: EventGroup) -> None:
+        """Add a group of events to the log, unless it was read before."""
+        if group.place[::-1] > self.place[::-1]:
+            self.place = group.place
+            _take_in(self.log, group)
 
 
-def take_in(log: RunLog, group: Any) -> None:
-    """Add a group of a stream to a log."""
-    if log.phase is Phase.OPENING:
-        before: Any = group.get("before") or ([], None)
-        log.open(MESSAGES.validate_python(before[0]), before[1])
-        log.attempt = group["attempt"]
-    if group["attempt"] > log.attempt:
-        log.begin_again(group["attempt"], group["position"])
-    if group["attempt"] < log.attempt:
-        return
-    frames = [f"{each}\n\n".encode() for each in group["frames"].split("\n\n")[:-1]]
-    if (left := group.get("end")) is not None:
-        log.left_input = RunAgentInput.model_validate_json(left)
-    log.extend(frames, is_end="end" in group)
+class Mirrors:
+    """The runs of a database, as this process sees them.
+
+    Args:
+        database: The tables.
+        shelf: Holds the runs that this process carries out or follows.
+        rebuild: Makes a run of a row.
+        spawn: Begins a task, which ends with these runs.
+    """
+
+    def __init__(
+        self,
+        database: RunDatabase,
+        shelf: RunShelf,
+        rebuild: Rebuild,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._database, self._shelf, self._rebuild, self._spawn = database, shelf, rebuild, spawn
+        self._followed: dict[str, MirroredRun] = {}
+        self._is_reading = False
+
+    async def get(self, workflow_id: str) -> KeptRun | None:
+        """Return a run, carried out here or mirrored; None if it is not stored."""
+        row = await self._database.get(workflow_id)
+        return None if row is None else await self._run_of(row)
+
+    async def latest(self, owner: str, thread_id: str) -> KeptRun | None:
+        """Return the latest run of a thread; None if none is stored."""
+        rows = await self._database.runs(owner=owner, thread_id=thread_id, most=1)
+        return await self._run_of(rows[0]) if rows else None
+
+    async def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
+        """Return the run of an id.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, most=2)
+        if not rows:
+            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
+        if len(rows) > 1:
+            raise UsageError(f"several runs have the id {run_id!r}; name one with thread_id= and owner=")
+        return await self._run_of(rows[0])
+
+    async def infos(self, owner: str | None) -> list[RunInfo]:
+        """Return the descriptions of the latest thousand runs, those that began last first."""
+        return [self._info(row) for row in await self._database.runs(owner=owner)]
+
+    async def taken_over(self, row: StoredRun) -> tuple[RunLog, Place]:
+        """Return the log of a run that this process carries out from now on, and the place of its last group."""
+        run = self._shelf.get(row.key)
+        if isinstance(run, MirroredRun) and run.log.phase is not Phase.DROPPED:
+            self._followed.pop(row.workflow_id, None)
+        else:
+            run = self._mirrored(row)
+        await self._read_to_end(run, row.workflow_id)
+        return run.log, run.place
+
+    # --- inside
+
+    def _info(self, row: StoredRun) -> RunInfo:
+        run = self._shelf.get(row.key)
+        if run is not None and run.log.phase is Phase.OPEN:
+            return run.log.info
+        asked = [Interrupt.model_validate(each) for each in row.interrupts]
+        return RunInfo.of(row.key, row.status, row.begun_at, row.ended_at, row.event_count, asked)
+
+    async def _run_of(self, row: StoredRun) -> KeptRun:
+        run = self._shelf.get(row.key)
+        if run is None or run.log.phase is Phase.DROPPED:
+            run = mirrored = self._mirrored(row)
+            self._shelf.replace(run)
+            if row.status is RunStatus.RUNNING:
+                self._follow(mirrored, row.workflow_id)
+            else:
+                await self._read_to_end(mirrored, row.workflow_id)
+        if isinstance(run, MirroredRun) and row.status is not RunStatus.RUNNING:
+            await run.log.ended()
+        if not run.log.is_going_on and row.status is not RunStatus.RUNNING:
+            # Another process may have begun the run that answers it.
+            run.log.status = row.status
+            if run.log.left_input is None and row.left_input is not None:
+                run.log.left_input = RunAgentInput.model_validate_json(row.left_input)
+        return run
+
+    def _mirrored(self, row: StoredRun) -> MirroredRun:
+        run = self._rebuild(row, RunLog(row.key, self._shelf), None, MirroredRun)
+        run.when_left, run.forget = "stop", self._shelf.discard
+        run.log.begun_at = row.begun_at
+        return run
+
+    async def _read_to_end(self, run: MirroredRun, workflow_id: str) -> None:
+        """Read all events of a run that are stored."""
+        while groups := await self._database.groups({workflow_id: run.place}):
+            for group in groups:
+                run.take_in(group)
+
+    def _follow(self, run: MirroredRun, workflow_id: str) -> None:
+        self._followed[workflow_id] = run
+        if not self._is_reading:
+            self._is_reading = True
+            self._spawn(self._read())
+
+    async def _read(self) -> None:
+        """Read the events of the runs that are followed, until there is none."""
+        number = 0
+        while self._followed:
+            number += 1
+            try:
+                for group in await self._database.groups({key: run.place for key, run in self._followed.items()}):
+                    if (run := self._followed.get(group.workflow_id)) is not None:
+                        run.take_in(group)
+                if number % _LOOKS == 0:
+                    await self._drop_removed()
+            except RunsUnavailableError:
+                """The database is looked at again."""
+            except Exception:
+                _logger.exception("the runs of other processes cannot be read")
+            for key, run in list(self._followed.items()):
+                if not run.log.is_going_on:
+                    del self._followed[key]
+            await asyncio.sleep(_POLL)
+        self._is_reading = False
+
+    async def _drop_removed(self) -> None:
+        """Forget the runs that are no longer stored, as they were refused."""
+        followed = dict(self._followed)
+        stored = await self._database.existing(followed)
+        for key in followed.keys() - stored:
+            followed[key].stop()
 
 
 def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
@@ -80,17 +224,14 @@ def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
     return place
 
 
-def info_of(row: StoredRun) -> RunInfo:
-    """Return the description of a run by its row."""
-    return RunInfo(
-        run_id=row.key.run_id,
-        thread_id=row.key.thread_id,
-        owner=row.key.owner,
-        status=row.status,
-        begun_at=row.begun_at,
-        ended_at=row.ended_at,
-        event_count=row.event_count,
-        interrupts=[Interrupt.model_validate(each) for each in row.interrupts]
-        if row.status is RunStatus.WAITING
-        else (),
-    )
+def _take_in(log: RunLog, group: EventGroup) -> None:
+    position, attempt = group.place
+    if log.phase is Phase.OPENING:
+        before: Any = json.loads(group.beginning) if group.beginning else ([], None)
+        log.open(MESSAGES.validate_python(before[0]), before[1])
+        log.attempt = attempt
+    if attempt > log.attempt:
+        log.begin_again(attempt, position)
+    if attempt == log.attempt:
+        frames = [each + b"\n\n" for each in group.frames.split(b"\n\n")[:-1]]
+        log.extend(frames, is_end=group.is_end)

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlencode
 from ag_ui.core import Event, Interrupt
 
 from agui_client._field_docs import Record
-from agui_client.errors import UsageError
+from agui_client.errors import AGUIError, UsageError
 
 WhenLeft: TypeAlias = Literal["continue", "stop"]
 """Says what becomes of a run when its last caller has left."""
@@ -24,6 +24,10 @@ _MOST_DIGITS = 15
 
 class RunsClosedError(UsageError):
     """A run cannot begin because the runs were closed; for other parts of the package."""
+
+
+class RunsUnavailableError(AGUIError):
+    """The database of the runs cannot be reached now; what was asked for may be asked for again."""
 
 
 class RunStatus(StrEnum):
@@ -81,6 +85,20 @@ class RunInfo(Record):
     """The number of events so far."""
     interrupts: Sequence[Interrupt] = ()
     """The interrupts that the run waits for."""
+
+    @classmethod
+    def of(
+        cls,
+        key: RunKey,
+        status: RunStatus,
+        begun_at: datetime,
+        ended_at: datetime | None,
+        event_count: int,
+        interrupts: Sequence[Interrupt],
+    ) -> RunInfo:
+        """Return the description of a run, with the interrupts that it has ended with if it still waits for them."""
+        asked = interrupts if status is RunStatus.WAITING else ()
+        return cls(key.run_id, key.thread_id, key.owner, status, begun_at, ended_at, event_count, asked)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON, with the protocol's spelling of names."""

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _OVERHEAD, _OVERHEAD_OF_LOG = 64, 4096
 """The bytes that a frame and a log take besides their contents, about."""
+_SUBAGENT = b'data: {"type":"SUBAGENT_STARTED"'
+"""The beginning of a frame that begins a subagent."""
 _MOST_AT_ONCE = 256
 """The frames that a follower gets in one go."""
 
@@ -149,16 +151,8 @@ class RunLog:
     @property
     def info(self) -> RunInfo:
         """The description of the run."""
-        return RunInfo(
-            run_id=self.key.run_id,
-            thread_id=self.key.thread_id,
-            owner=self.key.owner,
-            status=self.status,
-            begun_at=self.begun_at,
-            ended_at=self.ended_at,
-            event_count=len(self._frames),
-            interrupts=self.interrupts if self.status is RunStatus.WAITING else (),
-        )
+        count = len(self._frames)
+        return RunInfo.of(self.key, self.status, self.begun_at, self.ended_at, count, self.interrupts)
 
     # --- for the task of the run
 
@@ -266,6 +260,10 @@ class RunLog:
         """The place behind the last event so far."""
         return Place(len(self._frames), self.attempt)
 
+    def frames_behind(self, position: int) -> Sequence[bytes]:
+        """Return the frames behind a number of events, as far as there are any now."""
+        return self._frames[position:]
+
     @property
     def before(self) -> tuple[Sequence[Message], Any] | None:
         """The messages and the state that the run began with; None if it has not begun, or they are forgotten."""
@@ -281,6 +279,10 @@ class RunLog:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Runs(keep=, max_bytes=) say for how long")
         if place.attempt == self.attempt and place.position > len(self._frames):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
+        # A team that is run again gives its members the ids that they had, and an id is used once in a stream.
+        if any(each.startswith(_SUBAGENT) for each in self._seen(place)):
+            what = "members of a team that were at work when their process ended are at work again"
+            raise UsageError(f"run {self.key.run_id!r} goes on elsewhere: {what}; follow it from its beginning")
 
     async def ended(self) -> None:
         """Wait until the run has ended."""
@@ -315,10 +317,12 @@ class RunLog:
     def _catch_up(self, place: Place) -> tuple[Sequence[bytes], int]:
         """Return the ends of what a follower saw of an earlier attempt, and the position where it goes on."""
         cuts = [each for each in self._cuts if each.attempt >= place.attempt]
-        position = min([place.position, *(each.position for each in cuts)])
-        first = cuts[0] if cuts else None
-        seen = first.frames[: max(0, place.position - first.position)] if first else ()
-        return _ends_of(seen), position
+        return _ends_of(self._seen(place)), min([place.position, *(each.position for each in cuts)])
+
+    def _seen(self, place: Place) -> Sequence[bytes]:
+        """Return the frames that were cut and that a follower has seen."""
+        cut = next((each for each in self._cuts if each.attempt >= place.attempt), None)
+        return cut.frames[: max(0, place.position - cut.position)] if cut is not None else ()
 
     async def beginning(self) -> tuple[bytes, bytes, bytes]:
         """Wait for the first event, and return frames for a caller who has nothing of the thread.

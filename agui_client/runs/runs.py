@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from agui_client._run.continuing import Continuation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
-    from agui_client.runs.durable import DurableRuns, Rebuild
+    from agui_client.runs.durable import DurableRuns
     from agui_client.runs.kept_run import Enter, NamedAgent, Reenter
+    from agui_client.runs.mirrors import Rebuild
     from agui_client.runs.records import WhenLeft
     from agui_client.runs.run_tables import StoredRun
 

@@ -1,18 +1,22 @@
-"""Runs in a database against runs in memory: paced events, a burst, and many runs at once."""
+"""Runs in a database against runs in memory: paced events, a burst, many at once; and runs of another process."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 from uuid import uuid4
 
 from ag_ui.core import (
     Event,
+    MessagesSnapshotEvent,
     RunAgentInput,
     RunFinishedEvent,
     RunStartedEvent,
@@ -23,7 +27,8 @@ from ag_ui.core import (
 
 from agui_client import FunctionAgent
 from agui_client.runs import Runs
-from benchmarks.measure import Row
+from benchmarks import durable_worker
+from benchmarks.measure import Row, child_environment
 
 _EVENTS = 1_000
 _RUNS = 50
@@ -47,7 +52,8 @@ async def _agent(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 def durable_runs(repeat: int) -> list[Row]:
     """Runs of an agent in this process, in SQLite and in memory, each followed to its end."""
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_measured(f"sqlite:///{Path(folder)}/runs.db", repeat))
+        url = f"sqlite:///{Path(folder)}"
+        return [*asyncio.run(_measured(f"{url}/runs.db", repeat)), *asyncio.run(_elsewhere(f"{url}/shared.db", repeat))]
 
 
 async def _measured(url: str, repeat: int) -> list[Row]:
@@ -55,13 +61,125 @@ async def _measured(url: str, repeat: int) -> list[Row]:
         paced = await _best(repeat, stored, kept, "slow", time.process_time)
         burst = await _best(repeat, stored, kept, "burst", time.perf_counter)
         many = await _best(repeat, stored, kept, "short", time.process_time, count=_RUNS)
+        bare = median([await _bare_workflows() for _ in range(repeat)])
     added = [1000 * (ours - theirs) for ours, theirs in (paced, burst)]
     shown = [f"{1000 * ours:.0f} / {1000 * theirs:.0f} ms" for ours, theirs in (paced, burst, many)]
     return [
         Row(f"a durable run of {_EVENTS} paced events: CPU added", added[0], 60, "1 ms", shown[0]),
         Row(f"a durable burst of {_EVENTS} events: time added", added[1], 60, "1 ms", shown[1]),
         Row(f"{_RUNS} durable runs of {_EVENTS // 10} events at once", many[0] / many[1], 1.5, "in memory", shown[2]),
+        Row(
+            f"the same against memory and {_RUNS} empty workflows of DBOS",
+            many[0] / (many[1] + bare),
+            1.5,
+            "both",
+            f"{1000 * many[0]:.0f} / {1000 * many[1]:.0f} + {1000 * bare:.0f} ms",
+        ),
     ]
+
+
+async def _bare_workflows() -> float:
+    """Return the CPU seconds of workflows that do nothing, in the DBOS that carries out the runs."""
+    from dbos import DBOS, SetWorkflowID
+
+    nothing = _workflow_that_does_nothing()
+
+    async def one() -> None:
+        """Start a workflow, and wait for its end."""
+        with SetWorkflowID(str(uuid4())):
+            started = await DBOS.start_workflow_async(nothing)
+        await started.get_result()
+
+    begun_at = time.process_time()
+    await asyncio.gather(*(one() for _ in range(_RUNS)))
+    return time.process_time() - begun_at
+
+
+@cache
+def _workflow_that_does_nothing() -> Callable[[], Coroutine[Any, Any, None]]:
+    from dbos import DBOS
+
+    @DBOS.workflow(name="benchmarks.nothing")
+    async def nothing() -> None:
+        """Do nothing."""
+
+    return nothing
+
+
+async def _elsewhere(url: str, repeat: int) -> list[Row]:
+    """Follow runs of another process, stop one, and take one over."""
+    lags, stops, takeovers = list[float](), list[float](), list[float]()
+    async with durable_worker.named(Runs(url)) as runs:
+        for _ in range(repeat):
+            async with _worker(url) as worker:
+                lags += [await _lag(runs, worker)]
+                stops += [await _stop(runs, worker)]
+                takeovers += [await _take_over(runs, worker)]
+    lag, stop, takeover = median(lags), median(stops), median(takeovers)
+    return [
+        Row("lag of a follower in another process, p99", 1000 * lag, 100, "1 ms", f"{1000 * max(lags):.0f} ms at most"),
+        Row("stopping a silent agent of another process", stop, 1, "1 s", f"{max(stops):.2f} s at most"),
+        Row("taking over after a kill, lease 1.5 s", takeover, 2, "1 s", f"{max(takeovers):.2f} s at most"),
+    ]
+
+
+@asynccontextmanager
+async def _worker(url: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """Run another process with the same runs, as a block."""
+    program, pipe = str(Path(durable_worker.__file__)), asyncio.subprocess.PIPE
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, program, url, stdin=pipe, stdout=pipe, env=child_environment()
+    )
+    try:
+        assert worker.stdout is not None
+        await worker.stdout.readline()
+        yield worker
+    finally:
+        with suppress(ProcessLookupError):
+            worker.kill()
+        await worker.wait()
+
+
+async def _begun(runs: Runs, worker: asyncio.subprocess.Process, prompt: str) -> str:
+    """Have the other process begin a run, and return its id when it has."""
+    run_id = str(uuid4())
+    assert worker.stdin is not None
+    worker.stdin.write(f"{run_id} {prompt}\n".encode())
+    while all(each.run_id != run_id for each in await runs.list()):  # noqa: ASYNC110 - in another process
+        await asyncio.sleep(0.01)
+    return run_id
+
+
+async def _lag(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+    """Return the time within which 99 of 100 events have come, in seconds."""
+    run_id, lags = await _begun(runs, worker, "slow"), list[float]()
+    async for _, event in runs.follow(run_id):
+        if isinstance(event, TextMessageContentEvent):
+            lags.append(time.time() - float(event.delta))
+    # Those that were there before this process looked are not late.
+    return sorted(lags[len(lags) // 5 :])[-len(lags) // 100]
+
+
+async def _stop(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+    """Return the seconds until a silent agent is stopped."""
+    run_id = await _begun(runs, worker, "silent")
+    begun_at = time.perf_counter()
+    await runs.stop(run_id)
+    return time.perf_counter() - begun_at
+
+
+async def _take_over(runs: Runs, worker: asyncio.subprocess.Process) -> float:
+    """Return the seconds from a kill until this process goes on with the run."""
+    run_id, killed_at = await _begun(runs, worker, "slow"), 0.0
+    async for _, event in runs.follow(run_id):
+        if not killed_at and isinstance(event, TextMessageContentEvent):
+            worker.kill()
+            killed_at = time.perf_counter()
+        elif killed_at and isinstance(event, MessagesSnapshotEvent):
+            seconds = time.perf_counter() - killed_at
+            await runs.stop(run_id)
+            return seconds
+    raise AssertionError("the run ended before it was taken over")
 
 
 def _named(runs: Runs) -> Runs:

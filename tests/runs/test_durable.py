@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,20 +15,18 @@ import httpx
 import pytest
 from ag_ui.core import TextMessageContentEvent, ToolMessage
 
-from agui_client import HttpAgent, UsageError
+from agui_client import Approve, UsageError
 from agui_client.runs import Runs
+from support.durable_servers import Servers, page, read_until, texts, told
 from support.postgres import postgres_server
-from support.programs import Program
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message
+    from support.programs import Program
 
 pytest.importorskip("dbos")
 
-_PROGRAM = str(Path(__file__).parents[1] / "support" / "durable_server.py")
 _SECONDS = 30.0
-_PIECES = 6
 
 
 @pytest.fixture
@@ -40,46 +37,6 @@ def anyio_backend() -> str:
 pytestmark = pytest.mark.anyio
 
 
-class Servers:
-    """Servers on one database, and the folder that their tools write to."""
-
-    def __init__(self, folder: Path, url: str, stack: ExitStack) -> None:
-        self.folder, self.url, self._stack = folder, url, stack
-
-    async def start(self) -> tuple[Program, str]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port: int = free.getsockname()[1]
-        # The output of a server would fill its pipe if nobody read it.
-        program = self._stack.enter_context(
-            Program(_PROGRAM, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
-        )
-        url = f"http://127.0.0.1:{port}/"
-        async with httpx.AsyncClient() as client:
-            with anyio.fail_after(_SECONDS):
-                while True:
-                    try:
-                        await client.get(url)
-                    except httpx.TransportError:
-                        await anyio.sleep(0.02)
-                    else:
-                        return program, url
-
-    @property
-    def calls(self) -> list[str]:
-        file = self.folder / "calls"
-        return file.read_text().split() if file.exists() else []
-
-    def flag(self, name: str, *, up: bool) -> None:
-        (self.folder / name).touch() if up else (self.folder / name).unlink()
-
-
-_ERRORS = 2
-
-
-def page(url: str, thread_id: str = "t") -> HttpAgent:
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect")
-
-
 @pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Servers]:
     with ExitStack() as stack:
@@ -87,22 +44,6 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Servers
         if request.param == "postgresql":
             url = f"postgresql://{stack.enter_context(postgres_server()).address}"
         yield Servers(tmp_path, url, stack)
-
-
-async def read_until(agent: HttpAgent, prompt: str, is_enough: Callable[[], bool]) -> None:
-    """Read a run until something holds, and leave it."""
-    async with agent.stream(prompt, run_id="r") as run:
-        async for _ in run:
-            if is_enough():
-                return
-
-
-def texts(messages: list[Message]) -> str:
-    return "".join(str(each.content) for each in messages if each.role == "assistant")
-
-
-def told(rounds: int) -> str:
-    return "".join(f"{each}.{number} " for each in range(rounds) for number in range(_PIECES))
 
 
 def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
@@ -209,29 +150,55 @@ async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers
 async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_begun_twice(servers: Servers) -> None:
     kills, chance = int(os.environ.get("AGUI_CLIENT_KILLS", "2")), random.Random(7)
     workers = [await servers.start(), await servers.start()]
-    rounds, number, unknown = 3, 0, 0
-    prompt = " ".join(["pay", "look"] * rounds)
+    rounds, number, unknown, while_waiting = 3, -1, 0, 0
+
+    async def kill_one() -> None:
+        nonlocal kills
+        kills -= 1
+        workers.pop(chance.randrange(2))[0].kill()
+        workers.append(await servers.start())
+
     while kills > 0:
         number += 1
+        # A plain run, one of a team, and one that ends with a question.
+        path, is_asking = "team/" if number % 3 == 1 else "", number % 3 == 2
+        prompt = " ".join(["pay", "look"] * rounds + ["book"] * is_asking)
         thread_id, before = f"t{number}", len(servers.calls)
-        await read_until(page(workers[0][1], thread_id), prompt, lambda: True)
+        await read_until(page(workers[0][1] + path, thread_id), prompt, lambda: True)
         while kills > 0 and await status_of(workers, thread_id) == "running":
             await anyio.sleep(chance.uniform(0.0, 1.0))
-            kills -= 1
-            workers.pop(chance.randrange(2))[0].kill()
-            workers.append(await servers.start())
-        follower = page(chance.choice(workers)[1], thread_id)
+            await kill_one()
+        # Who follows a team while it is taken over has to begin anew.
+        while path and await status_of(workers, thread_id) == "running":  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+        follower = page(chance.choice(workers)[1] + path, thread_id)
         with anyio.fail_after(_SECONDS):
-            await follower.run_agent(prompt, run_id="r")
-        assert texts(follower.messages) == told(2 * rounds + 1)
+            result = await follower.run_agent(prompt, run_id="r")
+        if is_asking:
+            [asked] = result.interrupts
+            while_waiting += 1
+            await kill_one()
+            answerer = page(chance.choice(workers)[1], thread_id)
+            with anyio.fail_after(_SECONDS):
+                await answerer.connect_agent()
+                await answerer.run_agent(resume={asked.id: Approve()})
+            follower = answerer
+        said = [str(each.content) for each in follower.messages if each.role == "assistant"]
+        assert "".join(each for each in said if each[0].isdecimal()) == told(2 * rounds + 1 + is_asking)
+        by_members = sorted(each for each in said if not each[0].isdecimal())
+        assert by_members == ["".join(f"{name}.{each} " for each in range(6)) for name in ("abc" if path else "")]
         results = [str(each.content) for each in follower.messages if isinstance(each, ToolMessage)]
         begun = servers.calls[before:]
-        # A server may be killed before the payment that it has marked as begun.
-        assert all(begun.count(f"pay-{each}") <= 1 for each in range(2 * rounds))
+        # A server may be killed before the payment that it has marked as begun. A member of a team that was killed in
+        # the middle of a call is asked again, and may make it again.
+        assert all(begun.count(f"pay-{each}") <= 1 for each in range(2 * rounds)) or path
         assert results.count("look done") == rounds
+        assert begun.count(f"book-{2 * rounds}") == results.count("book done") == is_asking
         unknown += rounds - results.count("pay done")
-        assert all(each in ("pay done", "look done") or each.startswith("unknown") for each in results)
-    print(f"{number} runs; {unknown} payments unknown")  # noqa: T201 - to be read with -s
+        expected = ("pay done", "look done", "book done")
+        assert all(each in expected or each.startswith("unknown") for each in results)
+    # To be read with -s.
+    print(f"{number + 1} runs, {while_waiting} killed while they waited; {unknown} payments unknown")  # noqa: T201
 
 
 async def status_of(workers: list[tuple[Program, str]], thread_id: str) -> str:

@@ -1,14 +1,16 @@
-"""A server with durable runs, as a program that tests kill: `durable_server.py DATABASE-URL FOLDER PORT`.
+"""A server with durable runs, as a program that tests kill: `durable_server.py DATABASE-URL FOLDER PORT [KIND]`.
 
 Its agent makes one call of a tool for each word of the prompt, one round after the other, and `+` joins calls of one
 round. Each call writes its id to the file `calls` of the folder, and then waits as long as there is a file `hold`. A
-file `silent` keeps the agent silent.
+file `silent` keeps the agent silent, and `/team/` is a team. The file `pids` gets the id of
+each process that runs the agent. The kind is `spawned` or `forked` for a server with two workers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -33,6 +35,7 @@ from ag_ui.core import (
 from agui_client import FunctionAgent, ToolContext, tool
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
+from agui_client.teams import ParallelAgent, SequentialAgent
 
 folder = Path(sys.argv[2])
 PIECES = 6
@@ -65,8 +68,11 @@ def book(ctx: ToolContext) -> str:
 
 
 async def planner(run_input: RunAgentInput) -> AsyncGenerator[Event]:
-    rounds = str(next(each.content for each in reversed(run_input.messages) if each.role == "user")).split()
-    done = sum(each.role == "assistant" for each in run_input.messages)
+    with (folder / "pids").open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
+    rounds = str(next(each.content for each in run_input.messages if each.role == "user")).split()
+    texts = [str(each.content) for each in run_input.messages if each.role == "assistant"]
+    done = sum(each[:1].isdecimal() for each in texts)
     yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
     while (folder / "silent").exists():  # noqa: ASYNC110 - another process removes it
         await asyncio.sleep(0.05)
@@ -84,8 +90,62 @@ async def planner(run_input: RunAgentInput) -> AsyncGenerator[Event]:
     yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
 
 
+def member(name: str) -> FunctionAgent:
+    async def play(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+        with (folder / "members").open("a") as members:
+            members.write(f"{run_input.thread_id.partition('/')[0]}:{name}\n")
+        async for event in said(run_input, name):
+            yield event
+        with (folder / "members").open("a") as members:
+            members.write(f"{run_input.thread_id.partition('/')[0]}:{name}.\n")
+
+    return FunctionAgent(play, agent_id=name)
+
+
+async def said(run_input: RunAgentInput, name: str) -> AsyncGenerator[Event]:
+    yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+    message_id = str(uuid4())
+    yield TextMessageStartEvent(message_id=message_id)
+    for number in range(PIECES):
+        yield TextMessageContentEvent(message_id=message_id, delta=f"{name}.{number} ")
+        await asyncio.sleep(float(os.environ.get("AGUI_PACE", "0.02")))
+    yield TextMessageEndEvent(message_id=message_id)
+    yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
+
+
+how: Any = "fail" if (folder / "fail").exists() else "again"
+runs, secret = Runs(sys.argv[1]), "a secret of these tests"
+agent = FunctionAgent(planner, tools=[pay, look, book], agent_id="planner")
+both = ParallelAgent(member("b"), member("c"), agent_id="both")
+team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
+alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
+as_team = agent_app(team, runs=runs, secret=secret, name="team")
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Serve the planner, and a team of two members side by side, one before and the planner behind them."""
+    is_team = scope.get("path", "").startswith("/team/")
+    await (as_team if is_team else alone)(scope, receive, send)
+
+
+def serve_forked(port: int) -> None:
+    """Serve with two processes that are forked from this one, which has imported the app, as gunicorn does."""
+    listener = socket.create_server(("127.0.0.1", port))
+    children: list[int] = []
+    for _ in range(2):
+        if (child := os.fork()) == 0:
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
-    agent = FunctionAgent(planner, tools=[pay, look, book])
-    how: Any = "fail" if (folder / "fail").exists() else "again"
-    app = agent_app(agent, runs=Runs(sys.argv[1]), secret="a secret of these tests", on_crash=how)
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[3]), log_level="warning")
+    port, kind = int(sys.argv[3]), sys.argv[4] if len(sys.argv) > 4 else ""
+    if kind == "forked":
+        serve_forked(port)
+    elif kind == "spawned":
+        uvicorn.run("support.durable_server:app", host="127.0.0.1", port=port, log_level="warning", workers=2)
+    else:
+        uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")

@@ -1,0 +1,187 @@
+"""One attempt at a durable run: its events and checkpoints are stored in groups, and its end with the last group."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from agui_client._run.continuing import Continuation
+from agui_client._run.subagents import JOURNAL
+from agui_client.asgi.sse_body import frame_of
+from agui_client.errors import UsageError
+from agui_client.runs.mirrors import MESSAGES
+from agui_client.runs.records import Place, RunsUnavailableError
+from agui_client.runs.run_database import Claim, RunDatabase, RunLostError
+from agui_client.runs.run_log import interrupts_in, status_after
+from agui_client.runs.run_tables import EventGroup
+
+if TYPE_CHECKING:
+    from ag_ui.core import Event, RunAgentInput
+
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.ending import Checkpoint
+    from agui_client.runs.kept_run import KeptRun
+    from agui_client.runs.records import RunKey
+
+_SECONDS = 0.05
+"""The time for which an event waits for others of its group: a transaction for each would cost more than the event."""
+_BETWEEN_TRIES = 0.2
+"""The seconds between two tries to reach the database."""
+_logger = logging.getLogger("agui_client.runs")
+
+
+class Attempt:
+    """Stores the events and the checkpoints of one attempt at a run.
+
+    While the database cannot be reached, the run goes on until it has to store something before it does the next thing:
+    before its input is sent, before a tool is called, and before its end.
+
+    Args:
+        database: The tables.
+        claim: The run and the number of the attempt.
+        run: The run.
+        place: The place behind the events that are stored already.
+        last: The event with which the run ends at once, as it does not go on.
+    """
+
+    def __init__(
+        self, database: RunDatabase, claim: Claim, run: KeptRun, place: Place, last: Event | None = None
+    ) -> None:
+        self.claim = claim
+        """The run and the number of the attempt."""
+        self.run = run
+        """The run."""
+        self.is_ending = False
+        """Whether the end of the run is stored, or about to be."""
+        self._database, self._place, self._last = database, place, last
+        self._sent_run_id: str | None = None
+        self._has_ended = False
+        self._answers: RunKey | None = run.log.key
+        self._turns = asyncio.Lock()
+
+    async def carry_out(self) -> None:
+        """Carry the run out, until it ends or is given up."""
+        self.run.journal = self
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write)
+            if self._last is not None:
+                await self.run.finish(self._last)
+            else:
+                await self.run.carry_out(None)
+            # All is stored, or not to be stored.
+            tasks.cancel_scope.cancel()
+
+    async def begin(self, run: AgentRun) -> None:
+        """Have the run saved where it can go on."""
+        run.call.save_also(self._save)
+
+    async def _write(self) -> None:
+        """Store the events as they come, those that come soon after each other as one group, until the log ends."""
+        log = self.run.log
+        try:
+            while await log.read(self._place) and not self.is_ending:
+                if log.is_going_on:
+                    await asyncio.sleep(_SECONDS)
+                await self._store()
+        except UsageError:
+            """The run was given up, and its log is dropped."""
+        except RunLostError:
+            self.run.give_up()
+        except Exception:
+            _logger.exception("the events of run %r cannot be stored; it is left to another process", log.key)
+            self.run.give_up()
+
+    async def end(self, last: Event, left_input: RunAgentInput | None) -> None:
+        """Store the end of the run; if that fails, the run is left to another process."""
+        self.is_ending = True
+        try:
+            with anyio.CancelScope(shield=True):
+                asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
+                values: dict[str, Any] = {"status": status_after(last).value, "ended_at": self._database.now}
+                values |= {"event_count": self.run.log.end.position + 1, "interrupts": json.dumps(asked)}
+                left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
+                await self._store({**values, "left_input": left, "checkpoint": None}, last=frame_of(last))
+        except (RunLostError, RunsUnavailableError):
+            self.run.give_up()
+        except Exception:
+            _logger.exception("the end of run %r cannot be stored", self.run.log.key.run_id)
+            self.run.give_up()
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        """Store a checkpoint, if a run can go on from it: before it is sent, and while tools or members are at work."""
+        is_sent = checkpoint.run_id is not None and checkpoint.run_id == self._sent_run_id
+        if is_sent and not _has_journal(checkpoint):
+            return
+        if checkpoint.run_id is None and not _has_begun_tools(checkpoint):
+            return
+        self._sent_run_id = checkpoint.run_id
+        values: dict[str, Any] = {"checkpoint": Continuation.of(checkpoint).model_dump_json(by_alias=True)}
+        if not is_sent:
+            values["checkpoint_position"] = self.run.log.end.position
+        # Members of a team speak side by side, so there is no place between their events where the log could be cut:
+        # all of the team's run is, and the conversation that takes its place has what the members have said.
+        # The first checkpoint is made when the run is certain: what its thread waited for is answered.
+        answers, self._answers = self._answers, None
+        try:
+            await self._store(values, answers=answers)
+        except RunLostError:
+            self.run.give_up()
+            raise
+
+    async def _store(
+        self, values: Mapping[str, Any] | None = None, *, last: bytes = b"", answers: RunKey | None = None
+    ) -> None:
+        # A caller that is cancelled does not take back what is stored, so neither does the place in the log go back.
+        stored = asyncio.create_task(self._store_in_turn(values or {}, last, answers))
+        await asyncio.shield(stored)
+
+    async def _store_in_turn(self, values: Mapping[str, Any], last: bytes, answers: RunKey | None) -> None:
+        async with self._turns:
+            if self._has_ended:
+                return
+            log, position = self.run.log, self._place.position
+            frames = log.frames_behind(position)
+            group = None
+            if frames or last:
+                body = b"".join((*frames, last))
+                group = EventGroup(self.claim.workflow_id, self._place, body, self._beginning(), is_end=bool(last))
+            elif not values:
+                return
+            is_repeated = False
+            while True:
+                try:
+                    await self._database.store(self.claim, group, values, answers, is_repeated=is_repeated)
+                    break
+                except RunsUnavailableError as error:
+                    if self.run.is_given_up:
+                        raise
+                    if not is_repeated:
+                        _logger.warning("run %r waits for its database: %s", log.key.run_id, error.__cause__)
+                    is_repeated = True
+                await asyncio.sleep(_BETWEEN_TRIES)
+            self._place, self._has_ended = Place(position + len(frames), self._place.attempt), bool(last)
+
+    def _beginning(self) -> str | None:
+        """Return the messages and the state before the run, for its first group."""
+        before = self.run.log.before
+        if self._place.position > 0 or before is None:
+            return None
+        messages, state = before
+        return json.dumps([MESSAGES.dump_python([*messages], mode="json", by_alias=True, exclude_none=True), state])
+
+
+def _has_journal(checkpoint: Checkpoint) -> bool:
+    """Return whether a team is at work that goes on, if it is run again, behind the members that have finished."""
+    state = checkpoint.members["state"]
+    return isinstance(state, dict) and JOURNAL in state
+
+
+def _has_begun_tools(checkpoint: Checkpoint) -> bool:
+    """Return whether a tool was called since the run before, whose call must not be lost."""
+    open_ids = {each.tool_call_id for each in checkpoint.results}
+    return bool(open_ids) or any(each.status == "executing" for each in checkpoint.members["tool_calls"])

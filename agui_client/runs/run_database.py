@@ -1,0 +1,349 @@
+"""What is asked of the tables of durable runs, each as one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import anyio.to_thread
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError, ProgrammingError
+
+from agui_client.errors import AGUIError, RunInProgressError
+from agui_client.runs.records import Place, RunKey, RunStatus, RunsUnavailableError
+from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, EventGroup, StoredRun
+from agui_client.runs.transactions import Transactions
+
+_BUSY_MILLISECONDS = 5000
+"""The longest wait for another writer of an SQLite database."""
+_CONNECT_SECONDS = 5
+"""The longest wait for a connection to a PostgreSQL server."""
+_MOST_GROUPS = 500
+"""The groups of events that are read in one go."""
+
+
+class RunLostError(AGUIError):
+    """Another process has taken the run over, or its lease has passed; this one must not go on."""
+
+
+class Claim(NamedTuple):
+    """A run that this process carries out, and the attempt."""
+
+    workflow_id: str
+    """The id of its workflow."""
+    attempt: int
+    """The number of the attempt."""
+
+
+class Beat(NamedTuple):
+    """The runs that are going on, as a process sees them when it renews its lease."""
+
+    mine: Mapping[Claim, bool]
+    """The runs that the process has, each with whether it is to be stopped."""
+    is_any_left: bool
+    """Whether there are runs that nobody carries out."""
+
+
+class RunDatabase:
+    """The tables of durable runs in one database.
+
+    Args:
+        url: The URL of the database, for SQLAlchemy.
+        lease: Seconds without a sign of life after which a process is taken for dead.
+    """
+
+    _reads: Transactions
+    _writes: Transactions
+
+    def __init__(self, url: sa.URL, lease: float) -> None:
+        is_sqlite = url.get_backend_name() == "sqlite"
+        self._url, self._lease, self._is_sqlite = url, lease, is_sqlite
+        self.executor_id = ""
+        """The id of this process."""
+        sql = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else _NOW_OF_POSTGRESQL
+        self._now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
+        now = {"number": self._now, "begun_at": self._now, "status": RunStatus.RUNNING.value}
+        self._insert_run = sa.insert(RUN).values(
+            **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "workflow_id", "agent", "recipe")},
+            executor_id=sa.bindparam("executor_id"),
+            attempt=sa.bindparam("attempt"),
+            is_stop_wanted=False,
+            event_count=0,
+            **{"interrupts": "[]", "checkpoint_position": 0, **now},
+        )
+        # The lock lets a process that takes the run over wait for the events, or lets these events find it gone.
+        self._insert_group = sa.text(_INSERT_GROUP.format(lock="" if is_sqlite else "for share"))
+        if is_sqlite:
+            parts = {"wanted": ":wanted", "attempt": "json_extract(w.value, '$[0]')"}
+            parts["position"] = "json_extract(w.value, '$[1]')"
+        else:
+            parts = {"wanted": "cast(:wanted as json)", "attempt": "cast(w.value->>0 as int)"}
+            parts["position"] = "cast(w.value->>1 as int)"
+        self._select_groups = sa.text(_SELECT_GROUPS.format(**parts))
+
+    async def open(self) -> None:
+        """Connect, and make the tables if there are none."""
+        # Not before: a server may fork between the import of an application and its start.
+        self.executor_id = str(uuid4())
+        options: dict[str, Any] = {} if self._is_sqlite else {"connect_args": {"connect_timeout": _CONNECT_SECONDS}}
+        # Errors would show messages of callers.
+        self._engine = sa.create_engine(self._url, hide_parameters=True, **options)
+        if self._is_sqlite:
+            event.listen(self._engine, "connect", _set_up_sqlite)
+        self._reads, self._writes = Transactions(self._engine), Transactions(self._engine)
+        try:
+            await self._writes.do(SCHEMA.create_all)
+        except (RunsUnavailableError, ProgrammingError, IntegrityError):
+            # Another process has made some of them since this one looked.
+            await self._writes.do(SCHEMA.create_all)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._reads.close()
+        self._writes.close()
+        await anyio.to_thread.run_sync(self._engine.dispose)
+
+    # --- processes
+
+    async def beat(self, agents: Collection[str], own: Collection[str]) -> Beat:
+        """Renew the lease of this process, or take one, and look at the runs that are going on.
+
+        Args:
+            agents: The names of the agents that this process has.
+            own: The ids of the workflows of the runs that this process carries out.
+        """
+        mine = PROCESS.c.executor_id == self.executor_id
+        renewed = sa.update(PROCESS).where(mine).values(beat_at=self._now)
+
+        def renew(connection: sa.Connection) -> Beat:
+            """Renew the lease, and look."""
+            if not connection.execute(renewed).rowcount:
+                connection.execute(sa.insert(PROCESS).values(executor_id=self.executor_id, beat_at=self._now))
+            rows = connection.execute(self._select_going_on(agents)).all()
+            claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.executor_id}
+            return Beat(claims, any(row[0] not in own for row in rows))
+
+        return await self._writes.do(renew)
+
+    async def leave(self) -> None:
+        """Give the lease back, so that other processes take the runs over at once."""
+        mine = PROCESS.c.executor_id == self.executor_id
+        await self._writes.do(lambda db: db.execute(sa.delete(PROCESS).where(mine)))
+
+    async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
+        """Take the runs of dead processes, and those of this one that nobody carries out; a new attempt begins.
+
+        Args:
+            agents: The names of the agents that this process has.
+            own: The ids of the workflows of the runs that this process carries out.
+        """
+
+        def take(connection: sa.Connection) -> list[StoredRun]:
+            """Take each run unless another process was faster."""
+            taken: list[StoredRun] = []
+            for workflow_id, executor_id, attempt, _ in connection.execute(self._select_going_on(agents)).all():
+                if workflow_id in own:
+                    continue
+                row = _row(workflow_id, executor_id, attempt)
+                begun = sa.update(RUN).where(row).values(attempt=attempt + 1, executor_id=self.executor_id)
+                taken += map(StoredRun.of, connection.execute(begun.returning(*RUN.c)).mappings())
+            if taken:
+                dead = PROCESS.c.beat_at <= self._now - 10 * self._lease
+                connection.execute(sa.delete(PROCESS).where(dead))
+            return taken
+
+        return await self._writes.do(take)
+
+    def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any, Any, Any, Any]:
+        """Return the statement that finds the runs of this process, and those of processes whose leases have passed."""
+        others = sa.select(PROCESS.c.executor_id).where(
+            PROCESS.c.beat_at > self._now - self._lease, PROCESS.c.executor_id != self.executor_id
+        )
+        columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
+        is_going_on = sa.and_(RUN.c.status == RunStatus.RUNNING.value, RUN.c.agent.in_(agents))
+        return sa.select(*columns).where(is_going_on, RUN.c.executor_id.not_in(others))
+
+    # --- the life of a run
+
+    async def add(self, workflow_id: str, key: RunKey, recipe: dict[str, Any], *, is_left: bool = False) -> None:
+        """Add a run that begins.
+
+        Args:
+            workflow_id: The id of its workflow.
+            key: Its identity.
+            recipe: The agent and the input.
+            is_left: Whether it is left to any process that has the agent, rather than carried out by this one.
+
+        Raises:
+            RunInProgressError: A run of the thread is going on, or the run is stored already.
+        """
+        values: dict[str, Any] = {
+            **key._asdict(),
+            "workflow_id": workflow_id,
+            "agent": recipe["agent"],
+            "recipe": json.dumps(recipe),
+            "executor_id": "" if is_left else self.executor_id,
+            "attempt": 0 if is_left else 1,
+        }
+        try:
+            await self._writes.do(lambda db: db.execute(self._insert_run, values))
+        except IntegrityError:
+            raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
+
+    async def remove(self, workflow_id: str) -> None:
+        """Remove a run and its events."""
+
+        def delete(connection: sa.Connection) -> None:
+            """Delete the rows."""
+            for table in (RUN, GROUP):
+                connection.execute(sa.delete(table).where(table.c.workflow_id == workflow_id))
+
+        await self._writes.do(delete)
+
+    async def store(
+        self,
+        claim: Claim,
+        group: EventGroup | None,
+        values: Mapping[str, Any],
+        answers: RunKey | None = None,
+        *,
+        is_repeated: bool = False,
+    ) -> None:
+        """Store what a run has come to: its next events, and changes of its row.
+
+        Args:
+            claim: The run and the attempt.
+            group: The events.
+            values: The values of the columns that change.
+            answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
+            is_repeated: Whether an earlier try may have been carried out.
+
+        Raises:
+            RunLostError: The run is another process's now.
+            RunsUnavailableError: The database cannot be reached.
+        """
+        mine = {"of_workflow": claim.workflow_id, "of_attempt": claim.attempt, "of_executor": self.executor_id}
+
+        def write(connection: sa.Connection) -> bool:
+            """Write; return whether the run is this process's."""
+            if group is not None:
+                row = {"position": group.place.position, "frames": group.frames}
+                row |= {"beginning": group.beginning, "is_end": group.is_end}
+                if not connection.execute(self._insert_group, {**row, **mine}).rowcount:
+                    return is_repeated and self._is_over(connection, mine, values)
+            if answers is not None:
+                connection.execute(_SETTLE, {f"of_{name}": value for name, value in answers._asdict().items()})
+            if not values:
+                return True
+            changed = sa.update(RUN).where(_MINE).values(values)
+            return bool(connection.execute(changed, mine).rowcount)
+
+        if not await self._writes.do(write):
+            raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
+
+    def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+        """Return whether the end of a run is stored: the answer to an earlier try was lost."""
+        row = _row(mine["of_workflow"], mine["of_executor"], mine["of_attempt"], values.get("status", ""))
+        return bool(connection.execute(sa.select(RUN.c.workflow_id).where(row)).all())
+
+    @property
+    def now(self) -> sa.ColumnElement[Any]:
+        """The time of the database, as an expression."""
+        return self._now
+
+    async def want_stop(self, workflow_id: str) -> None:
+        """Have the process that has a run stop it."""
+        row = RUN.c.workflow_id == workflow_id
+        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_stop_wanted=True)))
+
+    # --- looking
+
+    async def get(self, workflow_id: str) -> StoredRun | None:
+        """Return the row of a run; None if it is not stored."""
+        found = await self._reads.do(lambda db: db.execute(_SELECT_RUN, {"of_workflow": workflow_id}).mappings().all())
+        return StoredRun.of(found[0]) if found else None
+
+    async def runs(
+        self, *, owner: str | None = None, thread_id: str | None = None, run_id: str | None = None, most: int = 1000
+    ) -> list[StoredRun]:
+        """Return rows of runs, those that began last first; None stands for any."""
+        wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
+        conditions = [key == value for key, value in wanted.items() if value is not None]
+        chosen = sa.select(RUN).where(*conditions).order_by(RUN.c.number.desc()).limit(most)
+        rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
+        return [StoredRun.of(row) for row in rows]
+
+    async def groups(self, places: Mapping[str, Place]) -> list[EventGroup]:
+        """Return the next groups of events of some runs.
+
+        Args:
+            places: The place of the last group that was read, by the ids of workflows.
+        """
+        wanted = {name: [place.attempt, place.position] for name, place in places.items()}
+        asked = {"wanted": json.dumps(wanted), "most": _MOST_GROUPS}
+        rows = await self._reads.do(lambda db: db.execute(self._select_groups, asked).all())
+        return [EventGroup(row[0], Place(row[2], row[1]), row[3], row[4], bool(row[5])) for row in rows]
+
+    async def existing(self, workflow_ids: Collection[str]) -> set[str]:
+        """Return those of some workflows whose runs are stored."""
+        chosen = sa.select(RUN.c.workflow_id).where(RUN.c.workflow_id.in_(workflow_ids))
+        return {row[0] for row in await self._reads.do(lambda db: db.execute(chosen).all())}
+
+    async def expired(self, seconds: float) -> list[Claim]:
+        """Return the runs that ended longer ago than some seconds, and wait for nobody, with their last attempts."""
+        old = sa.select(RUN.c.workflow_id, RUN.c.attempt).where(
+            RUN.c.ended_at < self._now - seconds, RUN.c.status != RunStatus.WAITING.value
+        )
+        return [Claim(row[0], row[1]) for row in await self._reads.do(lambda db: db.execute(old.limit(100)).all())]
+
+
+# --- statements, which are made once: their texts are looked up by their identity
+
+_NOW_OF_POSTGRESQL = "extract(epoch from clock_timestamp())::double precision"
+_MINE = sa.and_(
+    RUN.c.workflow_id == sa.bindparam("of_workflow"),
+    RUN.c.attempt == sa.bindparam("of_attempt"),
+    RUN.c.executor_id == sa.bindparam("of_executor"),
+    RUN.c.status == RunStatus.RUNNING.value,
+)
+_SELECT_RUN = sa.select(RUN).where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
+_SETTLE = (
+    sa.update(RUN)
+    .where(
+        RUN.c.owner == sa.bindparam("of_owner"),
+        RUN.c.thread_id == sa.bindparam("of_thread_id"),
+        RUN.c.run_id != sa.bindparam("of_run_id"),
+        RUN.c.status == RunStatus.WAITING.value,
+    )
+    .values(status=RunStatus.FINISHED.value, left_input=None)
+)
+"""Notes that what the other runs of a thread waited for was answered, or is abandoned."""
+_INSERT_GROUP = """
+insert into agui_run_events (workflow_id, attempt, position, frames, beginning, is_end)
+select workflow_id, attempt, :position, :frames, :beginning, :is_end from agui_run
+where workflow_id = :of_workflow and attempt = :of_attempt and executor_id = :of_executor and status = 'running'
+{lock} on conflict (workflow_id, attempt, position) do update set frames = excluded.frames
+"""
+"""Stores events if the run is the process's; the same ones once more if the answer to an earlier try was lost."""
+_SELECT_GROUPS = """
+select e.workflow_id, e.attempt, e.position, e.frames, e.beginning, e.is_end
+from json_each({wanted}) w join agui_run_events e on e.workflow_id = w.key
+and (e.attempt, e.position) > ({attempt}, {position})
+order by e.workflow_id, e.attempt, e.position limit :most
+"""
+
+
+def _row(workflow_id: str, executor_id: str, attempt: int, status: str = "running") -> sa.ColumnElement[bool]:
+    """Return the condition of the row of a run in a state that was seen before."""
+    run = sa.and_(RUN.c.workflow_id == workflow_id, RUN.c.executor_id == executor_id)
+    return sa.and_(run, RUN.c.attempt == attempt, RUN.c.status == status)
+
+
+def _set_up_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = "IMMEDIATE"
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_MILLISECONDS}")
+    # With a journal beside the database, readers and the writer do not wait for each other.
+    connection.execute("PRAGMA journal_mode=WAL")

@@ -1,0 +1,89 @@
+"""Transactions in a thread: those that are asked for while one is carried out go together in the next one.
+
+A transaction costs a thread's turn and a write to the disk, however little it changes. With many runs at once, one
+transaction for all of them costs little more than one for each of them would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from agui_client.runs.records import RunsUnavailableError
+
+T = TypeVar("T")
+Work = Callable[[sa.Connection], Any]
+
+
+class Transactions:
+    """Carries out functions of a connection, in the order in which they come.
+
+    Args:
+        engine: The engine of the database.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._thread = ThreadPoolExecutor(1, "agui-runs")
+        self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def do(self, work: Callable[[sa.Connection], T]) -> T:
+        """Call a function in a transaction, and return what it returns.
+
+        A caller that is cancelled no longer waits for it, but it is carried out all the same: its place in the order
+        is taken.
+
+        Raises:
+            RunsUnavailableError: The database cannot be reached.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((work, done))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._do_all())
+        return await done
+
+    def close(self) -> None:
+        """End the thread when it has done what it was given."""
+        self._thread.shutdown(wait=False)
+
+    async def _do_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            results = await loop.run_in_executor(self._thread, self._results, [work for work, _ in batch])
+            for (_, done), result in zip(batch, results, strict=True):
+                if done.done():
+                    continue
+                if isinstance(result, BaseException):
+                    done.set_exception(result)
+                else:
+                    done.set_result(result)
+        self._task = None
+
+    def _results(self, works: Sequence[Work]) -> Sequence[Any]:
+        """Return what the functions return, or the exceptions that they raise."""
+        try:
+            with self._engine.begin() as connection:
+                return [work(connection) for work in works]
+        except Exception as error:
+            made = _translated(error)
+            if len(works) == 1 or isinstance(made, RunsUnavailableError):
+                return [made] * len(works)
+        # One of them failed, and took the others with it.
+        return [self._results([work])[0] for work in works]
+
+
+def _translated(error: Exception) -> Exception:
+    """Return an exception that says that the database cannot be reached, if one of the database does."""
+    is_cut = isinstance(error, exc.DBAPIError) and error.connection_invalidated
+    if is_cut or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
+        made = RunsUnavailableError("the database of runs cannot be reached now")
+        made.__cause__ = error
+        return made
+    return error
