@@ -137,7 +137,7 @@ async def test_an_app_that_was_shut_down_has_ended_its_runs_and_refuses_others()
 
 
 async def test_runs_are_ended_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    pause, ends = 0.05, list[tuple[str, float]]()
+    pause, ends, began = 0.05, list[tuple[str, float]](), 0.0
     monkeypatch.setattr(stopping, "_TURN_SECONDS", pause)
     app = agent_app(ScriptedAgent(turn(text("One."), Gate())))
 

@@ -319,7 +319,9 @@ async def test_a_server_that_stops_ends_its_runs() -> None:
         run = await runs.start(ScriptedAgent(turn(Gate())), "Hi")
     with anyio.fail_after(_SECONDS):
         events = [event async for _, event in runs.follow(run.run_id)]
-    assert events[-1] == RunErrorEvent(message="The server shuts down.", code="shutting_down")
+    assert events[-1] == RunErrorEvent(
+        message="The server is shutting down, and has stopped this run.", code="shutting_down"
+    )
 
 
 async def test_ended_runs_are_dropped_when_their_time_has_passed_or_their_memory_is_needed() -> None:
@@ -534,7 +536,7 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
     with anyio.fail_after(_SECONDS):
         await runs.aclose()
         events = [event async for _, event in runs.follow("r")]
-    ended = RunErrorEvent(message="The server shuts down.", code="shutting_down")
+    ended = RunErrorEvent(message="The server is shutting down, and has stopped this run.", code="shutting_down")
     assert (len(seen), events[-1]) == (3, ended)
     assert (await caller.post(runId="another")).status_code == 503
     async with threads.open("t", agent, wait=0) as stored:
