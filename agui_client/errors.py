@@ -1,27 +1,30 @@
 """The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
 AGUIError                          thread_id, run_id, partial, member
-├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments, input that cannot be sent
+├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
-│  ├─ CannotWaitError              the caller's thread waits for something that only it could bring
-│  ├─ RequestRepeatedError         a caller of a served agent sent a request again that was carried out
-│  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers; nothing was sent
+│  ├─ CannotWaitError              the thread waits for what only it could bring
+│  ├─ RequestRepeatedError         a caller sent a request again that was carried out
+│  └─ InterruptsNotCoveredError    missing, unknown, duplicate or expired answers
 ├─ TransportError                  nothing usable arrived
-│  ├─ ConnectError · HTTPStatusError(status_code, body, headers) · UnexpectedContentTypeError(content_type, body)
+│  ├─ ConnectError
+│  ├─ HTTPStatusError(status_code, body, headers)
+│  ├─ UnexpectedContentTypeError(content_type, body)
 │  ├─ ConnectTimeoutError (TimeoutError)
 │  └─ StreamTimeoutError (TimeoutError) (silent, keep_alives, last_event)
 │     └─ FirstEventTimeoutError · IdleTimeoutError · RunTimeoutError
 ├─ ProtocolError                   the stream is not AG-UI: rule
-│  ├─ DecodeError · InvalidEventError(path, errors) · EventOrderError(event) · StreamTooLargeError
+│  ├─ DecodeError · InvalidEventError(path, errors)
+│  ├─ EventOrderError(event) · StreamTooLargeError
 │  └─ IncompleteRunError           ended without a terminal event
 ├─ RunFailedError                  the agent said RUN_ERROR: code, event
-├─ ToolArgumentsError (ValueError) the arguments of a streamed call are not JSON: tool_call_id
-├─ ParseError (ValueError)         the answer, or the state, is not of the type that it was to be read as
-├─ ToolsetError                    a toolset could not be opened, or could not list its tools
-├─ HistoryError                    the function of history= failed, or parted a call from its result
+├─ ToolArgumentsError (ValueError) arguments that are not JSON: tool_call_id
+├─ ParseError (ValueError)         the answer, or the state, is not of the given type
+├─ ToolsetError                    a toolset could not be opened or listed
+├─ HistoryError                    history= failed, or parted a call from its result
 ├─ ThreadStoreError                a stored thread could not be read or written
-│  ├─ ThreadBusyError              the thread is in use elsewhere, or was taken over: retry_after
-│  └─ ThreadStoreUnavailableError  the database is away, or locked by another program: is_locked
+│  ├─ ThreadBusyError              the thread is in use, or was taken over: retry_after
+│  └─ ThreadStoreUnavailableError  the database is away, or locked: is_locked
 └─ ToolRoundsExceededError         the agent went on calling tools: rounds
 ToolError (Exception)              raised inside a tool; speaks to the agent
 """

@@ -1,6 +1,6 @@
 """A language model as an agent in this process (extra `llm`); pydantic-ai speaks to the model.
 
-    agent = LLMAgent("openai:gpt-5", instructions="Answer in one sentence.", tools=[get_weather])
+    agent = LLMAgent("openai:gpt-5", instructions="Answer briefly.", tools=[get_weather])
 
 Tools and their approval are this package's, so that they look the same as for remote agents.
 """

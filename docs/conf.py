@@ -40,6 +40,8 @@ html_theme = "furo"
 html_title = "agui_client"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output are not to be pasted
 
 

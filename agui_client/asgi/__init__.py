@@ -1,8 +1,8 @@
 """Serving agents over HTTP and SSE, and calling apps in this process; needs no framework and no extra.
 
-    app.mount("/agent", agent_app(agent))                    # FastAPI, Starlette, or served alone by uvicorn
-    StreamingResponse(run.sse(), headers=sse_headers())      # any run, in any framework
-    HttpAgent("http://app/", app=app)                        # an app in this process, truly streaming
+    app.mount("/agent", agent_app(agent))                # FastAPI, Starlette, or alone
+    StreamingResponse(run.sse(), headers=sse_headers())  # any run, in any framework
+    HttpAgent("http://app/", app=app)                    # an app in this process
 
 A served agent runs the whole pipeline, tools and middleware included.
 """

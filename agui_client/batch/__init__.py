@@ -1,6 +1,7 @@
 """Batch: an agent, or several, run on every row of a table, with a journal that a killed program goes on with.
 
-    async for done in run_many(agent, "prompts.csv", prompt="question", key="id", at_once=20, journal="out.jsonl"):
+    batch = run_many(agent, "prompts.csv", prompt="question", key="id", journal="out.jsonl")
+    async for done in batch:
         print(done.key, done.text)
 
 The modules, from low to high: `rows` (the input), `results` (a finished row), `tables` (files of results), `journal`,

@@ -1,8 +1,8 @@
 """Runs that outlive their connection, and with a URL their process: callers come, leave and come back.
 
     runs = Runs()
-    app = agent_app(planner, runs=runs)                       # callers follow the run's log, which goes on without them
-    run = await runs.start(planner, "Plan a trip")            # the same from a program
+    app = agent_app(planner, runs=runs)             # callers follow the log of the run
+    run = await runs.start(planner, "Plan a trip")  # the same from a program
     async for cursor, event in runs.follow(run.run_id): ...
 
 The modules, from low to high: `records` (descriptions of runs), `run_log` (the events of one run), `kept_run` (the task

@@ -287,7 +287,8 @@ class TeamAgent(_TeamBase[StateT]):
     """Members that a function leads.
 
         async def plan_trip(team: Team) -> None:
-            flights, hotels = await team.gather((airline, "flights to Oslo"), (booking, "a hotel in Oslo"))
+            asked = (airline, "flights to Oslo"), (booking, "a hotel in Oslo")
+            flights, hotels = await team.gather(*asked)
             await team.say(f"{flights.text} {hotels.text}")
 
         TeamAgent(plan_trip, airline=airline, booking=booking)

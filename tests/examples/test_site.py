@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted(page for page in ROOT.glob("docs/*.md") if page.stem != "index")
 REFERENCE = sorted(ROOT.glob("docs/reference/*.md"))
+CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANEW = "make it anew: PYTHONPATH=.:tests python -m support.made_pages"
 
 
@@ -57,6 +58,14 @@ def test_the_site_lists_every_page_and_example() -> None:
     examples = (ROOT / "docs" / "examples.md").read_text("utf-8")
     programs = [each.name for each in ROOT.glob("examples/*") if each.suffix in {".py", ".ipynb"}]
     assert [name for name in programs if f"../examples/{name})" not in examples] == []
+
+
+def test_code_of_docs_fits_its_column() -> None:
+    """The column shows 90 characters at 1 280 pixels; the site breaks lines of other languages."""
+    blocks = [(page.name, *block) for page in PAGES for block in CODE.findall(page.read_text("utf-8"))]
+    unbroken = [(name, code) for name, language, code in blocks if language in ("", "python")]
+    assert len(unbroken) > 100
+    assert [(name, line) for name, code in unbroken for line in code.splitlines() if len(line) > 90] == []
 
 
 def test_links_of_readme_lead_somewhere() -> None:
