@@ -10,7 +10,6 @@ import sys
 from collections.abc import Generator
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 # The machines that run this are small and shared: a slow example is no failure.
@@ -65,30 +64,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-class ShortReports:
-    """A plugin for pytest-xdist's workers: what passed within milliseconds before and after a test is not reported.
-
-    Two of three reports say nothing else, and the process that counts takes its time from the tests.
-    """
-
-    @pytest.hookimpl
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run a test as pytest does, apart from those reports."""
-        hook = item.ihook
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in runtestprotocol(item, log=False, nextitem=nextitem):
-            if report.when == "call" or not report.passed or report.duration > 0.005:  # what --durations shows
-                hook.pytest_runtest_logreport(report=report)
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Report less where each report goes to another process."""
-    if hasattr(config, "workerinput"):
-        config.pluginmanager.register(ShortReports())
 
 
 @pytest.hookimpl(wrapper=True)
