@@ -62,7 +62,7 @@ every_bad_header = pytest.mark.parametrize(("headers", "message"), BAD, ids=[rep
 async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
     headers: dict[str, str], message: str
 ) -> None:
-    sources: list[tuple[Any, dict[str, str]]] = [(headers, {}), (lambda: headers, {}), (None, headers)]
+    sources: list[tuple[Any, dict[str, str]]] = [(lambda: headers, {}), (None, headers)]
     with serve_bytes(ANSWER) as server:
         for given, of_run in sources:
             with pytest.raises(UsageError, match=message) as caught:
@@ -73,8 +73,9 @@ async def test_a_header_that_http_does_not_take_is_refused_without_showing_it(
 
 @every_bad_header
 def test_an_agent_is_not_made_with_such_a_header(headers: dict[str, str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as caught:
         HttpAgent("http://localhost/", headers=headers)
+    assert SECRET not in everything_said(caught.value)
 
 
 @pytest.mark.parametrize("given", ["Authorization: Bearer x", [("Authorization", "Bearer x")]], ids=["text", "pairs"])
