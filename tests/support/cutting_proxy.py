@@ -21,7 +21,8 @@ class CuttingProxy:
     Args:
         port: The port of the server.
         cuts: The number of connections that are cut; further ones are left alone.
-        seconds: The shortest and the longest time from the first bytes of an answer to its cut.
+        seconds: The shortest and the longest time from the first bytes of an answer to its cut; of the first answer,
+            from its first event.
         seed: Of the random moments.
         unanswered: The number of connections, before those, that are cut as soon as the server answers.
     """
@@ -34,7 +35,7 @@ class CuttingProxy:
         self.left = cuts
         """The number of connections that are still to be cut."""
         self._port, self._seconds, self._chance = port, seconds, random.Random(seed)
-        self._unanswered = unanswered
+        self._unanswered, self._has_begun = unanswered, False
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -51,11 +52,16 @@ class CuttingProxy:
                     async def answer() -> None:
                         """Pass the answer on; the life of the connection begins with its first bytes."""
                         with suppress(anyio.EndOfStream, *_BROKEN):
-                            first = await server.receive()
+                            passed = await server.receive()
                             if self._unanswered:
                                 self._unanswered -= 1
                                 scope.cancel()
-                            await caller.send(first)
+                            await caller.send(passed)
+                            # A policy that goes on at a cursor has none before the first event.
+                            while not (self._has_begun or b"\n\n" in passed.partition(b"data:")[2]):
+                                passed += (data := await server.receive())
+                                await caller.send(data)
+                            self._has_begun = True
                             scope.deadline = anyio.current_time() + life
                             await _copy(server, caller)
                         tasks.cancel_scope.cancel()
