@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agui_client._tools.function import FunctionTool, tool
     from agui_client._tools.toolset import FunctionToolset, Toolset
     from agui_client.checking.check import validate
-    from agui_client.checking.faults import StreamFault
+    from agui_client.checking.stream_faults import StreamFault
     from agui_client.function_agent import FunctionAgent
     from agui_client.history import Window
     from agui_client.langgraph import langgraph_interrupts
@@ -97,7 +97,7 @@ _LATER = {
     "_tools.function": ("FunctionTool", "tool"),
     "_tools.toolset": ("FunctionToolset", "Toolset"),
     "checking.check": ("validate",),
-    "checking.faults": ("StreamFault",),
+    "checking.stream_faults": ("StreamFault",),
     "function_agent": ("FunctionAgent",),
     "history": ("Window",),
     "langgraph": ("langgraph_interrupts",),

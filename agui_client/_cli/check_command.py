@@ -19,7 +19,7 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agui_client.checking.faults import StreamFault
+    from agui_client.checking.stream_faults import StreamFault
 
 _EPILOG = """\b
 Exit codes:
@@ -63,7 +63,7 @@ def check(
 def _check(files: Sequence[str], input_from: str | None, fail_on: str, *, as_json: bool, strict: bool) -> int:
     # Loaded here: the other commands check no streams.
     from agui_client.checking.check import read_stream
-    from agui_client.checking.faults import Faults
+    from agui_client.checking.stream_faults import Faults
 
     if files.count("-") > 1:
         raise click.UsageError("stdin, -, can be read once only")

@@ -111,7 +111,7 @@ def _write_page(file: Path, out: Path, prices: Prices, *, is_opening: bool) -> i
 
 
 def _write_comparison(one: Path, other: Path, out: Path, prices: Prices, *, is_opening: bool) -> int:
-    from agui_client.notebook.inspected import comparison_page
+    from agui_client.notebook.recording_elements import comparison_page
     from agui_client.recording import Recording
     from agui_client.recording.comparison import compare
 

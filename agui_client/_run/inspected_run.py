@@ -1,4 +1,4 @@
-"""The inspector's view of a call, as `result.inspect()` returns it; `notebook/inspected.py` draws it."""
+"""The inspector's view of a call, as `result.inspect()` returns it; `notebook/recording_elements.py` draws it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class InspectedRun(Record, Displayed):
         Raises:
             UsageError: The events of a call were not kept.
         """
-        page: bytes = import_module("agui_client.notebook.inspected").page_of_run(self)
+        page: bytes = import_module("agui_client.notebook.recording_elements").page_of_run(self)
         with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(page)
         return Path(path)

@@ -40,7 +40,7 @@ from agui_client._protocol.reduce import Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.validation import NullFields
 from agui_client._protocol.warnings import WarningLog
-from agui_client.checking.faults import Faults, Place, StreamFault
+from agui_client.checking.stream_faults import Faults, Place, StreamFault
 from agui_client.checking.texts import Piece, is_json, pieces
 from agui_client.errors import EventOrderError, IncompleteRunError, InvalidEventError, ProtocolError, UsageError
 from agui_client.recording.reading import Exchange, Recording

@@ -70,7 +70,7 @@ def elements_of(shown: object) -> list[Element]:
         import_module("agui_client.notebook.batch_tables")  # which registers what it describes
         return elements_of(shown)
     if isinstance(shown, InspectedRun) and type(shown) not in elements_of.registry:
-        import_module("agui_client.notebook.inspected")
+        import_module("agui_client.notebook.recording_elements")
         return elements_of(shown)
     known = "a run, a result, an agent, messages, warnings, subagents, tool executions, batches or their rows"
     raise UsageError(f"show() takes {known}, not {type(shown).__name__}")

@@ -11,7 +11,7 @@ from agui_client._widgets.escaping import exact
 from agui_client.notebook.elements import Code, Line, Table
 
 if TYPE_CHECKING:
-    from agui_client.recording.inspected import Family
+    from agui_client.recording.summary import Family
 
 _NARROWEST = 0.4
 """The percents of the width that an event takes at least."""

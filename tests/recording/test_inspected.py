@@ -12,11 +12,11 @@ from ag_ui.core import TokenUsage
 
 import agui_client
 from agui_client import RunResult, UsageError, tool
-from agui_client.notebook.inspected import comparison_page
+from agui_client.notebook.recording_elements import comparison_page
 from agui_client.recording import Recording, record
-from agui_client.recording.inspected import inspected
 from agui_client.recording.kept_calls import Memory, MemoryRecorder
 from agui_client.recording.prices import read_prices
+from agui_client.recording.summary import summary_of
 from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, patch, reasoning, state, text, tool_call, turn
 
@@ -157,7 +157,7 @@ def test_two_calls_are_compared_in_messages_state_and_tools(tmp_path: Path) -> N
 
 def test_deltas_that_follow_each_other_are_one_row(tmp_path: Path) -> None:
     agent("one two three four five", observers=[record(tmp_path / "run.jsonl")]).run_agent_sync("Hi")
-    shown = inspected(Recording.read(tmp_path / "run.jsonl"))
+    shown = summary_of(Recording.read(tmp_path / "run.jsonl"))
     rows = [row for request in shown.requests for row in request.rows if row.name == "TEXT_MESSAGE_CONTENT"]
     assert [(len(row.pieces), row.summary) for row in rows] == [(5, "one two three four five")]
 

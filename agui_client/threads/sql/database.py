@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool
 
 from agui_client.threads.sql import statements
-from agui_client.threads.sql.failures import is_lock, is_unavailable
+from agui_client.threads.sql.database_errors import is_lock, is_unavailable
 from agui_client.threads.sql.statements import Write
 
 T = TypeVar("T")

@@ -27,22 +27,22 @@ from agui_client.notebook.content import (
 from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Table, Tree, page
 from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording, inspector_page
-from agui_client.recording.inspected import (
-    Inspected,
-    InspectedCall,
-    InspectedRequest,
-    InspectedRow,
-    by_calls,
-    inspected,
-)
 from agui_client.recording.matching import ABSENT, changed_places
 from agui_client.recording.prices import Prices, cost_of
 from agui_client.recording.redaction import redacted_line
+from agui_client.recording.summary import (
+    CallSummary,
+    RecordingSummary,
+    RequestSummary,
+    RowSummary,
+    by_calls,
+    summary_of,
+)
 
 if TYPE_CHECKING:
     from agui_client._run.result import RunResult
 
-Pair: TypeAlias = tuple[InspectedRequest | None, InspectedRequest | None]
+Pair: TypeAlias = tuple[RequestSummary | None, RequestSummary | None]
 
 _NOTHING = "\u2013"
 _MOST_ROWS = 400
@@ -68,7 +68,7 @@ def _(shown: InspectedRun) -> list[Element]:
     return of_two(one, of_call(shown.other, "B", shown.prices), shown.prices)
 
 
-def of_call(result: RunResult[Any], title: str, prices: Prices) -> Inspected:
+def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSummary:
     """Sum up a call: from its events if they were kept, and else from its result.
 
     Args:
@@ -77,12 +77,12 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> Inspected:
         prices: The prices of tokens.
     """
     if lines := result.kept_lines:
-        return inspected(Recording(Path(title), lines), prices)
+        return summary_of(Recording(Path(title), lines), prices)
     # A recording has secrets redacted line by line; nothing of this was recorded.
     plain: dict[str, Any] = json.loads(redacted_line(result.to_json()))
     messages, new = _MESSAGES.validate_python(plain["messages"]), {each.id for each in result.new_messages}
     usage = [{name: value for name, value in each.items() if value is not None} for each in plain["usage"]]
-    request = InspectedRequest(
+    request = RequestSummary(
         agent="",
         until=result.timings.total or 0.0,
         ending=result.outcome.type if result.outcome else "aborted" if result.aborted else "no outcome",
@@ -94,12 +94,12 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> Inspected:
         posts=[f"{each['status_code'] or each['error']} from {each['address']}" for each in plain["attempts"]],
         problems=[f"{each['rule']}: {each['message']}" for each in plain["warnings"]],
     )
-    return Inspected(title, [request], has_events=False)
+    return RecordingSummary(title, [request], has_events=False)
 
 
 def _calls(
     messages: Iterable[Message], new: set[str], executions: Sequence[Mapping[str, Any]]
-) -> Iterator[InspectedCall]:
+) -> Iterator[CallSummary]:
     """Find the tool calls of a call without events."""
     executed = {each["tool_call_id"]: each for each in executions}
     results = {each.tool_call_id: content_text(each.content) for each in messages if each.role == "tool"}
@@ -108,10 +108,10 @@ def _calls(
             here, result = executed.get(call.id), results.get(call.id)
             status = here["status"] if here else "no result" if result is None else "answered"
             seconds = here["seconds"] if here else None
-            yield InspectedCall(call.id, call.function.name, call.function.arguments, result, status, seconds)
+            yield CallSummary(call.id, call.function.name, call.function.arguments, result, status, seconds)
 
 
-def of_recording(shown: Inspected, prices: Prices) -> list[Element]:
+def of_recording(shown: RecordingSummary, prices: Prices) -> list[Element]:
     """Describe a recording.
 
     Args:
@@ -152,7 +152,7 @@ def of_recording(shown: Inspected, prices: Prices) -> list[Element]:
     return elements
 
 
-def of_two(one: Inspected, other: Inspected, prices: Prices) -> list[Element]:
+def of_two(one: RecordingSummary, other: RecordingSummary, prices: Prices) -> list[Element]:
     """Describe two recordings side by side, and their differences.
 
     Args:
@@ -204,7 +204,7 @@ def comparison_page(one: Recording, other: Recording, *, prices: Prices) -> byte
         other: The second.
         prices: The prices of tokens.
     """
-    body = page(of_two(inspected(one, prices), inspected(other, prices), prices))
+    body = page(of_two(summary_of(one, prices), summary_of(other, prices), prices))
     head = (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -216,7 +216,7 @@ def comparison_page(one: Recording, other: Recording, *, prices: Prices) -> byte
     return f"{head}{body}<style>{_PAGE_STYLE}</style></html>\n".encode()
 
 
-def _head(shown: Inspected) -> str:
+def _head(shown: RecordingSummary) -> str:
     requests = shown.requests
     events = sum(max(1, len(row.pieces)) for each in requests for row in each.rows if row.is_event)
     facts = [requests[-1].ending if requests else "no requests", _count(len(requests), "request")]
@@ -226,7 +226,7 @@ def _head(shown: Inspected) -> str:
     return " · ".join([*facts, *([_count(problems, "warning")] if problems else [])])
 
 
-def _named(shown: Inspected) -> str:
+def _named(shown: RecordingSummary) -> str:
     return f"{shown.title} · " if shown.title not in ("A", "B", "") else ""
 
 
@@ -237,7 +237,7 @@ def _count(number: int, noun: str) -> str:
 # --- time
 
 
-def _timeline(shown: Sequence[tuple[str, Inspected]]) -> Timeline:
+def _timeline(shown: Sequence[tuple[str, RecordingSummary]]) -> Timeline:
     """Draw recordings over each other; each call begins where that of the others with its number begins."""
     starts = [0.0]
     for each in zip_longest(*(recording.requests for _, recording in shown)):
@@ -258,13 +258,13 @@ def _timeline(shown: Sequence[tuple[str, Inspected]]) -> Timeline:
     return Timeline(lanes, length)
 
 
-def _moments(rows: Sequence[InspectedRow], begin: float) -> Moments:
+def _moments(rows: Sequence[RowSummary], begin: float) -> Moments:
     left_out = len(rows) - _MOST_ROWS
     earlier = [Moment("", f"{left_out} earlier rows", "", "frame")] if left_out > 0 else []
     return Moments([*earlier, *(_moment(row, begin) for row in rows[-_MOST_ROWS:])])
 
 
-def _moment(row: InspectedRow, begin: float) -> Moment:
+def _moment(row: RowSummary, begin: float) -> Moment:
     pieces = [f"{at - begin:.3f}  {text}" for at, text in row.pieces[:_MOST_PIECES]]
     if len(row.pieces) < 2:
         return Moment(f"{row.at - begin:.3f}", row.name, row.summary, row.family)
@@ -276,14 +276,14 @@ def _moment(row: InspectedRow, begin: float) -> Moment:
 # --- messages, tools, tokens
 
 
-def _chat(requests: Sequence[InspectedRequest]) -> list[Message]:
+def _chat(requests: Sequence[RequestSummary]) -> list[Message]:
     """Return the messages of requests, each once and as it was at the end, with the prompts before them."""
     merged = {message.id: message for request in requests for message in request.messages}
     known = requests[0].known_ids
     return of_this_call([*merged.values()], lambda message_id: message_id not in known)
 
 
-def _call_table(calls: Sequence[InspectedCall]) -> Table:
+def _call_table(calls: Sequence[CallSummary]) -> Table:
     lines: list[list[Element]] = []
     for call in calls:
         took = "" if call.seconds is None else f" in {seconds_text(call.seconds)}"
@@ -304,7 +304,7 @@ def _value(value: Any) -> Element:
     return Line(_NOTHING) if value is ABSENT else _text(json.dumps(value, ensure_ascii=False))
 
 
-def _token_table(requests: Sequence[InspectedRequest], prices: Prices) -> list[Element]:
+def _token_table(requests: Sequence[RequestSummary], prices: Prices) -> list[Element]:
     lines: list[list[Element]] = []
     for number, request in enumerate(requests, 1):
         for usage in request.usage:
@@ -342,7 +342,7 @@ def _money(cost: float | None) -> str:
     return f"{cost:.2f}" if cost >= 1 else f"{Decimal(f'{cost:.2g}'):f}"
 
 
-def _request_lines(requests: Sequence[InspectedRequest]) -> list[Element]:
+def _request_lines(requests: Sequence[RequestSummary]) -> list[Element]:
     lines: list[Element] = []
     for number, each in enumerate(requests, 1):
         took = seconds_text(each.until - each.at)
@@ -374,18 +374,18 @@ def _pair(number: int, pair: Pair) -> Fold:
     return Fold(f"call {number}: {verdict} · {times}", content, "bad" if found else "good", is_open=bool(found))
 
 
-def _alone(request: InspectedRequest) -> list[Element]:
+def _alone(request: RequestSummary) -> list[Element]:
     messages = of_this_call(request.messages, lambda message_id: message_id not in request.known_ids)
     return [*conversation(messages), *([_call_table(request.calls)] if request.calls else [])]
 
 
-def _said(request: InspectedRequest) -> list[tuple[str, str]]:
+def _said(request: RequestSummary) -> list[tuple[str, str]]:
     """Return the texts of an answer, each with its role; calls and their results have a table of their own."""
     new = (each for each in request.messages if each.id not in request.known_ids)
     return [(each.role, text) for each in new if each.role != "tool" and (text := content_text(each.content))]
 
 
-def _message_differences(one: InspectedRequest, other: InspectedRequest) -> list[Element]:
+def _message_differences(one: RequestSummary, other: RequestSummary) -> list[Element]:
     """Describe the messages of two answers side by side; none if they are the same."""
     before, after = _said(one), _said(other)
     if before == after:
@@ -428,8 +428,8 @@ def _differing_places(one: Any, other: Any) -> list[Element]:
     return [Table(["place", "A", "B"], lines[:_MOST_CHANGES])] if lines else []
 
 
-def _tool_differences(one: InspectedRequest, other: InspectedRequest) -> list[Element]:
-    def facts(call: InspectedCall) -> tuple[str, Any, Any]:
+def _tool_differences(one: RequestSummary, other: RequestSummary) -> list[Element]:
+    def facts(call: CallSummary) -> tuple[str, Any, Any]:
         """Return what counts of a call: its id is made anew each time."""
         return call.name, read_json(call.arguments), call.result
 
@@ -442,13 +442,13 @@ def _tool_differences(one: InspectedRequest, other: InspectedRequest) -> list[El
     return [Wide(["", "A", "B"], lines)]
 
 
-def _call(call: InspectedCall | None) -> Element:
+def _call(call: CallSummary | None) -> Element:
     if call is None:
         return Line(_NOTHING)
     return Code(f"{call.name} {call.arguments}\n→ {call.status if call.result is None else call.result}")
 
 
-def _event_differences(one: InspectedRequest, other: InspectedRequest) -> Element:
+def _event_differences(one: RequestSummary, other: RequestSummary) -> Element:
     """Describe the rows of two answers, aligned by the types of their events."""
     before, after = one.rows[-_MOST_ROWS:], other.rows[-_MOST_ROWS:]
     lines: list[list[Element]] = []

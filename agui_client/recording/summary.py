@@ -41,7 +41,7 @@ _LONGEST = 200
 
 
 @dataclass(slots=True)
-class InspectedRow:
+class RowSummary:
     """One line of a recording, or the deltas of one text that follow each other."""
 
     at: float
@@ -65,7 +65,7 @@ class InspectedRow:
 
 
 @dataclass(slots=True)
-class InspectedCall:
+class CallSummary:
     """A tool call of an answer."""
 
     tool_call_id: str
@@ -79,7 +79,7 @@ class InspectedCall:
 
 
 @dataclass(slots=True)
-class InspectedRequest:
+class RequestSummary:
     """A request with everything that belongs to its answer."""
 
     agent: str
@@ -92,7 +92,7 @@ class InspectedRequest:
     """The same to the last row."""
     ending: str = "no end"
     """The outcome of the run, or the reason why it has none."""
-    rows: list[InspectedRow] = field(default_factory=list[InspectedRow])
+    rows: list[RowSummary] = field(default_factory=list[RowSummary])
     asked: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The input, without the ids that are made anew each time."""
     messages: Sequence[Message] = ()
@@ -103,7 +103,7 @@ class InspectedRequest:
     """The state at the end."""
     changes: list[tuple[float, str, Any, Any]] = field(default_factory=list[tuple[float, str, Any, Any]])
     """The changes of the state: seconds, place, and the values before and after, which may be `ABSENT`."""
-    calls: list[InspectedCall] = field(default_factory=list[InspectedCall])
+    calls: list[CallSummary] = field(default_factory=list[CallSummary])
     usage: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The tokens, as JSON of `TokenUsage`, each with its `cost` if that is known."""
     posts: list[str] = field(default_factory=list[str])
@@ -113,11 +113,11 @@ class InspectedRequest:
 
 
 @dataclass(slots=True)
-class Inspected:
+class RecordingSummary:
     """A recording, or what is known of a call without one."""
 
     title: str
-    requests: list[InspectedRequest]
+    requests: list[RequestSummary]
     lanes: list[str] = field(default_factory=list[str])
     """The names of the agents and subagents, by the numbers of their lanes."""
     has_events: bool = True
@@ -134,7 +134,7 @@ class Inspected:
         return max(each.until for each in self.requests) - self.requests[0].at if self.requests else 0.0
 
 
-def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
+def summary_of(recording: Recording, prices: Prices | None = None) -> RecordingSummary:
     """Sum up a recording.
 
     Args:
@@ -142,10 +142,10 @@ def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
         prices: The prices of tokens; None for none.
     """
     inspection = Inspection(prices)
-    found: dict[str, InspectedRequest] = {}
+    found: dict[str, RequestSummary] = {}
     exchanges = {each.request.request: each for each in recording.exchanges}
     lanes: list[str] = []
-    early: list[InspectedRow] = []
+    early: list[RowSummary] = []
     for line in recording.lines:
         key = "" if isinstance(line, HeaderLine) else line.request or ""
         before = inspection.changes_of(key).state if key in found else ABSENT
@@ -156,7 +156,7 @@ def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
         if line.kind == "request":
             known = frozenset(each.id for each in inspection.changes_of(key).messages)
             agent = line.agent.name or line.agent.url or line.agent.agent_id
-            found[key] = InspectedRequest(agent, line.call, at=row["t"], known_ids=known)
+            found[key] = RequestSummary(agent, line.call, at=row["t"], known_ids=known)
         if (request := found.get(key)) is None:
             # A tool that the call approved is executed before the first request.
             early.append(_row(row, line))
@@ -166,18 +166,18 @@ def inspected(recording: Recording, prices: Prices | None = None) -> Inspected:
         _add(request, row, line, before, inspection.changes_of(key).state)
     for key, request in found.items():
         _complete(request, exchanges[key], inspection.changes_of(key))
-    return Inspected(recording.path.name, [*found.values()], lanes)
+    return RecordingSummary(recording.path.name, [*found.values()], lanes)
 
 
-def by_calls(recording: Inspected) -> Inspected:
+def by_calls(recording: RecordingSummary) -> RecordingSummary:
     """Return a recording in which all requests of a call are one, as tools here are executed between two of them."""
-    calls: dict[str, list[InspectedRequest]] = {}
+    calls: dict[str, list[RequestSummary]] = {}
     for each in recording.requests:
         calls.setdefault(each.call, []).append(each)
     return replace(recording, requests=[_joined(each) for each in calls.values()])
 
 
-def _joined(requests: Sequence[InspectedRequest]) -> InspectedRequest:
+def _joined(requests: Sequence[RequestSummary]) -> RequestSummary:
     """Return one request, asked as the first of some, and answered by all of them."""
     lists = ("rows", "changes", "calls", "usage", "posts", "problems")
     last = requests[-1]
@@ -187,7 +187,7 @@ def _joined(requests: Sequence[InspectedRequest]) -> InspectedRequest:
     return whole
 
 
-def _add(request: InspectedRequest, row: dict[str, Any], line: Line, before: Any, after: Any) -> None:
+def _add(request: RequestSummary, row: dict[str, Any], line: Line, before: Any, after: Any) -> None:
     """Add a row to its request; the state was one thing before it, and may be another after it."""
     shown = _row(row, line)
     last = next((each for each in reversed(request.rows) if each.lane == shown.lane), None)
@@ -209,7 +209,7 @@ def _add(request: InspectedRequest, row: dict[str, Any], line: Line, before: Any
         request.changes += [(shown.at, *each) for each in changed_places(before, after)]
 
 
-def _row(row: dict[str, Any], line: Line) -> InspectedRow:
+def _row(row: dict[str, Any], line: Line) -> RowSummary:
     event: dict[str, Any] = line.event if line.kind == "event" else {}
     name = str(event.get("type", "(no type)")) if line.kind == "event" else line.kind
     family: Family = "tool" if line.kind == "tool" else "frame"
@@ -219,7 +219,7 @@ def _row(row: dict[str, Any], line: Line) -> InspectedRow:
     if "e" in row or error is not None or name in ("RUN_ERROR", "SUBAGENT_ERROR"):
         family = "bad"
     is_event = line.kind == "event"
-    shown = InspectedRow(row["t"], row["t"], name, _summary(line, event), family, row.get("l"), is_event)
+    shown = RowSummary(row["t"], row["t"], name, _summary(line, event), family, row.get("l"), is_event)
     delta = event.get("delta")
     if isinstance(delta, str):
         # A start between two deltas begins another text with the same id, and ends this row.
@@ -257,7 +257,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _complete(request: InspectedRequest, exchange: Exchange, answer: AnswerChanges) -> None:
+def _complete(request: RequestSummary, exchange: Exchange, answer: AnswerChanges) -> None:
     """Add what is known of a request when its answer is over."""
     request.messages, request.state = answer.messages, answer.state
     request.asked = question(exchange.request.input)
@@ -266,16 +266,16 @@ def _complete(request: InspectedRequest, exchange: Exchange, answer: AnswerChang
         + (f": {each.error}" if each.error else "")
         for each in exchange.responses
     ]
-    calls: dict[str, InspectedCall] = {}
+    calls: dict[str, CallSummary] = {}
     for message in request.messages:
         if message.role == "assistant" and message.id not in request.known_ids:
             for call in message.tool_calls or ():
-                calls[call.id] = InspectedCall(call.id, call.function.name, call.function.arguments)
+                calls[call.id] = CallSummary(call.id, call.function.name, call.function.arguments)
         elif message.role == "tool" and message.tool_call_id in calls:
             calls[message.tool_call_id].result, calls[message.tool_call_id].status = _text_of(message), "answered"
     for step in exchange.tools:
         arguments = json.dumps(step.arguments, ensure_ascii=False)
-        executed = calls.setdefault(step.tool_call_id, InspectedCall(step.tool_call_id, step.name, arguments))
+        executed = calls.setdefault(step.tool_call_id, CallSummary(step.tool_call_id, step.name, arguments))
         executed.status, executed.seconds = step.status, step.seconds
         executed.result = executed.result if step.result is None else _text(step.result)
     request.calls = [*calls.values()]
