@@ -28,7 +28,7 @@ from agui_client.notebook.elements import Bubble, Code, Element, Fold, Line, Tab
 from agui_client.notebook.timeline import Moment, Moments, Stretch, Timeline, Wide
 from agui_client.recording import Recording, inspector_page
 from agui_client.recording.matching import ABSENT, changed_places
-from agui_client.recording.prices import Prices, cost_of
+from agui_client.recording.prices import Prices, with_cost
 from agui_client.recording.redaction import redacted_line
 from agui_client.recording.summary import (
     CallSummary,
@@ -90,7 +90,7 @@ def of_call(result: RunResult[Any], title: str, prices: Prices) -> RecordingSumm
         known_ids=frozenset(each.id for each in messages if each.id not in new),
         state=plain["state"],
         calls=list(_calls(messages, new, plain["tool_executions"])),
-        usage=[each | ({} if (cost := cost_of(each, prices)) is None else {"cost": cost}) for each in usage],
+        usage=[with_cost(each, prices) for each in usage],
         posts=[f"{each['status_code'] or each['error']} from {each['address']}" for each in plain["attempts"]],
         problems=[f"{each['rule']}: {each['message']}" for each in plain["warnings"]],
     )

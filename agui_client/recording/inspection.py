@@ -27,7 +27,7 @@ from agui_client.recording.format import (
     RequestLine,
     ToolLine,
 )
-from agui_client.recording.prices import Prices, cost_of
+from agui_client.recording.prices import Prices, with_cost
 from agui_client.recording.references import InputReferences
 
 _SUBAGENT_ENDS = frozenset({"SUBAGENT_FINISHED", "SUBAGENT_ERROR"})
@@ -151,9 +151,7 @@ class Inspection:
         row.update({name: value for name, value in members.items() if value})
         self._add_markdown(row, answer.changes.completed_texts(line.event))
         if usage := answer.changes.usage(line.event):
-            row["u"] = [
-                each | ({} if (cost := cost_of(each, self._prices)) is None else {"cost": cost}) for each in usage
-            ]
+            row["u"] = [with_cost(each, self._prices) for each in usage]
         if line.event.get("type") == "TOOL_CALL_RESULT":
             call = answer.changes.call(str(line.event.get("toolCallId")))
             if call is not None:

@@ -6,10 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ag_ui.core import PROTOCOL_VERSION
-
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client.recording.format import HeaderLine
 from agui_client.recording.reading import read_lines
 from agui_client.recording.recorder import Recorder
 
@@ -68,8 +65,7 @@ class MemoryRecorder(Recorder):
         if (written := self._written) is None:
             return
         if not written:
-            header = HeaderLine(protocol=PROTOCOL_VERSION, package="", session=self._session, time=self._time)
-            written.append(header.model_dump_json().encode())
+            written.append(self._header())
         written.append(line)
         self._memory.add(self, len(line))
 

@@ -35,8 +35,8 @@ def read_prices(given: Iterable[str]) -> dict[str, tuple[float, float]]:
     return prices
 
 
-def cost_of(usage: Mapping[str, Any], prices: Prices) -> float | None:
-    """Return the price of tokens; None if the model has no price, or a number of tokens was not reported.
+def with_cost(usage: Mapping[str, Any], prices: Prices) -> dict[str, Any]:
+    """Return tokens with their `cost`; without it if the model has no price, or a number of tokens was not reported.
 
     Args:
         usage: The JSON of a `TokenUsage`. Tokens that were cached have the price of those that go in.
@@ -45,5 +45,5 @@ def cost_of(usage: Mapping[str, Any], prices: Prices) -> float | None:
     price = prices.get(str(usage.get("model") or usage.get("provider")))
     first, second = usage.get("inputTokens"), usage.get("outputTokens")
     if price is None or not isinstance(first, int) or not isinstance(second, int):
-        return None
-    return (first * price[0] + second * price[1]) / _MILLION
+        return dict(usage)
+    return {**usage, "cost": (first * price[0] + second * price[1]) / _MILLION}

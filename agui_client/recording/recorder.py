@@ -302,12 +302,16 @@ class Recorder(RunKeeper):
                 self.close()
                 raise
 
+    def _header(self) -> bytes:
+        """Return the line that begins a session."""
+        header = HeaderLine(protocol=PROTOCOL_VERSION, package=_version(), session=self._session, time=self._time)
+        return header.model_dump_json().encode()
+
     def _open(self) -> FileIO:
         file = open(self.path, "ab", buffering=0, opener=_private)  # noqa: SIM115 - Path.open has no opener
-        header = HeaderLine(protocol=PROTOCOL_VERSION, package=_version(), session=self._session, time=self._time)
         # The program before may have been stopped in the middle of a line.
         try:
-            _write_whole(file, _missing_line_end(self.path) + header.model_dump_json().encode() + b"\n")
+            _write_whole(file, _missing_line_end(self.path) + self._header() + b"\n")
         except OSError:
             file.close()
             raise

@@ -191,7 +191,7 @@ class DurableRuns:
 
     async def _recover(self, row: StoredRun) -> None:
         """Carry out a run that another process has left."""
-        log, _ = await self._mirrors.taken_over(row)
+        log = await self._mirrors.taken_over(row)
         cut = None if row.checkpoint is None else Continuation.model_validate_json(row.checkpoint)
         run = self._rebuild(row, log, cut, KeptRun)
         run.is_taken_over = True

@@ -66,9 +66,19 @@ class MirroredRun(KeptRun):
 
     def take_in(self, group: EventGroup) -> None:
         """Add a group of events to the log, unless it was read before."""
-        if group.place[::-1] > self.place[::-1]:
-            self.place = group.place
-            _take_in(self.log, group)
+        if group.place[::-1] <= self.place[::-1]:
+            return
+        self.place, log = group.place, self.log
+        position, attempt = group.place
+        if log.phase is Phase.OPENING:
+            before: Any = json.loads(group.beginning) if group.beginning else ([], None)
+            log.open(MESSAGES.validate_python(before[0]), before[1])
+            log.attempt = attempt
+        if attempt > log.attempt:
+            log.begin_again(attempt, position)
+        if attempt == log.attempt:
+            frames = [each + b"\n\n" for each in group.frames.split(b"\n\n")[:-1]]
+            log.extend(frames, is_end=group.is_end)
 
 
 class Mirrors:
@@ -119,15 +129,15 @@ class Mirrors:
         """Return the descriptions of the latest thousand runs, those that began last first."""
         return [self._info(row) for row in await self._database.runs(owner=owner)]
 
-    async def taken_over(self, row: StoredRun) -> tuple[RunLog, Place]:
-        """Return the log of a run that this process carries out from now on, and the place of its last group."""
+    async def taken_over(self, row: StoredRun) -> RunLog:
+        """Return the log of a run that this process carries out from now on."""
         run = self._shelf.get(row.key)
         if isinstance(run, MirroredRun) and run.log.phase is not Phase.DROPPED:
             self._followed.pop(row.workflow_id, None)
         else:
             run = self._mirrored(row)
         await self._read_to_end(run, row.workflow_id)
-        return run.log, run.place
+        return run.log
 
     # --- inside
 
@@ -222,16 +232,3 @@ def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
     log.append(MessagesSnapshotEvent(messages=list(messages)))
     log.append(StateSnapshotEvent(snapshot=state))
     return place
-
-
-def _take_in(log: RunLog, group: EventGroup) -> None:
-    position, attempt = group.place
-    if log.phase is Phase.OPENING:
-        before: Any = json.loads(group.beginning) if group.beginning else ([], None)
-        log.open(MESSAGES.validate_python(before[0]), before[1])
-        log.attempt = attempt
-    if attempt > log.attempt:
-        log.begin_again(attempt, position)
-    if attempt == log.attempt:
-        frames = [each + b"\n\n" for each in group.frames.split(b"\n\n")[:-1]]
-        log.extend(frames, is_end=group.is_end)

@@ -1,4 +1,4 @@
-"""What is asked of the tables of durable runs, each as one transaction."""
+"""The statements on the tables of durable runs: each method is one transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Beat(NamedTuple):
     mine: Mapping[Claim, bool]
     """The runs that the process has, each with whether it is to be stopped."""
     is_any_left: bool
-    """Whether there are runs that nobody carries out."""
+    """Whether there are runs that no process carries out."""
 
 
 class RunDatabase:
@@ -64,8 +64,9 @@ class RunDatabase:
         self.executor_id = ""
         """The id of this process."""
         sql = "((julianday('now') - 2440587.5) * 86400.0)" if is_sqlite else _NOW_OF_POSTGRESQL
-        self._now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
-        now = {"number": self._now, "begun_at": self._now, "status": RunStatus.RUNNING.value}
+        self.now: sa.ColumnElement[Any] = sa.literal_column(sql, sa.Double)
+        """The time of the database, as an expression."""
+        now = {"number": self.now, "begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
             **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "workflow_id", "agent", "recipe")},
             executor_id=sa.bindparam("executor_id"),
@@ -116,12 +117,12 @@ class RunDatabase:
             own: The ids of the workflows of the runs that this process carries out.
         """
         mine = PROCESS.c.executor_id == self.executor_id
-        renewed = sa.update(PROCESS).where(mine).values(beat_at=self._now)
+        renewed = sa.update(PROCESS).where(mine).values(beat_at=self.now)
 
         def renew(connection: sa.Connection) -> Beat:
             """Renew the lease, and look."""
             if not connection.execute(renewed).rowcount:
-                connection.execute(sa.insert(PROCESS).values(executor_id=self.executor_id, beat_at=self._now))
+                connection.execute(sa.insert(PROCESS).values(executor_id=self.executor_id, beat_at=self.now))
             rows = connection.execute(self._select_going_on(agents)).all()
             claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.executor_id}
             return Beat(claims, any(row[0] not in own for row in rows))
@@ -134,7 +135,7 @@ class RunDatabase:
         await self._writes.do(lambda db: db.execute(sa.delete(PROCESS).where(mine)))
 
     async def take_over(self, agents: Collection[str], own: Collection[str]) -> list[StoredRun]:
-        """Take the runs of dead processes, and those of this one that nobody carries out; a new attempt begins.
+        """Take the runs of dead processes, and those of this one that have no task; a new attempt begins.
 
         Args:
             agents: The names of the agents that this process has.
@@ -151,7 +152,7 @@ class RunDatabase:
                 begun = sa.update(RUN).where(row).values(attempt=attempt + 1, executor_id=self.executor_id)
                 taken += map(StoredRun.of, connection.execute(begun.returning(*RUN.c)).mappings())
             if taken:
-                dead = PROCESS.c.beat_at <= self._now - 10 * self._lease
+                dead = PROCESS.c.beat_at <= self.now - 10 * self._lease
                 connection.execute(sa.delete(PROCESS).where(dead))
             return taken
 
@@ -160,7 +161,7 @@ class RunDatabase:
     def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any, Any, Any, Any]:
         """Return the statement that finds the runs of this process, and those of processes whose leases have passed."""
         others = sa.select(PROCESS.c.executor_id).where(
-            PROCESS.c.beat_at > self._now - self._lease, PROCESS.c.executor_id != self.executor_id
+            PROCESS.c.beat_at > self.now - self._lease, PROCESS.c.executor_id != self.executor_id
         )
         columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
         is_going_on = sa.and_(RUN.c.status == RunStatus.RUNNING.value, RUN.c.agent.in_(agents))
@@ -249,11 +250,6 @@ class RunDatabase:
         row = _row(mine["of_workflow"], mine["of_executor"], mine["of_attempt"], values.get("status", ""))
         return bool(connection.execute(sa.select(RUN.c.workflow_id).where(row)).all())
 
-    @property
-    def now(self) -> sa.ColumnElement[Any]:
-        """The time of the database, as an expression."""
-        return self._now
-
     async def want_stop(self, workflow_id: str) -> None:
         """Have the process that has a run stop it."""
         row = RUN.c.workflow_id == workflow_id
@@ -293,9 +289,9 @@ class RunDatabase:
         return {row[0] for row in await self._reads.do(lambda db: db.execute(chosen).all())}
 
     async def expired(self, seconds: float) -> list[Claim]:
-        """Return the runs that ended longer ago than some seconds, and wait for nobody, with their last attempts."""
+        """Return the runs that ended longer ago than some seconds, and wait for no answer, with their last attempts."""
         old = sa.select(RUN.c.workflow_id, RUN.c.attempt).where(
-            RUN.c.ended_at < self._now - seconds, RUN.c.status != RunStatus.WAITING.value
+            RUN.c.ended_at < self.now - seconds, RUN.c.status != RunStatus.WAITING.value
         )
         return [Claim(row[0], row[1]) for row in await self._reads.do(lambda db: db.execute(old.limit(100)).all())]
 
