@@ -194,7 +194,7 @@ def _check_url(context: click.Context, parameter: click.Parameter, value: str | 
 
 
 def _check_runs_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    # Whether it is the URL of a database that can be used, Runs says.
+    # `Runs` checks whether the database can be used.
     is_database = value is not None and value.startswith(("sqlite:", "postgresql:", "postgresql+"))
     return value if is_database else _check_url(context, parameter, value)
 

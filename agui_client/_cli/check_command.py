@@ -1,4 +1,4 @@
-"""`agui check`: streams and recordings in files, held against the rules of the protocol."""
+"""`agui check`: streams and recordings in files, compared with the rules of the protocol."""
 
 from __future__ import annotations
 

@@ -110,7 +110,10 @@ class Slot:
 
 
 def is_a(value: object, kind: type | UnionType) -> bool:
-    """Return whether a value of a caller is what its annotation says, which nobody has checked."""
+    """Return whether a value is of a type.
+
+    For arguments of the application: type checkers take their annotations for granted, and would report the test.
+    """
     return isinstance(value, kind)
 
 

@@ -200,7 +200,7 @@ async def call_on_abort(on_abort: OnAbort, context: HookContext) -> None:
 SAVE_SECONDS = 1.0
 """The time between two saves while events arrive."""
 _SLOW_SAVES, _LONGEST_PAUSE = 20, 5
-"""Where saves are slow, it is so many times as long as a save takes, and at most so many times as long as usual."""
+"""Where saves are slow: the time between two of them, in times that one takes, and its bound, in usual times."""
 
 
 @dataclass(frozen=True, slots=True)

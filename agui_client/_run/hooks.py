@@ -323,7 +323,7 @@ class HookCalls:
     def _hooks_of(self, subject: type[core.BaseEvent] | str) -> list[Hook]:
         """Return the hooks of a type of events, or those of a name, in the order of the subscribers."""
         if self._members != self._subscribers:
-            # Somebody subscribed or left, perhaps in the middle of the run.
+            # A subscriber was added or removed, perhaps in the middle of the run.
             self._members = list(self._subscribers)
             self._hooks.clear()
             self._watches_effects = any(self._hooks_of(moment) for moment in _ALL_EFFECT_HOOKS)

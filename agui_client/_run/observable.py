@@ -110,7 +110,7 @@ def observe_changes(
                 try:
                     observer.on_next(look())
                 except Exception:
-                    # Whoever watches a conversation must not break the runs of it.
+                    # An observer of a conversation must not break the runs of it.
                     stop()
                     _logger.exception("an observer of the conversation failed, and is not called any more")
 

@@ -323,7 +323,7 @@ _SECRET = frozenset({"encryptedValue", "encrypted_value", "rawEvent"})
 
 def run_log() -> RunLog | None:
     """Return the log of the ends of a call; None if the application logs neither runs nor calls."""
-    # Without a log, nobody may watch the ends of a call, and then they are not summed up.
+    # Without a log, a call may have no observer of its end, and then its end is not summed up.
     return RunLog() if _runs.isEnabledFor(logging.INFO) or _calls.isEnabledFor(logging.INFO) else None
 
 

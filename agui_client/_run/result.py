@@ -87,7 +87,7 @@ class Inspectable(TypedState[StateT]):
 
     @property
     def kept_lines(self) -> Sequence[Any]:
-        """The lines of a recording of the call; empty if nobody kept them."""
+        """The lines of a recording of the call; empty if no observer kept them."""
         readers: Sequence[Callable[[], Sequence[Any]]] = getattr(self, "_kept", ())
         return next((lines for read in readers if (lines := read())), ())
 

@@ -115,7 +115,7 @@ def goes_on(call: Call, answers: Answers) -> bool:
 
 
 def _is_settled(call: Call) -> bool:
-    """Return whether the present run has finished, and left nothing that somebody has to answer."""
+    """Return whether the present run has finished, and left nothing to answer."""
     conversation = call.conversation
     is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
     return call.round.outcome.is_finished and not call.setup.is_replay and not is_open

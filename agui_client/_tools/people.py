@@ -14,7 +14,7 @@ class People(Record):
     """The bounds of every wait for a person, in `approve=` and in `answer=`.
 
     Without it, a function of the application has 15 minutes, and the handlers for terminals and notebooks, where
-    somebody sits, have no limit.
+    a person is present, have no limit.
     """
 
     wait: float | None = 900.0

@@ -160,7 +160,7 @@ class WhenItIsOver(Joining):
         if not response or not isinstance(response[-1], RunFinishedEvent | RunErrorEvent):
             return None
         if not self._is_whole(response):
-            # Without an event of the run, nobody knows that the server has it: then this counts as a failed attempt.
+            # Without an event of the run, the server may not have it: then this counts as a failed attempt.
             self.is_pending = self._first is None or self._first.has_begun
             return None
         self._has_ended = True

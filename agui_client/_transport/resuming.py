@@ -2,7 +2,7 @@
 
 A run is posted once. A stream that breaks off before its run has ended is taken up by a further request, as a policy of
 `agui_client.reconnect` says; without one, nothing is done here. A POST that was sent and got no answer is such a
-stream for policies that need no cursor: nobody knows whether its run has begun.
+stream for policies that need no cursor: its run may have begun or not.
 """
 
 from __future__ import annotations

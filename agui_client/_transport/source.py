@@ -72,7 +72,7 @@ class Source(ABC, AsyncIterator[WireEvent]):
                 return event
             events = await self.read()
             if events is None:
-                # Whoever iterates a source to its end need not close it.
+                # A caller that iterates a source to its end need not close it.
                 await self.aclose()
                 break
             self._unread = iter(events)

@@ -266,9 +266,9 @@ class StoredThreadRequest(RunRequest):
             self.input = self.input.model_copy(update={"state": self._state})
 
     def _merged_state(self, conversation: Conversation) -> Any:
-        """Return the stored state with what the caller changed; None if the caller says nothing about it."""
+        """Return the stored state with what the caller changed; None if the caller sent none."""
         state = self._caller.input.state
-        # A null or empty state says nothing: an input cannot tell whether its sender ever had one.
+        # A null or empty state counts as none: an input cannot tell whether its sender ever had one.
         if state in (None, {}):
             return None
         own = self._with_stored_journal(state_as_json(state))

@@ -41,7 +41,7 @@ def place_of(
     Raises:
         UsageError: There is no such place, or the agents cannot run there.
     """
-    # Whoever has runs, a client or Ray has imported their module.
+    # A program that gives runs, a client or Ray has imported their module, so that none is imported here.
     modules: Mapping[str, Any] = sys.modules
     kept = modules.get("agui_client.runs")
     if kept is not None and isinstance(on, kept.Runs):
@@ -51,7 +51,7 @@ def place_of(
     made = {each: source for each, source in agents.items() if not isinstance(source, str)}
     if len(made) < len(agents):
         raise UsageError("the name of an agent is for on=Runs(...), to which it was added; give the agent itself")
-    return _place_of(on, made, options, at_once)
+    return _here_or_far(on, made, options, at_once)
 
 
 def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions) -> Place:
@@ -72,7 +72,7 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     return partial(kept_rows, runs, name, named, options)
 
 
-def _place_of(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at_once: int) -> Place:
+def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions, at_once: int) -> Place:
     if on is None:
         return partial(_here, {name: made_agent(source) for name, source in agents.items()}, options)
     modules: Mapping[str, Any] = sys.modules

@@ -127,6 +127,7 @@ class StreamCheck:
                 event = self._decoder.finish(content) if is_cut else self._decoder.feed(content)
                 self._place = replace(self._place, event_type=_type_of(event))
             if self._has_late_start and self._place.event_type == "RUN_STARTED":
+                # The run counts as begun since its first event, so that this one would begin a second run inside it.
                 self._has_late_start = False
                 self._pipeline.verifier.assume("RUN_FINISHED")
             _drain(self._pipeline.feed(event))
@@ -185,7 +186,7 @@ class StreamCheck:
             self._left_out.clear()
 
     def _warn(self, rule: str, message: str, path: str | None, event_type: str | None) -> None:
-        """Note a warning of the stages, unless it is about what may have been there before the stream."""
+        """Note a warning of the stages, unless it depends on messages or a state from before the stream."""
         is_of_state = rule == "SNAP-5" and event_type == "STATE_DELTA"
         if (is_of_state and not self._knows_state) or (rule in _ABOUT_MESSAGES and not self._knows_messages):
             return

@@ -14,7 +14,7 @@ from agui_client._protocol.schema import is_array, is_object
 from agui_client.errors import UsageError
 
 Match: TypeAlias = Callable[[RunAgentInput, RunAgentInput], bool]
-"""Takes a recorded input and the one that is asked now; returns whether the recorded answer will do."""
+"""Takes a recorded input and the one that is asked now; returns whether the recorded answer fits."""
 
 ABSENT = object()
 """Stands for what is not there, as None is a value."""

@@ -32,7 +32,7 @@ class ReplayAgent(AbstractAgent[StateT]):
         recording: The file, or a `Recording`.
         speed: The pace of the events: 1 as recorded, 10 ten times as fast; 0 or infinity without pauses.
         match: A function of a recorded input and the one that is asked now, in place of the comparison: returns whether
-            the recorded answer will do. `match=lambda recorded, asked: True` gives the answers in order.
+            the recorded answer fits. `match=lambda recorded, asked: True` gives the answers in order.
         redact: The function that the recording was made with, so that questions can be compared.
         max_protocol_version: As the recorded agent had it.
         options: See `AgentOptions`.

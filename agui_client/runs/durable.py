@@ -1,7 +1,7 @@
 """Runs that outlive their process: which ones this process carries out, and when it takes over those of others.
 
     begin ──▶ own ──▶ ended                 a row of the database names the process and the attempt
-               │ given up: the process is told to stop, or finds that another one has the run
+               │ given up: the process is stopping, or finds that another one has the run
                ▼
             orphaned ──▶ own, as another attempt: of this process or another one, from the last checkpoint
 
@@ -226,7 +226,7 @@ class DurableRuns:
             await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe), is_left=True)
             return await self._begun_elsewhere(claim.workflow_id)
         attempt = Attempt(self._database, claim, run, Place(0))
-        # From now on, so that no look for orphaned runs finds the row and nobody who carries it out.
+        # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         earlier, self._own[claim.workflow_id] = self._own.get(claim.workflow_id), attempt
         try:
             await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe))

@@ -6,7 +6,7 @@ A log holds encoded frames, so that its size is known and a follower costs no en
        └──────────────────▲ (refused)
 
 It is opened when the run has begun, over from its terminal event on, and dropped when its memory is needed or its time
-has passed; whoever still reads it then gets no more.
+has passed; a follower that still reads it then gets no more.
 
 A run whose process ended is attempted again, from its last checkpoint: the events behind that are cut out of the log,
 and snapshots of the conversation and new events take their place. A follower that has read some of the cut events
@@ -140,7 +140,7 @@ class RunLog:
 
     @property
     def is_followed(self) -> bool:
-        """Whether somebody follows the run."""
+        """Whether the run has followers."""
         return self._followers > 0
 
     @property

@@ -76,7 +76,7 @@ _logger = logging.getLogger("agui_client.runs")
 
 
 class Runs:
-    """Runs that belong to the server, not to the connection of whoever asked for them.
+    """Runs that belong to the server, not to the connection of the caller that asked for them.
 
         runs = Runs()
         app = agent_app(planner, runs=runs)

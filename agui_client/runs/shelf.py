@@ -130,7 +130,7 @@ class RunShelf:
             if run.log.age < self._keep:
                 break
             if run.log.is_followed:
-                # Somebody is still reading it: it is looked at again behind those that ended until now.
+                # A follower is still reading it: it is looked at again behind those that ended until now.
                 self._ended[key] = self._ended.pop(key)
             else:
                 self._drop(run)

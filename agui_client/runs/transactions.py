@@ -1,7 +1,7 @@
 """Transactions in a thread: those that are asked for while one is carried out go together in the next one.
 
-A transaction costs a thread's turn and a write to the disk, however little it changes. With many runs at once, one
-transaction for all of them costs little more than one for each of them would.
+A transaction costs a thread's turn and a write to the disk, however little it changes: one for many runs costs little
+more than one for a single run.
 """
 
 from __future__ import annotations

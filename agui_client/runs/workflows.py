@@ -1,4 +1,4 @@
-"""DBOS, which carries out each attempt at a run as a workflow: what it has to know of this process, and back."""
+"""DBOS, which carries out each attempt at a run as a workflow; the only module that imports it."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class PendingEdits:
         try:
             return _choice(self._policy, conflict)
         except Exception as failure:
-            # Somebody is looking at the state, who is not to blame; the run ends with it.
+            # Reported later: a read of the state would raise it here, and the run is to end with it.
             self._failure = failure
             return conflict.theirs
 

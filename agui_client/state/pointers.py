@@ -115,7 +115,7 @@ def watch(conversation: Conversation, places: Places, observe: Observe) -> Calla
             try:
                 observe(value, path)
             except Exception:
-                # Whoever watches the state must not break the runs.
+                # A function that watches the state must not break the runs.
                 if not has_failed:
                     has_failed = True
                     _logger.exception("a function that watches the state failed; it is called again all the same")

@@ -1,7 +1,7 @@
 """An agent as a tool of another agent: a call runs it, in a conversation of its own, and its text is the result.
 
-What the agent asks meanwhile, and the approvals that its tools wait for, go to whoever answers for the other agent. If
-nobody does, the call waits for the other agent's `resume=`; when it is executed again, the conversation goes on.
+What the agent asks meanwhile, and the approvals that its tools wait for, go to the handlers of the other agent. If
+it has none, the call waits for the other agent's `resume=`; when it is executed again, the conversation goes on.
 """
 
 from __future__ import annotations

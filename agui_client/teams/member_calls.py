@@ -146,7 +146,7 @@ class MemberCalls:
             except BaseException:
                 self.journal.keep(call.invocation, call.record)
                 raise
-            # Without a wait in between: whoever is told of the end of a call finds it in the journal.
+            # Without a wait in between: a receiver of the end of a call finds it in the journal.
             self._answer_own_calls(run, call)
             if run.is_waiting:
                 call.record = waiting_record(call.record, run, call.chosen)

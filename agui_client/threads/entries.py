@@ -1,4 +1,4 @@
-"""What is saved of a checkpoint, the document of a stored thread, and a thread up to one of its messages."""
+"""The saved members of a checkpoint, the document of a stored thread, and a thread up to one of its messages."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class OpenThread(Generic[AgentT]):
         self._check_new()
         try:
             restored = self._restoring(document := await self._loop.call(self._open))
-            # To restore a long conversation takes some tenths of a second.
+            # To restore a long conversation takes some tenths of a second, in which the event loop would stand still.
             is_long = document is not None and len(document.messages) > _LONG
             agent = await anyio.to_thread.run_sync(restored) if is_long else restored()
             return self._begin(agent, is_new=document is None)
@@ -221,9 +221,10 @@ class OpenThread(Generic[AgentT]):
         agent = self._given.clone(thread_id=self.thread_id)
 
         def restore() -> AgentT:
+            """Restore the conversation."""
             if document is not None:
                 with no_collection():
-                    # What the agent did in a conversation of its own says nothing about calls of the same ids in this.
+                    # Calls of the same ids in a conversation that the agent had before are other calls.
                     agent.set_messages([])
                     agent.restore(document)
             return agent
@@ -323,8 +324,8 @@ class OpenThread(Generic[AgentT]):
             now = monotonic()
             await asyncio.sleep(pause - (now + pause) % (pause / _TICKS))
             try:
-                # Never beside the last write, which gives the lease back: nobody would give back a lease that was
-                # renewed after that.
+                # Never beside the last write, which gives the lease back: a lease that was renewed after that
+                # would not be given back.
                 async with self._lock:
                     if self._number is None:
                         return

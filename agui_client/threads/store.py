@@ -1,7 +1,7 @@
 """The seam to databases: a store keeps, for each thread of an owner, a description, a list of entries, and a lease.
 
-An entry is a text that the store does not read. Whoever writes has a lease, whose number grows each time that the lease
-is taken: a write with an older number changes nothing.
+An entry is a text that the store does not read. A block that writes has a lease, whose number grows each time that the
+lease is taken: a write with an older number changes nothing.
 """
 
 from __future__ import annotations

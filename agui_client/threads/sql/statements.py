@@ -53,7 +53,7 @@ from agui_client.threads.store import LeasedThread, ThreadInfo
 
 _OWNER = bindparam("of", type_=Text)
 _IS_THREAD = and_(THREADS.c.owner == _OWNER, THREADS.c.thread_id == bindparam("id"))
-_IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("held"))
+_IS_OURS = and_(_IS_THREAD, THREADS.c.lease == bindparam("lease_number"))
 _UNTIL = bindparam("until", type_=BigInteger)
 _IS_OVER = or_(THREADS.c.leased_until <= bindparam("now"), THREADS.c.leased_until > LATEST)
 _TAKE = (
@@ -109,7 +109,7 @@ def _writing_to_many(*, waits: bool) -> Executable:
     Args:
         waits: Whether it waits for a thread that another transaction is writing to, or leaves it out.
     """
-    kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "held": BigInteger, "count": Integer}
+    kinds: dict[str, Any] = {"owner": Text, "thread_id": Text, "lease_number": BigInteger, "count": Integer}
     kinds |= {"until": BigInteger, "body": Text, **{each.name: type(each.type) for each in DESCRIPTION}}
     arrays = [bindparam(f"{name}s", type_=postgresql.ARRAY(kind)) for name, kind in kinds.items()]
     rows = func.unnest(*arrays).table_valued(
@@ -119,8 +119,8 @@ def _writing_to_many(*, waits: bool) -> Executable:
     is_theirs = and_(
         THREADS.c.owner == given.c.owner,
         THREADS.c.thread_id == given.c.thread_id,
-        THREADS.c.lease == given.c.held,
-        # A renewal of the lease says nothing about entries.
+        THREADS.c.lease == given.c.lease_number,
+        # A renewal of the lease expects no number of entries.
         or_(given.c.count.is_(None), THREADS.c.entries == given.c.count),
     )
     locked = select(given).where(is_theirs).with_for_update(of=THREADS, skip_locked=not waits).cte("locked")
@@ -182,7 +182,7 @@ def take(db: Connection, owner: str, thread_id: str, seconds: float) -> LeasedTh
     try:
         return LeasedThread(taken.lease, _found(db, owner, taken) if taken.entries != 0 else None)
     except Exception:
-        db.execute(_RENEW, {"of": owner, "id": thread_id, "held": taken.lease, "until": 0})
+        db.execute(_RENEW, {"of": owner, "id": thread_id, "lease_number": taken.lease, "until": 0})
         raise
 
 
@@ -205,7 +205,7 @@ def _take(db: Connection, owner: str, thread_id: str, seconds: float) -> Row[Any
 
 def forget(db: Connection, owner: str, thread_id: str, number: int) -> None:
     """Remove the row of a thread that never was written to, and whose lease was given back."""
-    db.execute(_FORGET, {"of": owner, "id": thread_id, "held": number})
+    db.execute(_FORGET, {"of": owner, "id": thread_id, "lease_number": number})
 
 
 def lease_left(db: Connection, owner: str, thread_id: str) -> float:
@@ -253,7 +253,7 @@ def _found(db: Connection, owner: str, row: Row[Any]) -> tuple[ThreadInfo, Seque
 def write(db: Connection, write: Write) -> int | None:
     """Write to a thread of SQLite; return what `Database.write` returns."""
     owner = write.owner
-    values: dict[str, Any] = {"of": owner, "id": write.thread_id, "held": write.number, "until": write.until}
+    values: dict[str, Any] = {"of": owner, "id": write.thread_id, "lease_number": write.number, "until": write.until}
     if write.info is None:
         renewed: int | None = db.execute(_RENEW, values).scalar_one_or_none()
         return renewed
@@ -282,7 +282,7 @@ def write_to_many(db: Connection, writes: Sequence[Write], *, waits: bool) -> di
     values: dict[str, list[Any]] = {
         "owners": [each.owner for each in writes],
         "thread_ids": [each.thread_id for each in writes],
-        "helds": [each.number for each in writes],
+        "lease_numbers": [each.number for each in writes],
         "counts": [each.count for each in writes],
         "untils": [each.until for each in writes],
         "bodys": [each.entry for each in writes],
@@ -298,7 +298,7 @@ def append_to_fork(
     thread_id, count = shared
     if not count or (parent := _shared_line(db, owner, thread_id, count)) is None:
         return False
-    values = {**_described_as(info), "of": owner, "id": info.thread_id, "held": number, "count": count + 1}
+    values = {**_described_as(info), "of": owner, "id": info.thread_id, "lease_number": number, "count": count + 1}
     if (line := db.execute(_WRITE_FORK, values).scalar_one_or_none()) is None:
         return False
     db.execute(_NEW_LINE, {"owner": owner, "line": line, "parent": parent, "shared": count})
@@ -348,7 +348,7 @@ def page(db: Connection, owner: str, limit: int, after: ThreadInfo | None) -> li
 def delete_thread(db: Connection, owner: str, thread_id: str, number: int) -> bool:
     """Delete a thread, and the entries that no other thread shares."""
     deleted = delete(THREADS).where(_IS_OURS).returning(THREADS.c.line, THREADS.c.entries)
-    row = db.execute(deleted, {"of": owner, "id": thread_id, "held": number}).one_or_none()
+    row = db.execute(deleted, {"of": owner, "id": thread_id, "lease_number": number}).one_or_none()
     line = None if row is None else _without_thread(db, owner, row.line)
     while line is not None:
         line = _delete_line(db, owner, line)
