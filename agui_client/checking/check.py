@@ -40,7 +40,7 @@ from agui_client._protocol.reduce import Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.validation import NullFields
 from agui_client._protocol.warnings import WarningLog
-from agui_client.checking.stream_faults import Faults, Place, StreamFault
+from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault
 from agui_client.checking.texts import Piece, is_json, pieces
 from agui_client.errors import EventOrderError, IncompleteRunError, InvalidEventError, ProtocolError, UsageError
 from agui_client.recording.reading import Exchange, Recording
@@ -86,7 +86,7 @@ class StreamCheck:
     ) -> None:
         self.events = 0
         """The number of events so far, those at fault included."""
-        self._faults, self._end = faults, Place("", request=request)
+        self._faults, self._end = faults, EventPlace("", request=request)
         self._place = self._end
         self._log = _Warnings(self._warn)
         reducer = (
@@ -114,7 +114,7 @@ class StreamCheck:
         index = self.events
         self.events += 1
         line, byte = (None, None) if piece is None else (piece.line, piece.byte)
-        self._place = Place(content, index, _type_of(event), line, byte, self._end.request)
+        self._place = EventPlace(content, index, _type_of(event), line, byte, self._end.request)
         # Events that were left out are counted, too, so that the numbers are those of the stream.
         self._log.event_index, self._pipeline.count = index - 1 if index else None, index
         # Typed events may hold anything, so that only what was decoded needs no validation.
@@ -331,7 +331,8 @@ def _content(source: Any) -> Iterable[EventItem | Piece] | Recording:
     if isinstance(source, Recording):
         return source
     if isinstance(source, os.PathLike):
-        return _in_text(_read_file(Path(cast("os.PathLike[str]", source))), Path(cast("os.PathLike[str]", source)))
+        path = Path(cast("os.PathLike[str]", source))
+        return _in_text(_read_file(path), path)
     if isinstance(source, str):
         if "\n" not in source and source.strip() and not source.lstrip().startswith(("{", "[", *_SSE_FIELDS)):
             raise UsageError("validate() takes a str for the text of a stream; give Path(...) for a file")

@@ -59,7 +59,7 @@ class StreamFault(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventPlace:
     """The event that is read, and its place."""
 
     content: str
@@ -82,7 +82,7 @@ class Faults:
     def __init__(self) -> None:
         self._found: dict[Hashable, StreamFault] = {}
 
-    def add(self, rule: str, sentence: str, place: Place, *, is_error: bool, path: str | None = None) -> Hashable:
+    def add(self, rule: str, sentence: str, place: EventPlace, *, is_error: bool, path: str | None = None) -> Hashable:
         """Note a fault, and return the key under which it is counted.
 
         Args:
@@ -108,7 +108,8 @@ class Faults:
             key = place.request, _REST, is_error, "", ""
             if key in self._found:
                 return self.count(key)
-            rule, sentence, place = _REST, f"more than {_MOST} kinds of faults; the rest is only counted", Place("")
+            rule, place = _REST, EventPlace("")
+            sentence = f"more than {_MOST} kinds of faults; the rest is only counted"
         _, mend = advice(rule, is_fatal=is_error)
         self._found[key] = StreamFault(
             rule=rule,
