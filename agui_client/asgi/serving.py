@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import anyio.to_thread
 from ag_ui.core import RunAgentInput
 
 from agui_client._conversation.state_base import STATE_BASE_HEADER
+from agui_client._protocol.schema import is_a
 from agui_client._run.observers import INCOMING_TRACES
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
@@ -130,7 +131,7 @@ class AgentApp:
             from agui_client.runs import Runs as KindOfRuns
             from agui_client.runs.records import Recipe, check_on_crash
 
-            if not isinstance(cast("object", runs), KindOfRuns):
+            if not is_a(runs, KindOfRuns):
                 raise UsageError(
                     f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
                 )

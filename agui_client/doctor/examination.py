@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ag_ui.core import PROTOCOL_VERSION, TextMessageContentEvent
 
+from agui_client._protocol.schema import is_a
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import Timeouts, is_duration
 from agui_client.doctor.advice import advice
@@ -73,7 +74,7 @@ class Setup:
         for given, prompt in self.prompts.items():
             if given not in PROMPTS:
                 raise UsageError(f"there is no prompt {given!r}; there are {', '.join(sorted(PROMPTS))}")
-            if not isinstance(cast("object", prompt), str) or not prompt.strip():
+            if not is_a(prompt, str) or not prompt.strip():
                 raise UsageError(f"the prompt {given!r} is no text")
         for name in ("timeout", "silence", "slow", "pause"):
             if not is_duration(getattr(self, name)):
@@ -94,7 +95,7 @@ class Examination:
 
     def __init__(self, agent: HttpAgent | str, setup: Setup | None = None, progress: Progress | None = None) -> None:
         given = HttpAgent(agent) if isinstance(agent, str) else agent
-        if not isinstance(cast("object", given), HttpAgent):
+        if not is_a(given, HttpAgent):
             raise UsageError(f"diagnose() takes a URL or an HttpAgent, not a {type(given).__name__}")
         self.setup = setup or Setup()
         """The settings."""

@@ -18,6 +18,7 @@ from ag_ui.core import ResumeEntry, RunAgentInput
 from agui_client._concurrency import call_aside, spawn
 from agui_client._interrupts.answers import cover
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
@@ -113,7 +114,7 @@ class Runs:
             keep = _DEFAULT_KEEP if url is None else _DEFAULT_KEEP_STORED
         if keep != 0 and not is_duration(keep):
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
-        if not isinstance(cast("object", max_bytes), int) or max_bytes < 1:
+        if not is_a(max_bytes, int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
         self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
         self._engine: DurableRuns | None = None

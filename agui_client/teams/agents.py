@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._protocol.schema import is_object
+from agui_client._protocol.schema import is_a, is_object
 from agui_client._run.scope import AgentOptions, StateT
 from agui_client._run.subagents import JOURNAL, SubagentResult
 from agui_client.agent import AbstractAgent, as_run_input
@@ -266,7 +266,7 @@ class LoopAgent(_ListedTeam[StateT]):
         super().__init__(*members, on_error=on_error, limits=limits, **options)
         if not callable(until):
             raise UsageError(f"a LoopAgent needs a function that ends it, until=..., not {until!r}")
-        if not isinstance(cast("object", rounds), int) or isinstance(rounds, bool) or rounds < 1:
+        if not is_a(rounds, int) or isinstance(rounds, bool) or rounds < 1:
             raise UsageError(f"LoopAgent(rounds=...) is a whole number from 1, not {rounds!r}")
         self._until, self._rounds = until, rounds
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from agui_client._field_docs import Record
+from agui_client._protocol.schema import is_a
 from agui_client._run.meter import METER, Meter
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
@@ -76,7 +76,7 @@ def check_limits(limits: TeamLimits) -> None:
     Raises:
         UsageError: They are none.
     """
-    if not isinstance(cast("object", limits), TeamLimits):
+    if not is_a(limits, TeamLimits):
         raise UsageError(f"limits= takes TeamLimits(...), such as TeamLimits(calls=5), not {limits!r}")
     for name, least in (("calls", 1), ("handovers", 0), ("depth", 1), ("at_once", 1), ("tokens", 1)):
         value: object = getattr(limits, name)

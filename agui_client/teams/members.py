@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from ag_ui.core import AssistantMessage, Message, RunAgentInput, Tool, UserMessage
 
 from agui_client._field_docs import Record
-from agui_client._protocol.schema import is_object, is_text
+from agui_client._protocol.schema import is_a, is_object, is_text
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.toolset import Toolset
 from agui_client._transport.timeouts import is_duration
@@ -73,7 +73,7 @@ def as_member(given: AbstractAgent | Member, name: str = "", place: int = 0) -> 
         UsageError: It is neither, or has a value that it cannot have.
     """
     member = given if isinstance(given, Member) else Member(given)
-    if not isinstance(cast("object", member.agent), AbstractAgent):
+    if not is_a(member.agent, AbstractAgent):
         raise UsageError(f"a team consists of agents, or Member(agent, ...), not of {member.agent!r}")
     member = replace(member, name=name or member.name or _own_name(member.agent, place))
     _check(member)

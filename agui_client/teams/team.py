@@ -34,6 +34,7 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import SubagentResult
 from agui_client._tools.working_time import WorkingTime
@@ -482,7 +483,7 @@ def _content_of(prompt: MemberPrompt | None) -> str | list[Part] | None:
     """
     if prompt is None or isinstance(prompt, str):
         return prompt
-    if not isinstance(cast("object", prompt), list | tuple):
+    if not is_a(prompt, list | tuple):
         raise UsageError(f"a member is asked with text, or a list of texts, paths and content parts, not {prompt!r}")
     content: str | list[Any] | None = cast("Any", prompt_messages(prompt)[0]).content
     return content

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -16,7 +16,7 @@ from agui_client._conversation.log import add_up, as_text, empty_members, entry_
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._field_docs import Record
 from agui_client._protocol.problems import shortened
-from agui_client._protocol.schema import is_text
+from agui_client._protocol.schema import is_a, is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
@@ -121,7 +121,7 @@ class Threads:
         Raises:
             UsageError: The limit is no number of threads.
         """
-        if isinstance(limit, bool) or not isinstance(cast("object", limit), int) or limit < 0:
+        if isinstance(limit, bool) or not is_a(limit, int) or limit < 0:
             raise UsageError(f"limit= is a number of threads from 0 up, not {limit!r}")
         return self._call(self._store.list, owner, limit, after)
 
