@@ -120,7 +120,7 @@ class Runs:
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not is_a(max_bytes, int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
-        if at_once is not None and (not isinstance(cast("object", at_once), int) or at_once < 1):
+        if at_once is not None and (not is_a(at_once, int) or at_once < 1):
             raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
         self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
         self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
