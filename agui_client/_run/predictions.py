@@ -92,7 +92,7 @@ class Predictions:
                     self._by_call[tool_call_id] = meant
 
     def _settle(self, event: object) -> None:
-        """Note that the state is told after the calls that have ended."""
+        """Note that the agent has sent the state since the calls that have ended."""
         self._assign()
         self._settled.update(self._outcome.ended_tool_call_ids)
 

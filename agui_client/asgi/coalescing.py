@@ -27,67 +27,67 @@ _IDS: dict[type[Any], str] = {
 class DeltaJoiner:
     """Joins the deltas of one message or call that come within a time; every other event goes on at once.
 
-    A delta after a silence is not held, so that the first word is as early as it was.
+    A delta after a silence is not delayed, so that the first word is as early as it was.
 
     Args:
         emit: Sends an event.
-        seconds: The time that a delta may be held.
+        seconds: The time by which a delta may be delayed.
     """
 
     def __init__(self, emit: Emit, seconds: float) -> None:
         self._emit, self._seconds = emit, seconds
-        self._held: Any = None
+        self._waiting: Any = None
         self._parts: list[str] = []
         self._latest = 0.0
-        self._order, self._has_held = anyio.Lock(), anyio.Event()
+        self._order, self._has_waiting = anyio.Lock(), anyio.Event()
 
     def begin(self, tasks: TaskGroup) -> None:
-        """Send from now on what was held for long enough."""
+        """Send from now on what has waited for long enough."""
         tasks.start_soon(self._send_in_time)
 
     async def take(self, event: WireEvent) -> None:
-        """Send an event, or hold it; the events keep their order."""
+        """Send an event, or have it wait; the events keep their order."""
         async with self._order:
             if self._joins(event):
                 return
-            await self._send_held()
+            await self._send_waiting()
             if _IDS.get(type(event)) is None or _is_tagged(event):
                 await self._emit(event)
             elif time.monotonic() - self._latest >= self._seconds:
                 self._latest = time.monotonic()
                 await self._emit(event)
             else:
-                self._hold(event)
+                self._delay(event)
 
-    def _hold(self, event: Any) -> None:
-        self._held, self._parts = event, [event.delta]
-        self._has_held.set()
+    def _delay(self, event: Any) -> None:
+        self._waiting, self._parts = event, [event.delta]
+        self._has_waiting.set()
 
     def _joins(self, event: Any) -> bool:
-        """Add a delta to the one that is held, if it goes on with that."""
-        held: Any = self._held
+        """Add a delta to the one that waits, if it goes on with that."""
+        waiting: Any = self._waiting
         kind: Any = cast("Any", type(event))
-        if held is None or kind is not type(held) or _is_tagged(event):
+        if waiting is None or kind is not type(waiting) or _is_tagged(event):
             return False
         name = _IDS[kind]
-        if (getattr(event, name), event.subagent_run_id) != (getattr(held, name), held.subagent_run_id):
+        if (getattr(event, name), event.subagent_run_id) != (getattr(waiting, name), waiting.subagent_run_id):
             return False
         self._parts.append(event.delta)
         return True
 
-    async def _send_held(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
+    async def _send_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
             self._latest = time.monotonic()
-            await self._emit(held.model_copy(update={"delta": "".join(self._parts)}))
+            await self._emit(waiting.model_copy(update={"delta": "".join(self._parts)}))
 
     async def _send_in_time(self) -> None:
         while True:
-            await self._has_held.wait()
-            self._has_held = anyio.Event()
+            await self._has_waiting.wait()
+            self._has_waiting = anyio.Event()
             await anyio.sleep(self._latest + self._seconds - time.monotonic())
             async with self._order:
-                await self._send_held()
+                await self._send_waiting()
 
 
 def _is_tagged(event: Any) -> bool:

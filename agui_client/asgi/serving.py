@@ -154,11 +154,11 @@ class AgentApp:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
-        """End the runs when the server is told to stop: the lifespan of an app that this one is mounted in.
+        """End the runs when the server stops: the lifespan of an app that this one is mounted in.
 
         At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
-        so that threads are saved and others can have them; the server's own handling of the signal goes on. Run by
-        itself, the app does this without being told.
+        so that threads are saved and others can have them; the server's own handling of the signal goes on. An
+        app that is served alone needs no lifespan for it.
 
         Args:
             app: The app that has the lifespan, as frameworks pass it; not used.
@@ -420,7 +420,7 @@ def agent_app(
         on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
-            that send a token at a time; the first one after a silence is not held. None sends each as it comes.
+            that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
 
     Returns:
         The app.

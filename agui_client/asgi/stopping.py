@@ -1,4 +1,4 @@
-"""The end of an app's runs when its server is told to stop.
+"""The end of an app's runs when its server is to stop.
 
 Servers tell an app so (`lifespan.shutdown`) when their connections are closed, and a stream keeps its connection open.
 So the app takes note of the signals as well, and passes them on to the server's own handlers.

@@ -139,14 +139,14 @@ def view(
         The messages, and the ids of those that are not the member's own.
     """
     shown: list[tuple[Message, bool]] = []
-    heard: frozenset[str] = frozenset()
+    shown_ids: frozenset[str] = frozenset()
     if sees is not None:
         messages = list(messages)
-        heard = _heard(messages, members)
+        shown_ids = _shown_ids(messages, members)
     for message in messages:
         if names.is_own(message):
             shown.append((names.message_down(message), True))
-        elif sees is not None and (said := _as_said(message, members, heard, partial)) is not None:
+        elif sees is not None and (said := _as_said(message, members, shown_ids, partial)) is not None:
             shown.append((said, False))
     own = {message.id for message, is_own in shown if is_own}
     # An id of the caller's may be one that the member has made, too.
@@ -199,26 +199,28 @@ def _names_of(tools: ToolSource) -> set[str]:
     return {tool.name for tool in tools if isinstance(tool, FunctionTool | Tool)}
 
 
-def _heard(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset[str]:
+def _shown_ids(messages: Iterable[Message], members: Mapping[str, str]) -> frozenset[str]:
     """Return the ids of the messages that other members are shown.
 
-    A team is heard through the member that speaks for it. Where none does, as in a team of members side by side, those
-    who have said something are heard themselves.
+    Of a team, they are shown what the member said that speaks for it. Where none does, as in a team of members side by
+    side, they are shown what each of them said.
     """
-    heard: set[str] = set()
+    shown_ids: set[str] = set()
     said: list[tuple[str, tuple[str, ...]]] = []
     for message in [*messages, None]:
         if message is None or (message.role == "user" and owner_key(message, members) is None):
             voices = {path for _, path in said}
-            heard.update(each for each, path in said if not any(path[:size] in voices for size in range(1, len(path))))
+            for message_id, path in said:
+                if not any(path[:size] in voices for size in range(1, len(path))):
+                    shown_ids.add(message_id)
             said.clear()
         elif isinstance(message, AssistantMessage) and message.content and owner_key(message, members) is not None:
             said.append((message.id, tuple(speakers(message))))
-    return frozenset(heard)
+    return frozenset(shown_ids)
 
 
 def _as_said(
-    message: Message, members: Mapping[str, str], heard: Collection[str], partial: Collection[str]
+    message: Message, members: Mapping[str, str], shown_ids: Collection[str], partial: Collection[str]
 ) -> Message | None:
     """Return a message of another side as a member is shown it; None for one that it is not shown.
 
@@ -229,7 +231,7 @@ def _as_said(
     if key is None:
         is_own_affair = message.subagent_run_id is not None or message.role in ("activity", "reasoning")
         return None if is_own_affair else message
-    if not isinstance(message, AssistantMessage) or message.id not in heard:
+    if not isinstance(message, AssistantMessage) or message.id not in shown_ids:
         return None
     name = "/".join([members[key], *speakers(message)[1:]])
     if message.id in partial:
