@@ -32,6 +32,12 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 URL_VARIABLE = "AGUI_URL"
 """The variable of the environment with the address, where no URL is given."""
 _HEADERS_VARIABLE = "AGUI_HEADERS"
+ENVIRONMENT = f"""\b
+Environment:
+  {URL_VARIABLE}      the agent's address, where no URL is given
+  {_HEADERS_VARIABLE}  request headers, one 'Name: value' a line, or @FILE; -H replaces those of the same name
+"""
+"""The end of the help of commands that ask an agent."""
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 

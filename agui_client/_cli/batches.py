@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agui_client._cli.agent_settings import URL_VARIABLE, batch_arguments
+from agui_client._cli.agent_settings import ENVIRONMENT, URL_VARIABLE, batch_arguments
 from agui_client._cli.exit_codes import ExitCode, complain, drive
 from agui_client._cli.output import one_line, printable
 from agui_client.http_agent import HttpAgent
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from agui_client.batch import Batch, Progress, RowResult, Summary
 
-_EPILOG = """\b
+_EPILOG = f"""{ENVIRONMENT}
+\b
 Exit codes:
   0    every row has an answer
   1    rows failed; --rerun-failed runs them again
@@ -46,7 +47,9 @@ _TERMINAL_PAUSE, _FILE_PAUSE = 0.2, 10.0
 @click.option("--prompt", default="prompt", show_default=True, metavar="COLUMN", help="The column of the prompts.")
 @click.option("--key", metavar="COLUMN", help="The column that names each row; rows are numbered if left out.")
 @click.option("--at-once", type=click.IntRange(1), default=10, show_default=True, help="Rows that run at once.")
-@click.option("--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="The most rows to begin.")
+@click.option(
+    "--per-minute", type=click.FloatRange(0, min_open=True), metavar="N", help="The most rows to begin in a minute."
+)
 @click.option("--retry", type=click.IntRange(0), default=2, show_default=True, help="Repetitions of a failed row.")
 @click.option(
     "--retry-on",

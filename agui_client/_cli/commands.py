@@ -12,7 +12,13 @@ import click
 from ag_ui.core import PROTOCOL_VERSION
 from click.core import ParameterSource
 
-from agui_client._cli.agent_settings import chat_arguments, read_agent_settings, read_run_settings, run_arguments
+from agui_client._cli.agent_settings import (
+    ENVIRONMENT,
+    chat_arguments,
+    read_agent_settings,
+    read_run_settings,
+    run_arguments,
+)
 from agui_client._cli.batches import batch
 from agui_client._cli.check_command import check
 from agui_client._cli.command_group import CommandGroup
@@ -47,19 +53,14 @@ Exit codes:
   4    the agent waits for an answer or a tool's result, or cancelled the run
   130  stopped with Ctrl-C
 """
-_ENVIRONMENT = """\b
-Environment:
-  AGUI_URL      the agent's address, where no URL is given
-  AGUI_HEADERS  request headers, one 'Name: value' a line, or @FILE; -H replaces those of the same name
-  AGUI_SECRET   the key with which `agui serve` signs interrupts
-"""
-_EPILOG = f"{_ENVIRONMENT}\n{_EXIT_CODES}"
+_EPILOG = f"{ENVIRONMENT}\n{_EXIT_CODES}"
+_EPILOG_OF_ALL = f"{ENVIRONMENT}  AGUI_SECRET   the key with which `agui serve` signs interrupts\n\n{_EXIT_CODES}"
 
 
 @click.group(
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=_EPILOG,
+    epilog=_EPILOG_OF_ALL,
     invoke_without_command=True,
 )
 @click.version_option(_version(), message=f"agui %(version)s (AG-UI {PROTOCOL_VERSION})")

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from agui_client._cli.agent_settings import URL_VARIABLE, CommandT, doctor_arguments, read_agent_settings
+from agui_client._cli.agent_settings import (
+    ENVIRONMENT,
+    URL_VARIABLE,
+    CommandT,
+    doctor_arguments,
+    read_agent_settings,
+)
 from agui_client._cli.exit_codes import ExitCode, drive, reason_of
 from agui_client._cli.output import one_line, printable
 from agui_client.errors import UsageError
@@ -23,7 +29,8 @@ if TYPE_CHECKING:
     from agui_client.doctor import Diagnosis, ProbeResult
     from agui_client.doctor.diagnosis import Severity
 
-_EPILOG = """\b
+_EPILOG = f"""{ENVIRONMENT}
+\b
 Exit codes:
   0    no findings, or only lighter ones than --fail-on
   1    findings

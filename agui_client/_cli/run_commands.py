@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _INTERRUPTS = TypeAdapter(list[Interrupt])
-_NOT_FOUND = (404, 405)
+_KEEPS_NONE = (404, 405, 422)
+"""Statuses of servers without kept runs at the address; an `agent_app` reads the request as an incomplete input."""
 
 
 class KeptRuns(Protocol):
@@ -76,9 +77,12 @@ class ServedRuns:
         try:
             found: list[dict[str, Any]] = await self._ask("runs")
         except HTTPStatusError as error:
-            if error.status_code not in _NOT_FOUND:
+            if error.status_code not in _KEEPS_NONE:
                 raise
-            raise click.UsageError("this agent keeps no runs; serve it with agui serve --runs memory") from error
+            raise click.UsageError(
+                "no agent at this address keeps runs; check its path, or serve the agent with agui serve --runs memory "
+                "or agent_app(..., runs=Runs())"
+            ) from error
         return found
 
     async def stop(self, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -316,4 +320,6 @@ def _answer(word: str) -> Answer:
 def _line(info: Mapping[str, Any]) -> str:
     asked = "; ".join(one_line(each.get("message") or each["reason"]) for each in info["interrupts"])
     ids = f"{one_line(info['runId'])}  {one_line(info['threadId'])}"
-    return f"{ids}  {info['status']:8}  {info['begunAt'][:19]}  {info['eventCount']:5d} events  {asked}".rstrip()
+    # A database counts the events of a run at its end.
+    count = info["eventCount"] or "?"
+    return f"{ids}  {info['status']:8}  {info['begunAt'][:19]}  {count:>5} events  {asked}".rstrip()

@@ -7,6 +7,7 @@ tools of its own is another.
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -329,8 +330,12 @@ class CallTools:
                     raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
                 return [OfferedTool(tool, item) for tool in listed]
             case _:
-                what = f"@tool functions and ag_ui.core.Tool definitions, not {item!r}"
-                raise UsageError(f"tools= takes {what}; a toolset is given in a list: it chooses for each run itself")
+                message = f"tools= takes @tool functions and ag_ui.core.Tool definitions, not {item!r}"
+                if isinstance(item, Toolset):
+                    message += "; a toolset is given in a list: it chooses for each run itself"
+                elif inspect.isroutine(item):
+                    message += "; put @tool before the function, or give tool(function)"
+                raise UsageError(message)
 
 
 def known_functions(source: ToolSource) -> dict[str, OfferedTool]:

@@ -101,7 +101,7 @@ class Summary(Displayed, Record):
             took = (
                 ""
                 if each.median_seconds is None
-                else f"{each.median_seconds:.1f} s (95 %: {each.late_seconds:.1f} s), "
+                else f"median {each.median_seconds:.1f} s, 95 % within {each.late_seconds:.1f} s, "
             )
             lines.append(f"{name or 'answers'}: {took}{each.tokens} tokens, {each.failed} failed")
         if self.stopped_by is not None:

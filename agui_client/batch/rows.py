@@ -233,7 +233,10 @@ def _mapping(each: Any, number: int, prompt: PromptOf) -> Mapping[str, Any]:
 def _check_column(name: str, rows: list[Mapping[str, Any]]) -> None:
     for number, row in enumerate(rows, start=1):
         if name not in row:
-            raise UsageError(f"row {number} has no column {name!r}; it has {', '.join(map(repr, row)) or 'none'}")
+            raise UsageError(
+                f"row {number} has no column {name!r}; it has {', '.join(map(repr, row)) or 'none'}; "
+                "name the columns with prompt= and key=, or --prompt and --key"
+            )
 
 
 def _key(value: Any) -> str:

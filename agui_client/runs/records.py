@@ -82,7 +82,7 @@ class RunInfo(Record):
     ended_at: datetime | None
     """The time when the run ended, in UTC; None while it is going on."""
     event_count: int
-    """The number of events so far."""
+    """The number of events so far; in a database, 0 until the end of a run that another process carries out."""
     interrupts: Sequence[Interrupt] = ()
     """The interrupts that the run waits for."""
 

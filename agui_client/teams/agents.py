@@ -41,8 +41,12 @@ class _TeamBase(AbstractAgent[StateT]):
         self.members = tuple(members)
         """The members, in order."""
         names = [member.name for member in members]
-        if not names or len({member.key for member in members}) < len(names):
-            raise UsageError(f"a team needs members with different names, not {names!r}; see Member(agent, name)")
+        if not names:
+            raise UsageError("a team needs at least one member")
+        if len({member.key for member in members}) < len(names):
+            raise UsageError(
+                f"a team needs members with different names, not {names!r}; use agent_id= or Member(agent, name)"
+            )
         if JOURNAL in names:
             raise UsageError(f"{JOURNAL!r} is no name for a member: the state has the team's own notes there")
         if cast("str", on_error) not in ("raise", "continue"):

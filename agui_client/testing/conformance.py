@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING
 
 from agui_client.checking.check import StreamSource, validate
+from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
@@ -23,8 +25,11 @@ def assert_conforms(
 
     Raises:
         AssertionError: There is a fault.
+        UsageError: The events are still to come.
     """
     __tracebackhide__ = True  # pytest shows the line of the test instead
+    if isinstance(events, AsyncIterable):  # a forgotten `await` would let every test pass
+        raise UsageError("assert_conforms() takes a list of events: [event async for event in agent.run(input)]")
     faults = validate(events, input=input, strict=strict)
     found = [fault for fault in faults if fault.severity == "error" or not allow_warnings]
     if found:

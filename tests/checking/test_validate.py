@@ -312,6 +312,15 @@ def test_what_holds_no_events_is_refused_with_what_to_give(source: Any, said: st
         validate(source)
 
 
+@pytest.mark.anyio
+async def test_a_test_refuses_events_that_are_still_to_come() -> None:
+    agent = ScriptedAgent(turn(text("Hi")))
+    input = RunAgentInput(thread_id="t", run_id="r", messages=[])
+    with pytest.raises(UsageError, match="takes a list of events"):
+        assert_conforms(agent.run(input))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_conforms([event async for event in agent.run(input)], input=input)
+
+
 def test_a_test_fails_with_every_rule_event_and_remedy() -> None:
     assert_conforms(within())
     assert_conforms(within({"type": "FUTURE"}), allow_warnings=True)

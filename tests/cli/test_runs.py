@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agui_client import HttpAgent
+from agui_client.testing import ScriptedAgent, serve, text, turn
 from support.programs import Program
 
 Agui = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -62,6 +63,13 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     assert [each[2] for each in listed()] == ["finished", "stopped", "finished"]
     wrong = [agui("runs", "answer", url, "r1", "deny"), agui("runs", "follow", url, "other")]
     assert [each.returncode for each in wrong] == [2, 2]
+
+
+def test_an_address_without_kept_runs_says_how_to_keep_them(agui: Agui) -> None:
+    with serve(ScriptedAgent(turn(text("Hi")))) as server:
+        refused = agui("runs", "list", server.url)
+    assert refused.returncode == 2
+    assert "no agent at this address keeps runs; check its path, or serve the agent with" in refused.stderr
 
 
 def test_runs_are_not_kept_for_an_app_that_the_program_made(agui: Agui, tmp_path: Path) -> None:

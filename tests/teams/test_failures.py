@@ -235,7 +235,7 @@ def test_options_that_mean_nothing_are_refused() -> None:
             (r"retries is a whole number from 0, not ", partial(Member, one, retries=each))
             for each in (-1, True, never)
         ),
-        ("^a team needs members with different names, not ", SequentialAgent),
+        ("^a team needs at least one member$", SequentialAgent),
         ("^a team needs members with different names, not ", partial(SequentialAgent, one, one)),
         ("^a team consists of agents, or Member", partial(SequentialAgent, never)),
         ("^on_error is 'raise' or 'continue', not 'never'", partial(SequentialAgent, one, on_error=never)),

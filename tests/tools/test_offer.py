@@ -127,7 +127,10 @@ def choose_nothing(asked: RunAgentInput) -> Any:
 
 REFUSED: dict[str, tuple[list[Any] | FunctionTool[..., Any] | Callable[[RunAgentInput], Any], str]] = {
     "two of one name": ([look, look], "two tools are named 'look'; an agent could not distinguish them"),
-    "a function": ([print], "tools= takes @tool functions and ag_ui.core.Tool definitions, not <built-in function"),
+    "a function": (
+        [print],
+        "tools= takes @tool functions and ag_ui.core.Tool definitions, not <built-in function print>; put @tool before",
+    ),
     "a method": ([Shop.order], "'order' is a method; offer it with its instance, as shop.order and not Shop.order"),
     "a single tool": (look, f"{A_LIST}, not <FunctionTool look>"),
     "a chooser of nothing": (choose_nothing, f"{A_LIST}, not None"),
