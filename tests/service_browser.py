@@ -81,7 +81,7 @@ def serving(database: str, folder: Path) -> Generator[Service]:
     environment = {**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(EXAMPLES.parent)}
     log, url = folder / "service.log", f"http://127.0.0.1:{port}/"
     command = ["timeout", "--kill-after=20", str(_SERVING), sys.executable, "-m", "uvicorn", "service_fastapi:app"]
-    command += ["--app-dir", str(EXAMPLES), "--port", str(port), "--workers=2", "--timeout-worker-healthcheck=60"]
+    command += ["--app-dir", str(EXAMPLES), "--port", str(port), "--workers=2", "--timeout-worker-healthcheck=20"]
     with log.open("w") as file:
         process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
         try:
@@ -109,7 +109,8 @@ def use(page: Page, service: Service) -> tuple[str, str]:
     page.get_by_role("button", name="Ask").click()
     for number in range(RELOADS):
         before = len(text.inner_text())
-        page.reload()
+        # uvicorn may have begun to ask a worker for a sign of life when that is killed, and then waits for the answer.
+        page.reload(timeout=60_000)
         page.wait_for_function("before => document.querySelector('pre').textContent.length > before + 5", arg=before)
         if number == KILLED_AFTER:
             service.kill_workers()
