@@ -405,7 +405,9 @@ def _json_of(item: Any) -> str:
     try:
         return json.dumps(dict(item), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return repr(item)
+        with suppress(ValueError, RecursionError):  # numbers and nesting for which Python has no text either
+            return repr(item)
+        return f"[a {type(item).__name__} that is not JSON]"
 
 
 def _object_of(content: str) -> dict[str, Any]:
