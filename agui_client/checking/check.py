@@ -19,9 +19,11 @@ from collections import deque
 from collections.abc import AsyncIterable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
+import anyio.to_thread
 from ag_ui.core import (
     BaseEvent,
     Event,
@@ -265,7 +267,9 @@ async def _validate_async(
             items.append(item)  # noqa: PERF401 - what came before an exception counts
     except ProtocolError as error:
         failure = error
-    read_stream(faults, items, input, failure=failure, strict=strict, null_fields=null_fields)
+    # A long stream takes seconds, for which the event loop has other things to do.
+    judge = partial(read_stream, faults, items, input, failure=failure, strict=strict, null_fields=null_fields)
+    await anyio.to_thread.run_sync(judge)
     return faults.records()
 
 

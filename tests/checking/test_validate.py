@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import anyio
+import anyio.lowlevel
 import pytest
 from ag_ui.core import (
     CustomEvent,
@@ -98,6 +100,27 @@ async def test_a_stream_that_cannot_be_decoded_any_further_ends_with_that_fault(
     with serve_bytes(sse(STARTED) + b"data: {nope\n\n") as server:
         faults = await validate(HttpAgent(server.url).run(RunAgentInput(thread_id="t", run_id="r", messages=[])))
     assert [fault.rule for fault in faults] == ["PROC-12"]
+
+
+@pytest.mark.anyio
+async def test_the_event_loop_has_its_turns_while_a_long_stream_is_judged() -> None:
+    async def stream() -> AsyncIterator[dict[str, Any]]:
+        for event in within(*[{"type": "CUSTOM", "name": "n", "value": 1}] * 3000):
+            yield event
+
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        assert await validate(stream()) == []
+        tasks.cancel_scope.cancel()
+    assert turns > 10
 
 
 def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
