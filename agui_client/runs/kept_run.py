@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, nullcontext
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio
@@ -98,6 +98,7 @@ class KeptRun:
         when_left: Says what becomes of the run when its last caller has left.
         expose_errors: Whether callers get the text of exceptions.
         recipe: All that another process needs to carry out the run; None if it ends with this one.
+        turns: Limits the runs that are carried out at one time; None for no limit.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class KeptRun:
         when_left: WhenLeft,
         expose_errors: bool,
         recipe: Recipe | None = None,
+        turns: anyio.CapacityLimiter | None = None,
     ) -> None:
         self.log = log
         """The log that the run writes."""
@@ -125,7 +127,7 @@ class KeptRun:
         """Whether another process began the run."""
         self.journal: Journal | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
-        self._input, self._enter, self._is_given_up = input, enter, False
+        self._input, self._enter, self._is_given_up, self._turns = input, enter, False, turns
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
@@ -140,7 +142,7 @@ class KeptRun:
         refusal: Exception | None = None
         try:
             with self._scope:
-                async with AsyncExitStack() as stack:
+                async with self._turns or nullcontext(), AsyncExitStack() as stack:
                     try:
                         run = await self._entered(stack)
                     except Exception as error:

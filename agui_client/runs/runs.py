@@ -93,6 +93,9 @@ class Runs:
         max_bytes: The bytes that all logs and the inputs of their runs may take, about. If they take more, ended runs
             are dropped, those that ended first before others; if that is not enough, the largest run ends with
             RUN_ERROR (`log_full`).
+        at_once: The runs that this process carries out at one time; further ones wait for their turn, in the order in
+            which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
+            no turn.
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
             default that is the owner itself if it is a text, and there is none if it is None or True. Nobody can
             follow, list, stop or answer runs of another owner over HTTP.
@@ -107,6 +110,7 @@ class Runs:
         *,
         keep: float | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
+        at_once: int | None = None,
         owner_of: Callable[[Any], str] | None = None,
     ) -> None:
         if keep is None:
@@ -115,6 +119,9 @@ class Runs:
             raise UsageError(f"keep= is a number of seconds from 0 up, not {keep!r}")
         if not isinstance(cast("object", max_bytes), int) or max_bytes < 1:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
+        if at_once is not None and (not isinstance(cast("object", at_once), int) or at_once < 1):
+            raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
+        self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
         self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
         self._engine: DurableRuns | None = None
         self._named: dict[str, NamedAgent] = {}
@@ -429,7 +436,16 @@ class Runs:
         if self._engine is None and latest is not None and latest.log.is_going_on:
             raise RunInProgressError(f"run {latest.log.key.run_id!r} is going on in thread {key.thread_id!r}")
         log = RunLog(key, self._shelf, input_size)
-        run = KeptRun(log, input, enter, reenter, when_left=when_left, expose_errors=expose_errors, recipe=recipe)
+        run = KeptRun(
+            log,
+            input,
+            enter,
+            reenter,
+            when_left=when_left,
+            expose_errors=expose_errors,
+            recipe=recipe,
+            turns=self._turns,
+        )
         if self._engine is not None:
             return await self._engine.begin(run)
         self._shelf.add(run)
@@ -497,9 +513,15 @@ class Runs:
         agent = self._named.get(recipe.agent)
         reenter = _unknown(recipe.agent) if agent is None else agent.reenter_as(recipe)
         input = RunAgentInput.model_validate(recipe.input)
-        left, expose_errors = recipe.when_left, recipe.expose_errors
         return kind(
-            log, input, reenter(input, cut), reenter, when_left=left, expose_errors=expose_errors, recipe=recipe
+            log,
+            input,
+            reenter(input, cut),
+            reenter,
+            when_left=recipe.when_left,
+            expose_errors=recipe.expose_errors,
+            recipe=recipe,
+            turns=self._turns,
         )
 
 

@@ -368,6 +368,28 @@ async def test_a_run_that_writes_more_than_all_memory_ends_with_an_error() -> No
     await runs.stop("small")
 
 
+async def test_runs_beyond_a_limit_wait_for_their_turn_and_may_be_stopped_while_they_wait() -> None:
+    gate, runs = Gate(), Runs(at_once=1)
+    first = await runs.start(_gated(gate), "Hi", thread_id="t1")
+    later: dict[str, list[str]] = {"t2": [], "t3": []}
+
+    async def follow(thread_id: str) -> None:
+        await runs.start(ScriptedAgent(turn(text("Hello."))), "Hi", thread_id=thread_id, run_id=thread_id)
+        later[thread_id] = [event.type.value async for _, event in runs.follow(thread_id)]
+
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            for thread_id in later:
+                tasks.start_soon(follow, thread_id)
+            while len(await runs.list()) < 3:
+                await anyio.lowlevel.checkpoint()
+            assert (await runs.stop("t3")).status is RunStatus.FAILED
+            assert later["t2"] == []
+            gate.open()
+        assert [event.type async for _, event in runs.follow(first.run_id)][-1] == "RUN_FINISHED"
+    assert (later["t2"][-1], later["t3"]) == ("RUN_FINISHED", ["RUN_ERROR"])
+
+
 async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() -> None:
     runs, waits = Runs(), anyio.Event()
 

@@ -72,8 +72,10 @@ def _trio_tasks() -> set[trio.lowlevel.Task]:
 
 
 def _threads() -> set[threading.Thread]:
-    # The pytest plugin polls for trio in threads that trio keeps.
-    return {thread for thread in threading.enumerate() if not thread.name.startswith("Trio thread")}
+    # The pytest plugin polls for trio in threads that trio keeps. A thread of asyncio that waits for a process still
+    # has to return when the process is known to have ended.
+    others = ("Trio thread", "asyncio-waitpid")
+    return {thread for thread in threading.enumerate() if not thread.name.startswith(others)}
 
 
 def _open_descriptors() -> int:
