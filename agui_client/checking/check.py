@@ -19,9 +19,11 @@ from collections import deque
 from collections.abc import AsyncIterable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
+import anyio.to_thread
 from ag_ui.core import (
     BaseEvent,
     Event,
@@ -266,7 +268,9 @@ async def _validate_async(
             items.append(item)  # noqa: PERF401 - what came before an exception counts
     except ProtocolError as error:
         failure = error
-    read_stream(faults, items, input, failure=failure, strict=strict, null_fields=null_fields)
+    # A long stream takes seconds, for which the event loop has other things to do.
+    judge = partial(read_stream, faults, items, input, failure=failure, strict=strict, null_fields=null_fields)
+    await anyio.to_thread.run_sync(judge)
     return faults.records()
 
 
@@ -407,7 +411,9 @@ def _json_of(item: Any) -> str:
     try:
         return json.dumps(dict(item), ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return repr(item)
+        with suppress(ValueError, RecursionError):  # numbers and nesting for which Python has no text either
+            return repr(item)
+        return f"[a {type(item).__name__} that is not JSON]"
 
 
 def _object_of(content: str) -> dict[str, Any]:

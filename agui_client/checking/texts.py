@@ -81,16 +81,32 @@ def _values(text: bytes) -> Iterator[Piece]:
         line, byte = line + source.count("\n", at, begin), byte + _size(source[at:begin])
         if begin == len(source):
             return
-        is_cut = False
-        try:
-            _, at = _read_value(source, begin)
-        except (ValueError, RecursionError):
-            end = source.find("\n", begin)
-            is_cut, at = end < 0, len(source) if end < 0 else end
+        value_end = _end_of_value(source, begin)
+        line_end = source.find("\n", begin)
+        is_cut = value_end is None and line_end < 0
+        at = value_end or (len(source) if is_cut else line_end)
         content = source[begin:at]
         error = None if is_text(content) else DecodeError("a line is not UTF-8", rule="PROC-12")
         yield Piece(content, line, byte, is_cut=is_cut, error=error)
         line, byte = line + content.count("\n"), byte + _size(content)
+
+
+def _end_of_value(source: str, begin: int) -> int | None:
+    """Return the position behind a JSON value; None if there is none."""
+    # The error of a decoder counts all lines before it, so it gets few lines, and more only if the value goes on.
+    size = 0
+    while True:
+        line_end = source.find("\n", begin + size)
+        part = source[begin:] if line_end < 0 else source[begin:line_end]
+        try:
+            return begin + _read_value(part)[1]
+        except json.JSONDecodeError as error:
+            # No string or number goes on behind the end of its line.
+            if line_end < 0 or error.pos < len(part.rstrip()):
+                return None
+        except (ValueError, RecursionError):
+            return None
+        size = 2 * len(part) + 1
 
 
 def _end_of_gap(source: str, at: int) -> int:

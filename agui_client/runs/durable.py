@@ -28,7 +28,7 @@ from ag_ui.core import Event, RunErrorEvent, RunFinishedCancelledOutcome, RunFin
 
 from agui_client._run.continuing import Continuation
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client.errors import UsageError
+from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.kept_run import STOPPED, KeptRun
 from agui_client.runs.mirrors import Mirrors, Rebuild, go_back
@@ -142,6 +142,7 @@ class DurableRuns:
             await self._database.leave()
         for task in self._tasks:
             task.cancel()
+        self._mirrors.close()
         await self._workflows.close()
         await self._database.close()
         if self in current:
@@ -226,14 +227,15 @@ class DurableRuns:
             await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe), is_left=True)
             return await self._begun_elsewhere(claim.workflow_id)
         attempt = Attempt(self._database, claim, run, Place(0))
+        earlier = self._own.get(claim.workflow_id)
+        if earlier is not None and earlier.run.log.refusal is None:
+            raise RunInProgressError(f"run {run.log.key.run_id!r} has begun already")
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
-        earlier, self._own[claim.workflow_id] = self._own.get(claim.workflow_id), attempt
+        self._own[claim.workflow_id] = attempt
         try:
             await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe))
         except BaseException:
-            del self._own[claim.workflow_id]
-            if earlier is not None:
-                self._own[claim.workflow_id] = earlier
+            self._let_go(attempt)
             raise
         self._shelf.replace(run)
         await self._start(attempt)
@@ -253,9 +255,13 @@ class DurableRuns:
         try:
             await asyncio.shield(self._spawn(self._workflows.start(attempt.claim)))
         except Exception:
-            if self._own.get(workflow_id) is attempt:
-                del self._own[workflow_id]
+            self._let_go(attempt)
             raise
+
+    def _let_go(self, attempt: Attempt) -> None:
+        """Forget an attempt, unless another one has taken its place: a run that was refused can be asked for again."""
+        if self._own.get(attempt.claim.workflow_id) is attempt:
+            del self._own[attempt.claim.workflow_id]
 
     async def carry_out(self, claim: Claim) -> None:
         """Carry out an attempt at a run until it ends or is given up, if this process has claimed it."""
@@ -272,7 +278,7 @@ class DurableRuns:
             _logger.exception("an attempt at a run failed; it is left to another one")
             run.give_up()
         finally:
-            del self._own[claim.workflow_id]
+            self._let_go(attempt)
         if not run.is_given_up and run.log.refusal is None:
             _ = self._spawn(self._on_end(run))
 

@@ -139,6 +139,12 @@ class Mirrors:
         await self._read_to_end(run, row.workflow_id)
         return run.log
 
+    def close(self) -> None:
+        """Forget the runs that are followed, so that those who wait for their events do so no longer."""
+        for run in self._followed.values():
+            run.stop()
+        self._followed.clear()
+
     # --- inside
 
     def _info(self, row: StoredRun) -> RunInfo:

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from agui_client.runs.records import RunsUnavailableError
+from agui_client.runs.records import RunsClosedError, RunsUnavailableError
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
+_CLOSED = "these runs were closed; make another Runs(URL)"
 
 
 class Transactions:
@@ -32,6 +33,7 @@ class Transactions:
         self._thread = ThreadPoolExecutor(1, "agui-runs")
         self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def do(self, work: Callable[[sa.Connection], T]) -> T:
         """Call a function in a transaction, and return what it returns.
@@ -41,7 +43,10 @@ class Transactions:
 
         Raises:
             RunsUnavailableError: The database cannot be reached.
+            RunsClosedError: The thread was ended.
         """
+        if self._is_closed:
+            raise RunsClosedError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, done))
         if self._task is None:
@@ -49,7 +54,12 @@ class Transactions:
         return await done
 
     def close(self) -> None:
-        """End the thread when it has done what it was given."""
+        """End the thread when it has done what it was given; nothing else is carried out."""
+        self._is_closed = True
+        for _, done in self._waiting:
+            if not done.done():
+                done.set_exception(RunsClosedError(_CLOSED))
+        self._waiting.clear()
         self._thread.shutdown(wait=False)
 
     async def _do_all(self) -> None:

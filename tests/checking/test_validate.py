@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import anyio
+import anyio.lowlevel
 import pytest
 from ag_ui.core import (
     CustomEvent,
@@ -97,6 +100,27 @@ async def test_a_stream_that_cannot_be_decoded_any_further_ends_with_that_fault(
     with serve_bytes(sse(STARTED) + b"data: {nope\n\n") as server:
         faults = await validate(HttpAgent(server.url).run(RunAgentInput(thread_id="t", run_id="r", messages=[])))
     assert [fault.rule for fault in faults] == ["PROC-12"]
+
+
+@pytest.mark.anyio
+async def test_the_event_loop_has_its_turns_while_a_long_stream_is_judged() -> None:
+    async def stream() -> AsyncIterator[dict[str, Any]]:
+        for event in within(*[{"type": "CUSTOM", "name": "n", "value": 1}] * 3000):
+            yield event
+
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count)
+        assert await validate(stream()) == []
+        tasks.cancel_scope.cancel()
+    assert turns > 10
 
 
 def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
@@ -271,6 +295,29 @@ def test_nulls_are_errors_unless_they_are_to_be_dropped() -> None:
 )
 def test_bytes_that_are_no_event_are_faults(body: bytes, found: list[str]) -> None:
     assert [fault.rule for fault in validate(body)] == found
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [pytest.param(nested(100_000), id="nested"), pytest.param(10**5000, id="number")])
+def test_an_object_that_python_cannot_write_is_a_fault(value: Any) -> None:
+    faults = validate(within({"type": "CUSTOM", "name": "n", "value": value}))
+    assert [(fault.rule, fault.event_index) for fault in faults] == [("PROC-12", 1)]
+
+
+def test_the_time_for_lines_that_are_no_json_grows_with_their_number() -> None:
+    line = b'{"type": "' + b"x" * 4000
+    seconds: list[float] = []
+    for body in ((b"data: " + line + b"\n\n") * 1000, (line + b"\n") * 1000):
+        begun = time.process_time()
+        assert [(fault.rule, fault.count) for fault in validate(body)] == [("PROC-12", 1000), ("TRUNC-1", 1)]
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 3 * seconds[0]
 
 
 def test_recordings_are_checked_request_by_request_with_their_inputs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
@@ -15,8 +16,9 @@ import httpx
 import pytest
 from ag_ui.core import TextMessageContentEvent, ToolMessage
 
-from agui_client import Approve, UsageError
-from agui_client.runs import Runs
+from agui_client import Approve, RunInProgressError, UsageError
+from agui_client.runs import RunInfo, Runs
+from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until, texts, told
 from support.postgres import postgres_server
 from support.waiting import until
@@ -51,6 +53,41 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
         with pytest.raises(UsageError, match="Runs takes the URL of a database") as refused:
             Runs(url)
         assert "hunter2" not in str(refused.value)
+
+
+async def test_of_starts_with_one_id_at_the_same_time_one_begins_the_run(tmp_path: Path) -> None:
+    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
+    runs.add("echo", ScriptedAgent(turn(text("Hello."))))
+    async with runs:
+        starts = [runs.start("echo", "Hi", run_id="r", thread_id="t") for _ in range(5)]
+        with anyio.fail_after(_SECONDS):
+            begun = await asyncio.gather(*starts, return_exceptions=True)
+            events = [event.type.value async for _, event in runs.follow("r")]
+    assert [type(each) for each in begun] == [RunInfo, *[RunInProgressError] * 4]
+    assert events[-1] == "RUN_FINISHED"
+
+
+async def test_nobody_waits_for_runs_that_are_closed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    first, runs = Runs(url), Runs(url)
+    first.add("asking", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
+    async with first:
+        await first.start("asking", "Hi", run_id="r")
+        await first.stop("r")
+        [waiting] = await first.list()
+        assert waiting.status == "waiting"
+    with anyio.fail_after(_SECONDS):
+        async with runs:
+            # Another process would have to carry the answer out.
+            answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
+            while (info := (await runs.list())[0]).run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
+                await anyio.sleep(0.01)
+            follower = asyncio.create_task(anext(runs.follow(info.run_id)))
+            log = (await runs.find(info.run_id, None, None)).log
+            await until(lambda: log.is_followed, _SECONDS)
+        for work in (answer, follower, runs.list(), runs.find("r", None, None)):
+            with pytest.raises(UsageError):
+                await work
 
 
 async def test_a_run_goes_on_after_a_restart_and_a_begun_call_is_unknown_unless_idempotent(servers: Servers) -> None:
