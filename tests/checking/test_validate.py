@@ -105,7 +105,7 @@ async def test_a_stream_that_cannot_be_decoded_any_further_ends_with_that_fault(
 @pytest.mark.anyio
 async def test_the_event_loop_has_its_turns_while_a_long_stream_is_judged() -> None:
     async def stream() -> AsyncIterator[dict[str, Any]]:
-        for event in within(*[{"type": "CUSTOM", "name": "n", "value": 1}] * 3000):
+        for event in within(*[{"type": "CUSTOM", "name": "n", "value": 1}] * 6000):
             yield event
 
     turns = 0
@@ -120,7 +120,7 @@ async def test_the_event_loop_has_its_turns_while_a_long_stream_is_judged() -> N
         tasks.start_soon(count)
         assert await validate(stream()) == []
         tasks.cancel_scope.cancel()
-    assert turns > 10
+    assert turns > 3  # the threads take turns of 5 ms, and there is none where the loop judges
 
 
 def test_a_fault_has_its_event_its_place_and_a_remedy() -> None:
