@@ -18,6 +18,11 @@ def is_lock(error: OperationalError) -> bool:
     )
 
 
+def is_conflict(error: DBAPIError) -> bool:
+    """Return whether PostgreSQL has undone a transaction because of another one: a deadlock, or no serial order."""
+    return getattr(error.orig, "sqlstate", None) in ("40001", "40P01")
+
+
 def is_of_database(error: Exception) -> bool:
     """Return whether an exception is one of a database, of its driver or of SQLAlchemy."""
     # While they connect, drivers raise exceptions that SQLAlchemy does not wrap.
