@@ -31,7 +31,7 @@ from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError, sendable
 from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
 
@@ -414,7 +414,7 @@ class OpenThread(Generic[AgentT]):
 
     def _made_title(self, messages: Sequence[Message]) -> str:
         try:
-            return " ".join(self._title(messages).replace("\0", "").split())[:_LONGEST_TITLE]
+            return sendable(" ".join(self._title(messages).replace("\0", "").split())[:_LONGEST_TITLE])
         except Exception:
             _logger.exception("the title of thread %s could not be made", quoted(self.thread_id))
             return ""
