@@ -60,6 +60,10 @@ def _frames(text: bytes) -> Iterator[Piece]:
     for match in SSE_BLOCK.finditer(text):
         block = match.group()
         found = SSE_DATA.search(block)
+        if found is None and block.isascii():
+            # Keep-alives and blank lines, of which there may be as many as bytes: a framer takes microseconds to make.
+            line += len(_LINE_END.findall(block))
+            continue
         begin = found.start() if found else 0
         at, byte = line + len(_LINE_END.findall(block, 0, begin)), match.start() + begin
         # A framer of its own for each frame: one that has met a fault reads no further.

@@ -320,6 +320,17 @@ def test_the_time_for_lines_that_are_no_json_grows_with_their_number() -> None:
     assert seconds[1] < 3 * seconds[0]
 
 
+@pytest.mark.parametrize("filler", [b"\n", b"\r\n", b":\n\n"], ids=["LF", "CR LF", "comments"])
+def test_blank_lines_and_comments_cost_next_to_nothing(filler: bytes) -> None:
+    frames = sse({"type": "FUTURE"}) * 10_000
+    seconds: list[float] = []
+    for body in (frames, filler * (len(frames) // len(filler))):
+        begun = time.process_time()
+        assert validate(sse(STARTED) + body + sse(FINISHED))[1:] == []
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 3 * seconds[0]
+
+
 def test_recordings_are_checked_request_by_request_with_their_inputs(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with serve_bytes(sse(*within({"type": "FUTURE"}))) as server:
