@@ -19,6 +19,7 @@ SSE_BLOCK = re.compile(rb".*?(?>\r\n|\n|\r){2}|.+", re.DOTALL)
 """The bytes of an SSE frame up to the blank line that ends it."""
 SSE_DATA = re.compile(rb"(?<![^\r\n])data")
 """The beginning of the first data line of a frame."""
+_SSE_FIELD = re.compile(rb"(?<![^\r\n])(?:data|event|id|retry)(?:[:\r\n]|\Z)")
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 """Everything that may stand between the objects of JSON lines, or of an array."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -53,6 +54,13 @@ def pieces(text: bytes) -> Iterator[Piece]:
 def is_json(text: bytes) -> bool:
     """Return whether a text begins as JSON does, rather than as SSE."""
     return text.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+
+
+def is_sse(text: bytes) -> bool:
+    """Return whether a text can be SSE: whether it has a field, begins with a comment, or is blank."""
+    text = text.removeprefix(BOM_UTF8)
+    # Later comments do not count: a line of a binary file may well begin with a colon.
+    return _SSE_FIELD.search(text) is not None or text.lstrip()[:1] in (b"", b":")
 
 
 def _frames(text: bytes) -> Iterator[Piece]:
