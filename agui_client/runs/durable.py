@@ -33,11 +33,11 @@ from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
 from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.mirrors import Mirrors, Rebuild, go_back, interrupts_of
+from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus, RunsUnavailableError, WaitingRun
 from agui_client.runs.run_database import Claim, RunDatabase
-from agui_client.runs.run_log import STOPPED, Phase
+from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
-from agui_client.runs.waiting import WaitingFunction, tell
 from agui_client.runs.workflows import Workflows, current
 
 if TYPE_CHECKING:
@@ -212,7 +212,8 @@ class DurableRuns:
         claim = Claim(row.workflow_id, row.attempt)
         if row.attempt > 1:
             _ = self._spawn(self._workflows.end_cut(claim._replace(attempt=row.attempt - 1)))
-        await self._start(Attempt(self._database, claim, run, go_back(log, row, cut), _last_of(row)))
+        place = go_back(log, row, cut)
+        await self._start(Attempt(self._database, claim, run, place, _last_of(row, log)))
 
     def _tell(self, waiting: Mapping[str, WaitingRun]) -> None:
         """Begin to tell of runs that wait for a person, by the ids of their workflows."""
@@ -371,13 +372,14 @@ class DurableRuns:
         return task
 
 
-def _last_of(row: StoredRun) -> Event | None:
+def _last_of(row: StoredRun, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
     if row.attempt > _MOST_ATTEMPTS or (row.checkpoint and row.recipe["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:
         return None
-    if row.checkpoint is None:
+    if log.phase is Phase.OPENING:
+        # Also with a checkpoint, which is stored before the run's first event can come.
         return STOPPED
     cancelled = RunFinishedCancelledOutcome()
     return RunFinishedEvent(thread_id=row.key.thread_id, run_id=row.key.run_id, outcome=cancelled)

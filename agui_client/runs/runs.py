@@ -25,6 +25,7 @@ from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
 from agui_client.runs.kept_run import KeptRun
+from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,
@@ -41,7 +42,6 @@ from agui_client.runs.records import (
 )
 from agui_client.runs.run_log import RunLog, event_of
 from agui_client.runs.shelf import RunShelf
-from agui_client.runs.waiting import WaitingFunction, tell
 
 if TYPE_CHECKING:
     from typing import Self

@@ -146,7 +146,9 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
     program, served = await servers.start()
     await read_until(page(served), "pay", lambda: True)
     async with Runs(servers.url) as runs:
-        await until_status(runs, "r", "running")
+        with anyio.fail_after(_SECONDS):
+            while not (await runs.info("r")).event_count:  # noqa: ASYNC110 - another process stores them
+                await anyio.sleep(0.02)
         program.kill()
         await until_status(runs, "r", "queued")
         with anyio.fail_after(_SECONDS):
@@ -160,6 +162,37 @@ async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_it
         async with page(served).stream("pay", run_id="r") as run:
             assert [event.type.value async for event in run][-1] == "RUN_FINISHED"
     assert servers.calls == []
+
+
+_KILLED_BY_ITS_AGENT = """
+import asyncio, os, signal, sys
+from agui_client import FunctionAgent
+from agui_client.runs import Runs
+
+async def answer(input):
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield "never"
+
+async def main():
+    runs = Runs(sys.argv[1])
+    runs.add("helper", FunctionAgent(answer))
+    async with runs:
+        await runs.start("helper", "Hi", run_id="r", thread_id="t")
+        await asyncio.sleep(30)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_with_an_error(url: str) -> None:
+    with Program("-c", _KILLED_BY_ITS_AGENT, url, stderr=2) as program:
+        assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
+    async with Runs(url) as runs:
+        await until_status(runs, "r", "queued")
+        with anyio.fail_after(_SECONDS):
+            assert (await runs.stop("r")).status is RunStatus.STOPPED
+            events = [event async for _, event in runs.follow("r")]
+    assert events == [RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")]
 
 
 async def test_the_events_of_a_run_of_another_process_are_counted_while_it_goes_on(servers: Servers) -> None:
