@@ -138,7 +138,10 @@ class StoredRuns:
     async def answer(self, info: Mapping[str, Any], resume: Sequence[ResumeEntry]) -> dict[str, Any]:
         """Answer a run; a process that has its agent goes on with it."""
         named = {"thread_id": info["threadId"], "owner": info["owner"]}
-        complain("a server of this database goes on with the run; the command waits until there is one")
+        complain(
+            "a server of this database goes on with the run; the command waits until there is one. Ctrl-C leaves the "
+            "answer to it; agui runs list shows the run as queued, and agui runs stop withdraws it"
+        )
         return (await self.runs.answer(info["runId"], resume, **named)).to_dict()
 
     def follower(self, info: Mapping[str, Any]) -> AbstractAgent:
@@ -318,8 +321,9 @@ def _answer(word: str) -> Answer:
 
 
 def _line(info: Mapping[str, Any]) -> str:
-    asked = "; ".join(one_line(each.get("message") or each["reason"]) for each in info["interrupts"])
+    about = "; ".join(one_line(each.get("message") or each["reason"]) for each in info["interrupts"])
+    status = info["status"]
+    if info["isQueued"]:
+        status, about = "queued", "waits for a process that has its agent"
     ids = f"{one_line(info['runId'])}  {one_line(info['threadId'])}"
-    # A database counts the events of a run at its end.
-    count = info["eventCount"] or "?"
-    return f"{ids}  {info['status']:8}  {info['begunAt'][:19]}  {count:>5} events  {asked}".rstrip()
+    return f"{ids}  {status:8}  {info['begunAt'][:19]}  {info['eventCount']:>5} events  {about}".rstrip()

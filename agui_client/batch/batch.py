@@ -147,6 +147,7 @@ def run_many(
         pace=Pace(per_minute),
         retry=RowRetry.of(retry),
         budget=budget or Budget(),
+        is_kept=name is not None,
     )
 
 
@@ -183,7 +184,9 @@ class Batch(Displayed, Generic[ParsedT]):
         pace: Pace,
         retry: RowRetry,
         budget: Budget,
+        is_kept: bool,
     ) -> None:
+        self._is_kept = is_kept
         self._jobs, self._open_place, self._at_once, self._open_journal = jobs, place, at_once, journal
         self._parse, self._pace, self._retry, self._budget = parse, pace, retry, budget
         self._adapter: TypeAdapter[ParsedT] | None = None if parse is None else TypeAdapter(parse)
@@ -301,7 +304,9 @@ class Batch(Displayed, Generic[ParsedT]):
             if done is None:
                 self._tally.stopped_by = "seconds"
                 return
-            if self._journal is not None:
+            # A run that is kept may be answered: then the next start finds another result.
+            is_final = not (self._is_kept and done.result is not None and done.result.interrupts)
+            if self._journal is not None and is_final:
                 self._journal.append(done)
             self._tally.add(done)
             await send.send(done)
@@ -326,7 +331,7 @@ class Batch(Displayed, Generic[ParsedT]):
             try:
                 result = await ask(job.name, job.row, attempts.count)
                 attempts.tokens = count_tokens(attempts.tokens, result.usage)
-                error = unfinished(result, is_parsed=self._parse is not None)
+                error = unfinished(result, is_parsed=self._parse is not None, is_kept=self._is_kept)
                 parsed = None if self._parse is None or error is not None else result.parse(self._parse)
                 return self._result(job, attempts, start, result, parsed=parsed, error=error)
             except ClusterError:

@@ -79,6 +79,9 @@ class _KeptRows:
             about: Any = {"owner": key.owner, "thread_id": key.thread_id, "expose_errors": True}
             with suppress(RunInProgressError):  # another program has begun it meanwhile
                 await self._runs.start(self._agents[name], prompt, **about, **own)
+        elif (latest := await self._runs.latest(key.owner, key.thread_id)) is not None:
+            # An attempt has a thread of its own, whose latest run goes on with the answers that a person gave.
+            key = latest.log.key
         lost = 0
         while True:
             agent = FunctionAgent(partial(self._events, key), thread_id=key.thread_id)

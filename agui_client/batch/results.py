@@ -37,7 +37,7 @@ class RowError(Record):
     message: str
     """The message of the exception."""
     code: str | None = None
-    """The code of a RUN_ERROR, or the HTTP status."""
+    """The code of a RUN_ERROR, or the HTTP status; "waiting" if a run that is kept waits for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,19 @@ def error_of(error: Exception) -> RowError:
     return RowError(type(error).__name__, sendable(str(error)), None if code is None else str(code))
 
 
-def unfinished(result: RunResult, *, is_parsed: bool) -> RowError | None:
-    """Return why a run that did not fail is no answer; None if it is one."""
+def unfinished(result: RunResult, *, is_parsed: bool, is_kept: bool) -> RowError | None:
+    """Return why a run that did not fail is no answer; None if it is one.
+
+    Args:
+        result: The result of the run.
+        is_parsed: Whether the answer is parsed.
+        is_kept: Whether the run is kept, so that it can be answered later.
+    """
     if result.interrupts:
         asked = result.interrupts[0].message or result.interrupts[0].reason
+        if is_kept:
+            how = "answer it with runs.answer or agui runs answer, and start the batch again"
+            return RowError("Unfinished", f"run {result.run_id!r} waits for an answer: {asked}; {how}", "waiting")
         return RowError("Unfinished", f"the agent asks: {asked}; give the agent answer=")
     if result.pending_tool_calls and not is_parsed:
         name = result.pending_tool_calls[0].function.name

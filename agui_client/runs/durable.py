@@ -16,10 +16,11 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import asdict
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,11 +31,12 @@ from agui_client._run.continuing import Continuation
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.runs.attempts import Attempt
-from agui_client.runs.kept_run import STOPPED, KeptRun
-from agui_client.runs.mirrors import Mirrors, Rebuild, go_back
-from agui_client.runs.records import Place, RunInfo, RunKey, RunsUnavailableError
+from agui_client.runs.kept_run import KeptRun
+from agui_client.runs.mirrors import Mirrors, Rebuild, go_back, interrupts_of
+from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus, RunsUnavailableError, WaitingRun
 from agui_client.runs.run_database import Claim, RunDatabase
-from agui_client.runs.run_log import Phase
+from agui_client.runs.run_log import STOPPED, Phase, RunLog
 from agui_client.runs.run_tables import StoredRun, url_of
 from agui_client.runs.workflows import Workflows, current
 
@@ -47,12 +49,16 @@ LEASE = 1.5
 """Seconds without a sign of life after which the runs of a process are taken over."""
 _BEAT = 0.4
 """Seconds between two signs of life, in which this process also looks for runs to take over or to stop."""
-_BEATS_OF_CLEANING = 100
+_BEATS_OF_CLEANING, _BEATS_OF_TELLING = 100, 5
 _MOST_ATTEMPTS = 100
 """The attempts at a run, each of whose processes has ended, perhaps because of the run."""
 _LEAVE_SECONDS = 5.0
 """The longest time that leaving the runs may take when the process ends."""
 CRASHED = RunErrorEvent(message="The process of the run ended.", code="process_ended")
+_NO_PROCESS = (
+    "run %r is queued: no process of this database has the agent %r; start the program that serves it "
+    "(agui serve --runs, or agent_app(name=)) or adds it (runs.add); runs.stop withdraws the run"
+)
 _logger = logging.getLogger("agui_client.runs")
 
 
@@ -69,7 +75,7 @@ class DurableRuns:
         shelf: Holds the runs that this process carries out or follows.
         agents: The names of the agents that this process has; complete when the engine is opened.
         rebuild: Makes a run of a row.
-        on_end: Called with each run that has ended in this process.
+        on_waiting: The functions to call with each run that waits for a person.
         keep: Seconds for which ended runs are kept.
     """
 
@@ -79,14 +85,16 @@ class DurableRuns:
         shelf: RunShelf,
         agents: Collection[str],
         rebuild: Rebuild,
-        on_end: Callable[[KeptRun], Coroutine[Any, Any, None]],
+        on_waiting: Sequence[WaitingFunction],
         keep: float,
     ) -> None:
-        self._shelf, self._agents, self._rebuild, self._on_end, self._keep = shelf, agents, rebuild, on_end, keep
+        self._shelf, self._agents, self._rebuild = shelf, agents, rebuild
+        self._on_waiting, self._keep = on_waiting, keep
         self._database, self._workflows = RunDatabase(url_of(url), LEASE), Workflows(url_of(url))
         self._mirrors = Mirrors(self._database, shelf, rebuild, self._spawn)
         self._own: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._telling: set[asyncio.Task[Any]] = set()
         self._context: Context | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -136,7 +144,7 @@ class DurableRuns:
         self.give_up_all()
         with anyio.move_on_after(_LEAVE_SECONDS, shield=True):
             # Their blocks are left first: threads give their leases back.
-            while self._own:  # noqa: ASYNC110 - it is looked at once in the life of a process
+            while self._own or self._telling:  # noqa: ASYNC110 - it is looked at once in the life of a process
                 await asyncio.sleep(0.01)
         with suppress(Exception), anyio.move_on_after(_LEAVE_SECONDS, shield=True):
             await self._database.leave()
@@ -163,9 +171,13 @@ class DurableRuns:
                 beat = await self._database.beat(self._agents, before)
                 self._check(before, beat.mine)
                 # After a time without the database, the other processes of it get the chance to renew their leases.
-                if beat.is_any_left and monotonic() - alive_at < LEASE:
+                may_take = monotonic() - alive_at < LEASE
+                if may_take and beat.is_any_left:
                     for row in await self._database.take_over(self._agents, self._own):
                         await self._recover(row)
+                if may_take and self._on_waiting and number % _BEATS_OF_TELLING == 1:
+                    untold = await self._database.take_untold(self._agents)
+                    self._tell({each.workflow_id: WaitingRun.of(each.key, interrupts_of(each)) for each in untold})
                 alive_at = monotonic()
                 if number % _BEATS_OF_CLEANING == 0:
                     await self._clean()
@@ -200,7 +212,20 @@ class DurableRuns:
         claim = Claim(row.workflow_id, row.attempt)
         if row.attempt > 1:
             _ = self._spawn(self._workflows.end_cut(claim._replace(attempt=row.attempt - 1)))
-        await self._start(Attempt(self._database, claim, run, go_back(log, row, cut), _last_of(row)))
+        place = go_back(log, row, cut)
+        await self._start(Attempt(self._database, claim, run, place, _last_of(row, log)))
+
+    def _tell(self, waiting: Mapping[str, WaitingRun]) -> None:
+        """Begin to tell of runs that wait for a person, by the ids of their workflows."""
+        task = self._spawn(self._tell_each(waiting))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_each(self, waiting: Mapping[str, WaitingRun]) -> None:
+        for workflow_id, each in waiting.items():
+            await tell(self._on_waiting, each)
+            with suppress(RunsUnavailableError):  # the next process tells of it once more
+                await self._database.note_told(workflow_id)
 
     async def _clean(self) -> None:
         for claim in await self._database.expired(self._keep):
@@ -225,7 +250,7 @@ class DurableRuns:
         claim = Claim(workflow_id_of(run.log.key), 1)
         if run.recipe.agent not in self._agents:
             await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe), is_left=True)
-            return await self._begun_elsewhere(claim.workflow_id)
+            return await self._begun_elsewhere(claim.workflow_id, run.recipe.agent)
         attempt = Attempt(self._database, claim, run, Place(0))
         earlier = self._own.get(claim.workflow_id)
         if earlier is not None and earlier.run.log.refusal is None:
@@ -241,11 +266,18 @@ class DurableRuns:
         await self._start(attempt)
         return run
 
-    async def _begun_elsewhere(self, workflow_id: str) -> KeptRun:
-        """Wait until a process that has the agent has taken a run, and follow it."""
+    async def _begun_elsewhere(self, workflow_id: str, agent: str) -> KeptRun:
+        """Wait until a process that has the agent has taken a run, or one has stopped it, and follow it.
+
+        A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
+        """
+        waits_from = monotonic()
         while (row := await self._database.get(workflow_id)) is not None:
             if row.attempt and (run := await self._mirrors.get(workflow_id)) is not None:
                 return run
+            if monotonic() - waits_from > LEASE:
+                waits_from = inf
+                _logger.warning(_NO_PROCESS, row.key.run_id, agent)
             await asyncio.sleep(_BEAT)
         raise UsageError("the process that has the agent refused the run; its log says why")
 
@@ -279,8 +311,8 @@ class DurableRuns:
             run.give_up()
         finally:
             self._let_go(attempt)
-        if not run.is_given_up and run.log.refusal is None:
-            _ = self._spawn(self._on_end(run))
+        if not run.is_given_up and run.log.status is RunStatus.WAITING and self._on_waiting:
+            self._tell({claim.workflow_id: WaitingRun.of(run.log.key, run.log.interrupts)})
 
     # --- following
 
@@ -304,13 +336,25 @@ class DurableRuns:
         await self.open()
         return await self._mirrors.find(run_id, thread_id, owner)
 
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
+        """Return the description of the run of an id.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        await self.open()
+        return await self._mirrors.info(run_id, thread_id, owner)
+
     async def infos(self, owner: str | None) -> list[RunInfo]:
         """Return the descriptions of the latest thousand runs, those that began last first."""
         await self.open()
         return await self._mirrors.infos(owner)
 
     async def stop(self, run: KeptRun) -> None:
-        """Stop a run, wherever it is carried out, and wait for its end."""
+        """Stop a run, wherever it is carried out, and wait for its end.
+
+        A run that no process carries out is taken over by one that lives, such as this one, and ends with that.
+        """
         workflow_id = workflow_id_of(run.log.key)
         await self._database.want_stop(workflow_id)
         with run.log.followed():
@@ -328,13 +372,14 @@ class DurableRuns:
         return task
 
 
-def _last_of(row: StoredRun) -> Event | None:
+def _last_of(row: StoredRun, log: RunLog) -> Event | None:
     """Return the event with which a run ends that another process has left; None if it goes on."""
     if row.attempt > _MOST_ATTEMPTS or (row.checkpoint and row.recipe["on_crash"] == "fail"):
         return CRASHED
     if not row.is_stop_wanted:
         return None
-    if row.checkpoint is None:
+    if log.phase is Phase.OPENING:
+        # Also with a checkpoint, which is stored before the run's first event can come.
         return STOPPED
     cancelled = RunFinishedCancelledOutcome()
     return RunFinishedEvent(thread_id=row.key.thread_id, run_id=row.key.run_id, outcome=cancelled)

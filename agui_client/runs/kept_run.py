@@ -24,7 +24,7 @@ from agui_client.asgi.caller_run import caller_events, failure_event
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
 from agui_client.runs.records import Recipe, RunStatus, WhenLeft
-from agui_client.runs.run_log import Phase, RunLog, interrupts_in, status_after
+from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, status_after
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -59,7 +59,6 @@ class NamedAgent(Protocol):
         ...
 
 
-STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")
 LOG_FULL = RunErrorEvent(message="The run has more events than the server can keep.", code="log_full")
 
 _BUSY_SECONDS, _BETWEEN_ATTEMPTS = 120.0, 0.5

@@ -118,12 +118,15 @@ class Mirrors:
         Raises:
             UsageError: There is none, or there are several.
         """
-        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, most=2)
-        if not rows:
-            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
-        if len(rows) > 1:
-            raise UsageError(f"several runs have the id {run_id!r}; name one with thread_id= and owner=")
-        return await self._run_of(rows[0])
+        return await self._run_of(await self._row(run_id, thread_id, owner))
+
+    async def info(self, run_id: str, thread_id: str | None, owner: str | None) -> RunInfo:
+        """Return the description of a run.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        return self._info(await self._row(run_id, thread_id, owner))
 
     async def infos(self, owner: str | None) -> list[RunInfo]:
         """Return the descriptions of the latest thousand runs, those that began last first."""
@@ -147,12 +150,21 @@ class Mirrors:
 
     # --- inside
 
+    async def _row(self, run_id: str, thread_id: str | None, owner: str | None) -> StoredRun:
+        rows = await self._database.runs(owner=owner, thread_id=thread_id, run_id=run_id, most=2)
+        if not rows:
+            raise UsageError(f"no run {run_id!r} is kept here; a run that has ended is kept for Runs(keep=) seconds")
+        if len(rows) > 1:
+            raise UsageError(f"several runs have the id {run_id!r}; name one with thread_id= and owner=")
+        return rows[0]
+
     def _info(self, row: StoredRun) -> RunInfo:
         run = self._shelf.get(row.key)
-        if run is not None and run.log.phase is Phase.OPEN:
+        if run is not None and not isinstance(run, MirroredRun) and run.log.phase is Phase.OPEN:
+            # Its last events may not be stored yet.
             return run.log.info
-        asked = [Interrupt.model_validate(each) for each in row.interrupts]
-        return RunInfo.of(row.key, row.status, row.begun_at, row.ended_at, row.event_count, asked)
+        times, asked = (row.begun_at, row.ended_at), interrupts_of(row)
+        return RunInfo.of(row.key, row.status, *times, row.event_count, asked, is_queued=row.is_queued)
 
     async def _run_of(self, row: StoredRun) -> KeptRun:
         run = self._shelf.get(row.key)
@@ -220,6 +232,11 @@ class Mirrors:
         stored = await self._database.existing(followed)
         for key in followed.keys() - stored:
             followed[key].stop()
+
+
+def interrupts_of(row: StoredRun) -> list[Interrupt]:
+    """Return the interrupts that a run has ended with."""
+    return [Interrupt.model_validate(each) for each in row.interrupts]
 
 
 def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:

@@ -84,9 +84,11 @@ class RunInfo(Record):
     ended_at: datetime | None
     """The time when the run ended, in UTC; None while it is going on."""
     event_count: int
-    """The number of events so far; in a database, 0 until the end of a run that another process carries out."""
+    """The number of events so far; of a run that another process carries out, those that are stored."""
     interrupts: Sequence[Interrupt] = ()
     """The interrupts that the run waits for."""
+    is_queued: bool = False
+    """Whether the run is going on in the database only: no process carries it out, and it waits for one."""
 
     @classmethod
     def of(
@@ -97,10 +99,12 @@ class RunInfo(Record):
         ended_at: datetime | None,
         event_count: int,
         interrupts: Sequence[Interrupt],
+        *,
+        is_queued: bool = False,
     ) -> RunInfo:
         """Return the description of a run, with the interrupts that it has ended with if it still waits for them."""
         asked = interrupts if status is RunStatus.WAITING else ()
-        return cls(key.run_id, key.thread_id, key.owner, status, begun_at, ended_at, event_count, asked)
+        return cls(key.run_id, key.thread_id, key.owner, status, begun_at, ended_at, event_count, asked, is_queued)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON, with the protocol's spelling of names."""
@@ -113,6 +117,7 @@ class RunInfo(Record):
             "endedAt": self.ended_at and self.ended_at.isoformat(),
             "eventCount": self.event_count,
             "interrupts": [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self.interrupts],
+            "isQueued": self.is_queued,
         }
 
 
@@ -128,6 +133,11 @@ class WaitingRun(Record):
     """The owner of the run; empty if there is none."""
     interrupts: Sequence[Interrupt] = field(repr=False)
     """The interrupts, with their messages and the schemas of their answers."""
+
+    @classmethod
+    def of(cls, key: RunKey, interrupts: Sequence[Interrupt]) -> WaitingRun:
+        """Return the run of an identity."""
+        return cls(key.run_id, key.thread_id, key.owner, interrupts)
 
     @property
     def query(self) -> str:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from agui_client.errors import AGUIError, RunInProgressError
 from agui_client.runs.records import Place, RunKey, RunStatus, RunsUnavailableError
-from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, EventGroup, StoredRun
+from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
 _BUSY_MILLISECONDS = 5000
@@ -72,6 +72,7 @@ class RunDatabase:
             executor_id=sa.bindparam("executor_id"),
             attempt=sa.bindparam("attempt"),
             is_stop_wanted=False,
+            is_told=False,
             event_count=0,
             **{"interrupts": "[]", "checkpoint_position": 0, **now},
         )
@@ -160,12 +161,36 @@ class RunDatabase:
 
     def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any, Any, Any, Any]:
         """Return the statement that finds the runs of this process, and those of processes whose leases have passed."""
-        others = sa.select(PROCESS.c.executor_id).where(
-            PROCESS.c.beat_at > self.now - self._lease, PROCESS.c.executor_id != self.executor_id
-        )
         columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
-        is_going_on = sa.and_(RUN.c.status == RunStatus.RUNNING.value, RUN.c.agent.in_(agents))
-        return sa.select(*columns).where(is_going_on, RUN.c.executor_id.not_in(others))
+        # A run that is to be stopped needs no agent any more: any process ends it.
+        is_for_this_one = sa.or_(RUN.c.agent.in_(agents), RUN.c.is_stop_wanted)
+        is_going_on = sa.and_(RUN.c.status == RunStatus.RUNNING.value, is_for_this_one)
+        return sa.select(*columns).where(is_going_on, self._is_of_no_other_process())
+
+    async def take_untold(self, agents: Collection[str]) -> list[StoredRun]:
+        """Take the runs that wait for a person, and whose process ended before it had told anybody.
+
+        Args:
+            agents: The names of the agents that this process has.
+        """
+        # Those that this process has ended or taken are being told of.
+        is_left = sa.and_(self._is_of_no_other_process(), RUN.c.executor_id != self.executor_id)
+        untold = sa.update(RUN).where(UNTOLD, RUN.c.agent.in_(agents), is_left)
+        taken = untold.values(executor_id=self.executor_id).returning(*RUN.c)
+        return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken).mappings())])
+
+    async def note_told(self, workflow_id: str) -> None:
+        """Note that the functions of `on_waiting` were called with a run."""
+        row = RUN.c.workflow_id == workflow_id
+        await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_told=True)))
+
+    def _is_of_no_other_process(self) -> sa.ColumnElement[bool]:
+        """Return the condition of a run whose process is this one, or has no lease any more."""
+        return RUN.c.executor_id.not_in(self._living().where(PROCESS.c.executor_id != self.executor_id))
+
+    def _living(self) -> sa.Select[Any]:
+        """Return the statement that finds the processes whose leases have not passed."""
+        return sa.select(PROCESS.c.executor_id).where(PROCESS.c.beat_at > self.now - self._lease)
 
     # --- the life of a run
 
@@ -233,6 +258,7 @@ class RunDatabase:
             if group is not None:
                 row = {"position": group.place.position, "frames": group.frames}
                 row |= {"beginning": group.beginning, "is_end": group.is_end}
+                row["event_count"] = group.frames.count(b"\n\n")
                 if not connection.execute(self._insert_group, {**row, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
             if answers is not None:
@@ -265,10 +291,12 @@ class RunDatabase:
     async def runs(
         self, *, owner: str | None = None, thread_id: str | None = None, run_id: str | None = None, most: int = 1000
     ) -> list[StoredRun]:
-        """Return rows of runs, those that began last first; None stands for any."""
+        """Return descriptions of runs, those that began last first; None stands for any."""
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
         conditions = [key == value for key, value in wanted.items() if value is not None]
-        chosen = sa.select(RUN).where(*conditions).order_by(RUN.c.number.desc()).limit(most)
+        is_queued = sa.and_(_IS_RUNNING, RUN.c.executor_id.not_in(self._living())).label("is_queued")
+        described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
+        chosen = described.order_by(RUN.c.number.desc()).limit(most)
         rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
         return [StoredRun.of(row) for row in rows]
 
@@ -306,6 +334,19 @@ _MINE = sa.and_(
     RUN.c.status == RunStatus.RUNNING.value,
 )
 _SELECT_RUN = sa.select(RUN).where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
+_IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
+_STORED_COUNT = (
+    sa.select(GROUP.c.position + GROUP.c.event_count)
+    .where(GROUP.c.workflow_id == RUN.c.workflow_id)
+    .order_by(GROUP.c.attempt.desc(), GROUP.c.position.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+"""The number of the events behind the last group of a run, which the primary key finds."""
+_DESCRIBED = (
+    *(each for each in RUN.c if each is not RUN.c.event_count),
+    sa.case((_IS_RUNNING, sa.func.coalesce(_STORED_COUNT, 0)), else_=RUN.c.event_count).label("event_count"),
+)
 _SETTLE = (
     sa.update(RUN)
     .where(
@@ -318,8 +359,8 @@ _SETTLE = (
 )
 """Notes that what the other runs of a thread waited for was answered, or is abandoned."""
 _INSERT_GROUP = """
-insert into agui_run_events (workflow_id, attempt, position, frames, beginning, is_end)
-select workflow_id, attempt, :position, :frames, :beginning, :is_end from agui_run
+insert into agui_run_events (workflow_id, attempt, position, event_count, frames, beginning, is_end)
+select workflow_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_run
 where workflow_id = :of_workflow and attempt = :of_attempt and executor_id = :of_executor and status = 'running'
 {lock} on conflict (workflow_id, attempt, position) do update set frames = excluded.frames
 """

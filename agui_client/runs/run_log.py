@@ -50,6 +50,8 @@ from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus
 if TYPE_CHECKING:
     from ag_ui.core import Interrupt, Message
 
+STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")
+"""The only event of a run that was stopped before it had begun."""
 _OVERHEAD, _OVERHEAD_OF_LOG = 64, 4096
 """The bytes that a frame and a log take besides their contents, about."""
 _SUBAGENT = b'data: {"type":"SUBAGENT_'
@@ -460,7 +462,7 @@ def interrupts_in(event: WireEvent) -> Sequence[Interrupt]:
 def status_after(last: WireEvent) -> RunStatus:
     """Return the status of a run after its terminal event."""
     if not isinstance(last, RunFinishedEvent):
-        return RunStatus.FAILED
+        return RunStatus.STOPPED if last == STOPPED else RunStatus.FAILED
     if interrupts_in(last):
         return RunStatus.WAITING
     is_stopped = isinstance(last.outcome, RunFinishedCancelledOutcome)

@@ -43,6 +43,7 @@ RUN = sa.Table(
     sa.Column("ended_at", sa.Double),
     sa.Column("event_count", sa.Integer, nullable=False),
     sa.Column("interrupts", sa.Text, nullable=False),
+    sa.Column("is_told", sa.Boolean, nullable=False),
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),
     sa.Column("checkpoint_position", sa.Integer, nullable=False),
@@ -53,6 +54,7 @@ GROUP = sa.Table(
     sa.Column("workflow_id", sa.Text, primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True),
     sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("event_count", sa.Integer, nullable=False),
     sa.Column("frames", sa.LargeBinary, nullable=False),
     sa.Column("beginning", sa.Text),
     sa.Column("is_end", sa.Boolean, nullable=False),
@@ -66,6 +68,10 @@ sa.Index(
     sqlite_where=RUN.c.status == RunStatus.RUNNING.value,
     postgresql_where=RUN.c.status == RunStatus.RUNNING.value,
 )
+# A literal, as an index with a condition serves no statement with a parameter in its place.
+UNTOLD = sa.and_(RUN.c.status == sa.literal_column(f"'{RunStatus.WAITING}'"), RUN.c.is_told.is_(False))
+"""The condition of a run that waits for a person, while no function of `on_waiting` has returned."""
+sa.Index("agui_run_untold", RUN.c.workflow_id, sqlite_where=UNTOLD, postgresql_where=UNTOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class StoredRun:
     ended_at: datetime | None
     """The time when it ended."""
     event_count: int
-    """The number of its events, once it has ended."""
+    """The number of its events: in descriptions, those that are stored; elsewhere 0 until it has ended."""
     interrupts: list[Any]
     """The interrupts that it has ended with, as JSON."""
     left_input: str | None
@@ -100,6 +106,8 @@ class StoredRun:
     """The place where it goes on, as JSON."""
     checkpoint_position: int
     """The number of events before that."""
+    is_queued: bool
+    """In descriptions, whether it is going on, and no living process has it; elsewhere False."""
 
     @classmethod
     def of(cls, row: sa.RowMapping) -> StoredRun:
@@ -120,6 +128,7 @@ class StoredRun:
             left_input=row["left_input"],
             checkpoint=row["checkpoint"],
             checkpoint_position=row["checkpoint_position"],
+            is_queued=bool(row.get("is_queued")),
         )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 from dataclasses import replace
@@ -15,9 +14,8 @@ from uuid import uuid4
 import anyio
 from ag_ui.core import ResumeEntry, RunAgentInput
 
-from agui_client._concurrency import call_aside, spawn
+from agui_client._concurrency import spawn
 from agui_client._interrupts.answers import cover
-from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
@@ -27,6 +25,7 @@ from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
 from agui_client.runs.kept_run import KeptRun
+from agui_client.runs.on_waiting import WaitingFunction, tell
 from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,
@@ -73,7 +72,6 @@ _KEEP_MIRRORS = 60.0
 _STORED_OPTIONS = frozenset({"run_id", "context", "forwarded_props"})
 """The keywords of a run that can be stored."""
 _DEFAULT_MAX_BYTES = 64 * 1024 * 1024
-_logger = logging.getLogger("agui_client.runs")
 
 
 class Runs:
@@ -126,10 +124,10 @@ class Runs:
         self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
         self._engine: DurableRuns | None = None
         self._named: dict[str, NamedAgent] = {}
+        self._on_waiting: list[WaitingFunction] = []
         if url is not None:
-            self._engine = _engine(url, self._shelf, self._named, self._rebuilt, self._notify, keep)
+            self._engine = _engine(url, self._shelf, self._named, self._rebuilt, self._on_waiting, keep)
         self._owner_of = owner_of
-        self._on_waiting: list[Callable[[WaitingRun], object]] = []
         self._is_closed = False
 
     async def start(
@@ -143,6 +141,8 @@ class Runs:
         **options: Unpack[RunOptions],
     ) -> RunInfo:
         """Begin a run, and return as soon as it has begun.
+
+        Cancelling this call does not take the run back: it goes on, as one does whose caller leaves. `stop` ends it.
 
         Args:
             agent: The agent, or its name (`add`), which runs with a URL need. With another `thread_id`, a clone of the
@@ -246,7 +246,8 @@ class Runs:
     async def stop(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:
         """Stop a run, and wait until it has ended; one that has ended stays as it is.
 
-        Its last event is a RUN_FINISHED with the outcome `cancelled`.
+        Its last event is a RUN_FINISHED with the outcome `cancelled`, or a RUN_ERROR (`stopped`) if it had not begun.
+        With a URL, a run that no process carries out ends, too.
 
         Args:
             run_id: The id of the run.
@@ -272,6 +273,10 @@ class Runs:
         self, run_id: str, answers: Resume, *, thread_id: str | None = None, owner: str | None = None
     ) -> RunInfo:
         """Answer the interrupts of a run: another run of the thread begins, and goes on with the answers.
+
+        With a URL, the other run begins in a process that has the agent. If there is none, the run is queued, and this
+        call waits for one; cancelling the call leaves the run in the queue. `stop` withdraws it: this call returns, and
+        the run that waits can be answered again.
 
         Args:
             run_id: The id of the run that waits.
@@ -310,6 +315,24 @@ class Runs:
         await next_run.log.opened()
         return next_run.log.info
 
+    async def info(self, run_id: str, *, thread_id: str | None = None, owner: str | None = None) -> RunInfo:
+        """Describe a run.
+
+        Args:
+            run_id: The id of the run.
+            thread_id: The thread of the run; None for any.
+            owner: The owner of the run; None for any.
+
+        Returns:
+            The description of the run as it is now.
+
+        Raises:
+            UsageError: No such run is kept, or several are.
+        """
+        if self._engine is not None:
+            return await self._engine.info(run_id, thread_id, owner)
+        return self._shelf.find(run_id, thread_id, owner).log.info
+
     async def list(self, *, owner: str | None = None) -> list[RunInfo]:
         """List the runs that are kept, those that began last first.
 
@@ -324,9 +347,13 @@ class Runs:
     def on_waiting(self, function: OnWaiting) -> OnWaiting:
         """Call a function with each run that has ended with interrupts; also a decorator.
 
+        With a URL, a function is called at least once with each run: if the process ends before the function has
+        returned, another process that has the agent, and functions, calls those. So a function may be called twice
+        with a run, and should then do nothing more; the run id tells.
+
         Args:
             function: A function, sync or async, of a `WaitingRun`. A sync one is called in a thread. An exception in
-                it is logged.
+                it is logged, and it is not called again with the run.
 
         Returns:
             The function.
@@ -494,19 +521,8 @@ class Runs:
 
     async def _carry_out(self, run: KeptRun, before: RunLog | None) -> None:
         await run.carry_out(before)
-        await self._notify(run)
-
-    async def _notify(self, run: KeptRun) -> None:
-        """Call the functions of `on_waiting` if a run has ended with interrupts."""
-        log = run.log
-        if log.status is not RunStatus.WAITING:
-            return
-        waiting = WaitingRun(log.key.run_id, log.key.thread_id, log.key.owner, log.interrupts)
-        for function in self._on_waiting:
-            try:
-                await call_aside(partial(function, waiting), "on_waiting")
-            except Exception:
-                _logger.exception("a function of on_waiting failed for run %s", quoted(log.key.run_id))
+        if run.log.status is RunStatus.WAITING:
+            await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
 
     def _rebuilt(self, row: StoredRun, log: RunLog, cut: Continuation | None, kind: type[K]) -> K:
         """Return the run of a row, to be carried out or followed in this process."""
@@ -531,7 +547,7 @@ def _engine(
     shelf: RunShelf,
     agents: Collection[str],
     rebuild: Rebuild,
-    on_end: Callable[[KeptRun], Coroutine[Any, Any, None]],
+    on_waiting: Sequence[WaitingFunction],
     keep: float,
 ) -> DurableRuns:
     """Return what keeps runs in a database.
@@ -543,7 +559,7 @@ def _engine(
         from agui_client.runs.durable import DurableRuns
     except ImportError as error:
         raise UsageError("Runs with a URL need DBOS: pip install 'agui-client[durable]'") from error
-    return DurableRuns(url, shelf, agents, rebuild, on_end, keep)
+    return DurableRuns(url, shelf, agents, rebuild, on_waiting, keep)
 
 
 def _unknown(name: str) -> Reenter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from agui_client.runs.run_tables import url_of
 
 _VERSION = "agui-client-1"
 """The version of the application for DBOS, which recovers workflows of the same version only."""
+_LAST_STEP_SECONDS = 5.0
+"""The longest wait for the last steps of workflows when DBOS is ended."""
 _logger = logging.getLogger("agui_client.runs")
 
 
@@ -36,6 +39,7 @@ class Workflows:
 
     def __init__(self, url: sa.URL) -> None:
         self._url, self._owns_dbos = url, False
+        self._going_on: set[asyncio.Future[Any]] = set()
 
     def launch(self, executor_id: str) -> None:
         """Launch DBOS in this event loop, unless the application has.
@@ -73,7 +77,11 @@ class Workflows:
     async def start(self, claim: Claim) -> None:
         """Start the workflow of an attempt; called outside of other workflows, which would record it as a part."""
         with SetWorkflowID(_id_of(claim)):
-            await DBOS.start_workflow_async(_run_workflow, *claim)
+            handle: Any = await DBOS.start_workflow_async(_run_workflow, *claim)
+        # One that was recorded as ended before has no task.
+        if (task := getattr(handle, "task", None)) is not None:
+            self._going_on.add(task)
+            task.add_done_callback(self._going_on.discard)
 
     async def end_cut(self, claim: Claim) -> None:
         """Note that an attempt was cut, as its process ended."""
@@ -91,6 +99,9 @@ class Workflows:
     async def close(self) -> None:
         """End DBOS, unless it is the application's."""
         if self._owns_dbos:
+            if self._going_on:
+                # DBOS records the end of a workflow behind our function, in threads that it is about to end.
+                await asyncio.wait(self._going_on, timeout=_LAST_STEP_SECONDS)
             await anyio.to_thread.run_sync(DBOS.destroy)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from ag_ui.core import Event, RunAgentInput, RunFinishedEvent, RunStartedEvent, TextMessageChunkEvent
 
-from agui_client import FunctionAgent, UsageError
-from agui_client.batch import RowRetry, run_many
-from agui_client.runs import Runs
-from agui_client.testing import ScriptedAgent, text, turn
+from agui_client import Approve, FunctionAgent, Resolve, UsageError
+from agui_client.batch import RowError, RowRetry, run_many
+from agui_client.runs import RunInfo, Runs
+from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from support.programs import Program
 from support.waiting import until_sync
 
@@ -76,6 +76,49 @@ async def test_a_row_that_failed_is_kept_unless_retries_run_it_again() -> None:
     answered = {"a": "Answer to one"}
     assert [await agent.answers({"a": "one"}, retry=again) for _ in range(2)] == [answered, answered]
     assert (await agent.answers({"a": "one"}), agent.asked) == (answered, {"one": 3})
+
+
+async def test_a_row_that_waits_for_a_person_says_which_run_to_answer_and_a_later_start_reads_the_answer(
+    tmp_path: Path,
+) -> None:
+    runs = Runs()
+    agent = ScriptedAgent(
+        turn(text("I pay."), tool_call("pay", {"amount": 3})),
+        turn(text("Paid."), outcome=interrupt("Proceed?", interrupt_id="i")),
+        turn(text("Done.")),
+    )
+    agent.tool(pay, approval="always")
+    runs.add("answerer", agent)
+
+    async def row() -> tuple[str, RowError | None]:
+        rows, journal = [{"id": "a", "prompt": "Pay"}], tmp_path / "answers.jsonl"
+        [done] = [each async for each in run_many("answerer", rows, key="id", on=runs, name="b", journal=journal)]
+        return done.text, done.error
+
+    async def waiting() -> RunInfo:
+        [found] = [each for each in await runs.list() if each.status == "waiting"]
+        return found
+
+    how = "answer it with runs.answer or agui runs answer, and start the batch again"
+    said, error = await row()
+    asks = await waiting()
+    message = f"run {asks.run_id!r} waits for an answer: Allow the call of pay?; {how}"
+    assert (said, error) == ("I pay.", RowError("Unfinished", message, "waiting"))
+    assert (await row(), len(agent.inputs)) == ((said, error), 1)
+    await runs.answer(asks.run_id, {each.id: Approve() for each in asks.interrupts})
+    # The next start follows the run that goes on, and that one waits, too.
+    said, error = await row()
+    asks = await waiting()
+    message = f"run {asks.run_id!r} waits for an answer: Proceed?; {how}"
+    assert (said, error) == ("Paid.", RowError("Unfinished", message, "waiting"))
+    await runs.answer(asks.run_id, {"i": Resolve(payload=True)})
+    assert [await row() for _ in range(2)] == [("Done.", None)] * 2
+    assert len(agent.inputs) == 3
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
 
 
 def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -92,10 +93,25 @@ def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Star
     stopped, answered = agui("runs", "stop", database, "r2"), agui("runs", "answer", database, "r1", "approve")
     assert stopped.stdout.split()[:3] == ["r2", "slow", "stopped"]
     assert (answered.stdout, answered.returncode) == ("Done.\n", 0)
+    HttpAgent(url, thread_id="later").run_agent_sync("Pay", run_id="r3")
     process.kill()
     process.wait()
+    answering = start("runs", "answer", database, "r3", "approve")
+    assert answering.stderr is not None
+    notes = ""
+    while "is queued" not in notes:
+        notes += answering.stderr.readline()
+    assert "no process of this database has the agent 'agent'" in notes
+    answering.send_signal(signal.SIGINT)
+    assert answering.wait(30) == 130
+    [line] = [each for each in agui("runs", "list", database).stdout.splitlines() if " queued " in each]
+    assert re.fullmatch(r"\S+  later  queued +[-0-9T:]+ +0 events  waits for a process that has its agent", line)
+    stopped = agui("runs", "stop", database, line.split()[0])
+    assert stopped.stdout.split()[1:3] == ["later", "stopped"]
     listed, followed = agui("runs", "list", database), agui("runs", "follow", database, "r1")
     assert [line.split()[1:3] for line in listed.stdout.splitlines()] == [
+        ["later", "stopped"],
+        ["later", "waiting"],
         ["bills", "finished"],
         ["slow", "stopped"],
         ["bills", "finished"],

@@ -402,7 +402,7 @@ async def test_runs_beyond_a_limit_wait_for_their_turn_and_may_be_stopped_while_
                 tasks.start_soon(follow, thread_id)
             while len(await runs.list()) < 3:
                 await anyio.lowlevel.checkpoint()
-            assert (await runs.stop("t3")).status is RunStatus.FAILED
+            assert (await runs.stop("t3")).status is RunStatus.STOPPED
             assert later["t2"] == []
             gate.open()
         assert [event.type async for _, event in runs.follow(first.run_id)][-1] == "RUN_FINISHED"
@@ -427,7 +427,7 @@ async def test_a_run_that_is_stopped_before_it_has_begun_ends_with_an_error() ->
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post)
             await waits.wait()
-            assert (await runs.stop("r")).status is RunStatus.FAILED
+            assert (await runs.stop("r")).status is RunStatus.STOPPED
     assert "The run was stopped before it had begun." in bodies[0]
 
 
@@ -461,12 +461,18 @@ async def test_a_run_is_found_by_its_thread_and_owner_where_others_have_its_id()
         for named in ({"thread_id": "t"}, {"owner": "bob"}, {"thread_id": "u", "owner": "ann"}):
             events = [event async for _, event in runs.follow("r", **named)]
             found.append([each.delta for each in events if isinstance(each, TextMessageContentEvent)])
+            info = await runs.info("r", **named)
+            assert [f"{info.thread_id} ", info.owner] == found[-1]
+            assert info in await runs.list()
     assert found == [["t ", "ann"], ["u ", "bob"], ["u ", "ann"]]
     for named, many in (({}, 3), ({"owner": "ann"}, 2)):
         with pytest.raises(UsageError, match=rf"^{many} runs have the id 'r'; name one with thread_id= and owner=$"):
             await runs.stop("r", **named)
-    with pytest.raises(UsageError, match=r"^no run 'r' is kept here; a run that has ended is kept for Runs\(keep=\)"):
-        await runs.stop("r", owner="eve")
+    for ask in (runs.stop, runs.info):
+        with pytest.raises(
+            UsageError, match=r"^no run 'r' is kept here; a run that has ended is kept for Runs\(keep=\)"
+        ):
+            await ask("r", owner="eve")
 
 
 async def test_a_run_that_is_still_read_is_kept_when_its_time_has_passed() -> None:

@@ -74,6 +74,7 @@ def test_the_description_of_a_run_is_json() -> None:
         "endedAt": "2026-01-02T03:04:06+00:00",
         "eventCount": 7,
         "interrupts": [{"id": "i", "reason": "confirmation", "message": "Proceed?"}],
+        "isQueued": False,
     }
     going_on = RunInfo("r", "t", "", RunStatus.RUNNING, begun, None, 0, ())
     assert (going_on.to_dict()["endedAt"], going_on.to_dict()["interrupts"]) == (None, [])

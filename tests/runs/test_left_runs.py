@@ -1,0 +1,341 @@
+"""Durable runs that no process carries out, and ends of which nobody was told, in SQLite and in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import sqlalchemy as sa
+from ag_ui.core import RunErrorEvent
+
+from agui_client import Approve, UsageError
+from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
+from agui_client.testing import ScriptedAgent, interrupt, text, turn
+from support.durable_servers import Servers, page, read_until
+from support.postgres import PostgresServer, postgres_server
+from support.programs import Program
+from support.waiting import until
+
+pytest.importorskip("dbos")
+from dbos._sys_db import SystemDatabase
+
+from agui_client.runs import durable
+
+pytestmark = pytest.mark.anyio
+_SECONDS = 30.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", *(["postgresql"] if "AGUI_THREADS" in os.environ else [])])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runs.db'}"
+    server: PostgresServer = request.getfixturevalue("postgresql")
+    return f"postgresql://{server.new_database()}"
+
+
+@pytest.fixture
+def servers(url: str, tmp_path: Path) -> Generator[Servers]:
+    with ExitStack() as stack:
+        yield Servers(tmp_path, url, stack)
+
+
+def asking() -> ScriptedAgent:
+    return ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i")), turn(text("Done.")))
+
+
+def with_agent(url: str, agent: ScriptedAgent, *functions: Callable[[WaitingRun], object]) -> Runs:
+    runs = Runs(url)
+    runs.add("helper", agent)
+    for each in functions:
+        runs.on_waiting(each)
+    return runs
+
+
+def shown(info: RunInfo) -> str:
+    return "queued" if info.is_queued else info.status.value
+
+
+async def statuses(runs: Runs) -> list[str]:
+    return [shown(each) for each in await runs.list()]
+
+
+async def until_status(runs: Runs, run_id: str, status: str) -> None:
+    with anyio.fail_after(_SECONDS):
+        # What is waited for happens in another process.
+        while shown(await runs.info(run_id)) != status:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+
+
+async def wait_in_database(url: str) -> None:
+    """Store a run `r` of the agent `helper` that waits for an answer."""
+    async with with_agent(url, asking()) as runs:
+        await runs.start("helper", "Hi", run_id="r", thread_id="t")
+        await until_status(runs, "r", "waiting")
+
+
+async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_takes_it_out(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await wait_in_database(url)
+    with anyio.fail_after(_SECONDS), caplog.at_level(logging.WARNING, "agui_client.runs"):
+        async with Runs(url) as runs:
+            answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
+            await until(lambda: caplog.messages, _SECONDS)
+            [queued, _] = await runs.list()
+            assert (queued.is_queued, queued.status, queued.event_count) == (True, RunStatus.RUNNING, 0)
+            assert f"run {queued.run_id!r} is queued: no process of this database has the agent 'helper'" in caplog.text
+            following = runs.follow(queued.run_id)
+            follower = asyncio.create_task(anext(following))
+            stopped = await runs.stop(queued.run_id)
+            assert (stopped.status, stopped.event_count) == (RunStatus.STOPPED, 1)
+            message = "The run was stopped before it had begun."
+            assert (await follower).event == RunErrorEvent(message=message, code="stopped")
+            assert [each async for each in following] == []
+            assert (await answer).status is RunStatus.STOPPED
+            assert await statuses(runs) == ["stopped", "waiting"]
+    agent = asking()
+    async with with_agent(url, agent) as runs:
+        with anyio.fail_after(_SECONDS):
+            second = await runs.answer("r", {"i": Approve()})
+            assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
+        assert await statuses(runs) == ["waiting", "stopped", "finished"]
+    assert [each.run_id for each in agent.inputs] == [second.run_id]
+
+
+async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(url: str) -> None:
+    await wait_in_database(url)
+    async with Runs(url) as runs:
+        with anyio.move_on_after(_SECONDS) as scope:
+            async with anyio.create_task_group() as tasks:
+
+                async def cancel() -> None:
+                    while (await runs.list())[0].run_id == "r":  # noqa: ASYNC110 - it is stored in a thread
+                        await anyio.sleep(0.01)
+                    scope.cancel()
+
+                tasks.start_soon(cancel)
+                await runs.answer("r", {"i": Approve()})
+        queued = (await runs.list())[0]
+        await until_status(runs, queued.run_id, "queued")
+    async with with_agent(url, ScriptedAgent(turn(text("Done.")))) as runs:
+        await until_status(runs, queued.run_id, "finished")
+        assert await statuses(runs) == ["finished", "finished"]
+
+
+async def test_a_run_whose_process_was_killed_is_stopped_where_no_process_has_its_agent(servers: Servers) -> None:
+    servers.flag("silent", up=True)
+    program, served = await servers.start()
+    await read_until(page(served), "pay", lambda: True)
+    async with Runs(servers.url) as runs:
+        with anyio.fail_after(_SECONDS):
+            while not (await runs.info("r")).event_count:  # noqa: ASYNC110 - another process stores them
+                await anyio.sleep(0.02)
+        program.kill()
+        await until_status(runs, "r", "queued")
+        with anyio.fail_after(_SECONDS):
+            stopped = await runs.stop("r")
+            events = [event.type.value async for _, event in runs.follow("r")]
+        assert (stopped.status, events[0], events[-1]) == (RunStatus.STOPPED, "RUN_STARTED", "RUN_FINISHED")
+        assert (await runs.info("r")).event_count == stopped.event_count == len(events)
+    servers.flag("silent", up=False)
+    _, served = await servers.start()
+    with anyio.fail_after(_SECONDS):
+        async with page(served).stream("pay", run_id="r") as run:
+            assert [event.type.value async for event in run][-1] == "RUN_FINISHED"
+    assert servers.calls == []
+
+
+_KILLED_BY_ITS_AGENT = """
+import asyncio, os, signal, sys
+from agui_client import FunctionAgent
+from agui_client.runs import Runs
+
+async def answer(input):
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield "never"
+
+async def main():
+    runs = Runs(sys.argv[1])
+    runs.add("helper", FunctionAgent(answer))
+    async with runs:
+        await runs.start("helper", "Hi", run_id="r", thread_id="t")
+        await asyncio.sleep(30)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_with_an_error(url: str) -> None:
+    with Program("-c", _KILLED_BY_ITS_AGENT, url, stderr=2) as program:
+        assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
+    async with Runs(url) as runs:
+        await until_status(runs, "r", "queued")
+        with anyio.fail_after(_SECONDS):
+            assert (await runs.stop("r")).status is RunStatus.STOPPED
+            events = [event async for _, event in runs.follow("r")]
+    assert events == [RunErrorEvent(message="The run was stopped before it had begun.", code="stopped")]
+
+
+async def test_the_events_of_a_run_of_another_process_are_counted_while_it_goes_on(servers: Servers) -> None:
+    servers.flag("hold", up=True)
+    _, served = await servers.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_until, page(served), "pay", lambda: False)
+        await until(lambda: servers.calls == ["pay-0"], _SECONDS)
+        tasks.cancel_scope.cancel()
+    # The start of the run, eight events of a text, three of a call.
+    expected = 1 + 8 + 3
+    async with Runs(servers.url) as runs:
+        with anyio.fail_after(_SECONDS):
+            # The last events are stored a moment after they came.
+            while (info := await runs.info("r")).event_count != expected:
+                assert info.event_count < expected
+                await anyio.sleep(0.02)
+        assert await runs.list() == [info]
+        assert info.status is RunStatus.RUNNING
+        servers.flag("hold", up=False)
+        await until_status(runs, "r", "finished")
+        count = len([each async for each in runs.follow("r")])
+        assert (await runs.info("r")).event_count == count > expected
+        with pytest.raises(UsageError, match="no run 'other' is kept here"):
+            await runs.info("other")
+
+
+async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_for(url: str) -> None:
+    agent, tried = ScriptedAgent(turn(text("Hello."))), 40
+    async with with_agent(url, agent) as runs:
+        for number in range(tried):
+            starting = asyncio.create_task(runs.start("helper", "Hi", run_id=f"r{number}"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+                if number % 2:
+                    await runs.list()
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+        with anyio.fail_after(_SECONDS):
+            while {*(found := await statuses(runs))} != {"finished"}:  # noqa: ASYNC110 - they end in their tasks
+                await anyio.sleep(0.02)
+        asked = sorted(each.run_id for each in agent.inputs)
+        assert sorted(each.run_id for each in await runs.list()) == asked
+    assert 0 < len(found) < tried
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from agui_client.runs import Runs
+from agui_client.testing import ScriptedAgent, interrupt, turn
+
+async def main():
+    runs = Runs(sys.argv[1])
+    runs.add("helper", ScriptedAgent(turn(interrupt("Proceed?", interrupt_id="i"))))
+
+    @runs.on_waiting
+    def tell(waiting):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async with runs:
+        await runs.start("helper", "Hi", run_id="r", thread_id="t", owner="ann")
+        await asyncio.sleep(30)
+
+asyncio.run(main())
+"""
+
+
+async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one_tells_once(url: str) -> None:
+    with Program("-c", _KILLED, url, stderr=2) as program:
+        assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
+    told: list[WaitingRun] = []
+    # One that has the agent but no functions, and one that has functions but not the agent, tell nobody.
+    async with with_agent(url, asking()) as runs:
+        assert await statuses(runs) == ["waiting"]
+    other = Runs(url)
+    other.add("other", asking())
+    other.on_waiting(told.append)
+    async with other as runs:
+        await runs.start("other", "Hi", run_id="o", thread_id="o")
+        await until(lambda: told, _SECONDS)
+    assert [each.run_id for each in told] == ["o"]
+
+    def fail(waiting: WaitingRun) -> None:
+        raise ValueError("no mail today")
+
+    told.clear()
+    async with with_agent(url, asking(), fail, told.append) as runs:
+        await until(lambda: told, _SECONDS)
+        [waiting] = told
+        assert (waiting.run_id, waiting.thread_id, waiting.owner) == ("r", "t", "ann")
+        assert [each.id for each in waiting.interrupts] == ["i"]
+    async with with_agent(url, asking(), told.append) as runs:
+        # The next one is told of after those that were left.
+        await runs.start("helper", "Hi", run_id="s")
+        await until(lambda: len(told) > 1, _SECONDS)
+    assert [each.run_id for each in told] == ["r", "s"]
+
+
+async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_runs_are_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The process looks many times for runs that nobody was told of while the function is at work.
+    monkeypatch.setattr(durable, "_BEAT", 0.005)
+    begun, told = anyio.Event(), list[str]()
+
+    async def tell(waiting: WaitingRun) -> None:
+        begun.set()
+        await anyio.sleep(0.2)
+        told.append(waiting.run_id)
+
+    with anyio.fail_after(_SECONDS):
+        async with with_agent(url, asking(), tell) as runs:
+            await runs.start("helper", "Hi", run_id="r", thread_id="t")
+            await begun.wait()
+        assert told == ["r"]
+        async with with_agent(url, asking(), tell) as runs:
+            await runs.start("helper", "Hi", run_id="s")
+            await until(lambda: len(told) > 1, _SECONDS)
+    assert told == ["r", "s"]
+
+
+async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_workflow(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = SystemDatabase.update_workflow_outcome
+
+    def record_slowly(*given: Any, **options: Any) -> bool:
+        time.sleep(1.5)  # DBOS needs nearly a second to end
+        return record(*given, **options)
+
+    monkeypatch.setattr(SystemDatabase, "update_workflow_outcome", record_slowly)
+    async with with_agent(url, ScriptedAgent(turn(text("Hello.")))) as runs:
+        run = await runs.start("helper", "Hi")
+        await until_status(runs, run.run_id, "finished")
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
+    assert workflow_statuses(url) == ["SUCCESS"]
+
+
+def workflow_statuses(url: str) -> list[Any]:
+    """The statuses of the workflows, as DBOS has stored them."""
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    table = "workflow_status" if url.startswith("sqlite") else "dbos.workflow_status"
+    with engine.connect() as database:
+        found = database.execute(sa.text(f"select status from {table}")).scalars().all()
+    engine.dispose()
+    return [*found]
