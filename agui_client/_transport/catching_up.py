@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from ag_ui import core
 
-from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent, is_terminal
 from agui_client._protocol.reduce import Reducer
 from agui_client.errors import ConnectError
 
@@ -43,7 +43,6 @@ _CHUNKS: dict[type, str] = {
     core.ReasoningMessageChunkEvent: "reasoning",
     core.ToolCallChunkEvent: "call",
 }
-_TERMINAL = (core.RunFinishedEvent, core.RunErrorEvent)
 _STATES = (core.StateSnapshotEvent, core.StateDeltaEvent)
 _ACTIVITIES = (core.ActivitySnapshotEvent, core.ActivityDeltaEvent)
 
@@ -187,7 +186,7 @@ class CatchingUp:
         if isinstance(event, core.MessagesSnapshotEvent):
             self._has_messages = True
             return ()
-        if isinstance(event, _TERMINAL):
+        if is_terminal(event):
             return (*self._closing(event), event)
         subject = _subject(event)
         self._others[subject] += 1
@@ -230,7 +229,7 @@ class CatchingUp:
         Raises:
             ConnectError: The rest of a tool call did not come again, and no messages: its arguments may be incomplete.
         """
-        if isinstance(end, core.RunFinishedEvent):
+        if end.type == core.EventType.RUN_FINISHED:
             for item, opener in list(self._delivered.openers.items()):
                 if type(opener) not in _CHUNKS:
                     yield from self._completing(item, opener)

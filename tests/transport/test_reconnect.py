@@ -227,10 +227,15 @@ def _again(upto: int) -> list[dict[str, Any]]:
     ]
 
 
-async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cut() -> None:
+_INTERRUPT = {"id": "i", "reason": "input_required", "message": "Where to?"}
+
+
+@pytest.mark.parametrize("outcome", [{}, {"type": "success"}, {"type": "interrupt", "interrupts": [_INTERRUPT]}])
+async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cut(outcome: dict[str, Any]) -> None:
+    end = {**_EVENTS[-1], "outcome": outcome} if outcome else _EVENTS[-1]
     replies: list[Reply] = [Reply([_frames_of(*_EVENTS[:2], {**_EVENTS[2], "delta": "wor"})], end="cut")]
     replies += [Reply([_frames_of(*_again(upto))], end="reset" if upto % 2 else "cut") for upto in range(1, 20)]
-    replies.append(Reply([_frames_of(*_again(len(_WORDS)), *_EVENTS[-2:])]))
+    replies.append(Reply([_frames_of(*_again(len(_WORDS)), _EVENTS[-2], end)]))
     with serve_bytes(*replies) as server:
         agent = HttpAgent(
             server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect(attempts=20)
@@ -242,6 +247,10 @@ async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cu
     kinds = [event.type.value for event in events]
     assert (kinds.count("RUN_STARTED"), kinds.count("TEXT_MESSAGE_START"), kinds.count("RUN_FINISHED")) == (1, 1, 1)
     assert [request.path for request in server.requests].count("/") == 1
+    assert (result.reconnects, [each.id for each in result.interrupts]) == (
+        20,
+        ["i"] if "interrupts" in outcome else [],
+    )
 
 
 def _subagent(subagent_run_id: str) -> dict[str, Any]:
