@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +17,11 @@ import anyio
 import httpx
 
 from agui_client import HttpAgent
+from agui_client.threads import Threads
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message
+    from ag_ui.core import Message, Tool
 
 _PROGRAM = str(Path(__file__).parent / "durable_server.py")
 _SECONDS = 60.0
@@ -70,6 +71,13 @@ class Servers:
         file = self.folder / "members"
         return file.read_text().split() if file.exists() else []
 
+    async def stored_messages(self, thread_id: str) -> list[Message]:
+        """The messages of a stored thread, as the database has them."""
+        async with Threads(self.url.replace("postgresql:", "postgresql+psycopg:")) as threads:
+            saved = await threads.get(thread_id)
+        assert saved is not None
+        return saved.conversation.messages
+
     @property
     def has_begun(self) -> bool:
         return (self.folder / "pids").exists()
@@ -78,8 +86,8 @@ class Servers:
         (self.folder / name).touch() if up else (self.folder / name).unlink()
 
 
-def page(url: str, thread_id: str = "t") -> HttpAgent:
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect")
+def page(url: str, thread_id: str = "t", tools: Sequence[Tool] = ()) -> HttpAgent:
+    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect", tools=tools)
 
 
 def _free_port() -> int:
