@@ -168,16 +168,13 @@ class OpenRun:
         return [item_id for items in (self._texts, self._thoughts, self._calls) for item_id in items.open]
 
     def ends(self) -> list[core.Event]:
-        """Return events that end all that is open, inner items first."""
+        """Return events that end all that is open apart from subagents, inner items first."""
         end_of: list[core.Event] = []
         end_of += [core.ToolCallEndEvent(tool_call_id=each) for each in self._calls.open]
         end_of += [core.TextMessageEndEvent(message_id=each) for each in self._texts.open]
         end_of += [core.ReasoningMessageEndEvent(message_id=each) for each in self._thoughts.open]
         end_of += [core.ReasoningEndEvent(message_id=each) for each in self._spans.open]
         end_of += [core.StepFinishedEvent(step_name=name, subagent_run_id=owner) for owner, name in self._steps]
-        active = [key for key, is_active in reversed(self._subagents.items()) if is_active]
-        message = "The process of the run ended."
-        end_of += [core.SubagentErrorEvent(subagent_run_id=key, message=message, code="cancelled") for key in active]
         return end_of
 
     def active_subagents(self) -> list[str]:

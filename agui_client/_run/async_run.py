@@ -291,6 +291,11 @@ class AgentRun(RunView[StateT]):
         def __iter__(self) -> None:
             raise UsageError("write `async for event in run`; in code without await, use agent.stream_sync()")
 
+        def __await__(self) -> None:
+            raise UsageError(
+                "write `async with agent.stream(...) as run`; for the answer alone, `await agent.run_agent(...)`"
+            )
+
     def __aiter__(self) -> AsyncIterator[Event]:
         # The engine itself, without a step in between; a block that was left has none.
         return self._entered if self._entered is not None and self._next == self._entered.__anext__ else self

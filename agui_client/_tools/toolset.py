@@ -335,6 +335,8 @@ class CallTools:
                     message += "; a toolset is given in a list: it chooses for each run itself"
                 elif inspect.isroutine(item):
                     message += "; put @tool before the function, or give tool(function)"
+                elif isinstance(item, type) and issubclass(item, Toolset):
+                    message += f"; give an instance of it, such as {item.__name__}()"
                 raise UsageError(message)
 
 
@@ -350,8 +352,8 @@ def known_functions(source: ToolSource) -> dict[str, OfferedTool]:
 
 
 def chooses_tools(source: object) -> bool:
-    """Return whether `tools=` is a function that chooses tools; tools can be called, too, and some toolsets."""
-    return callable(source) and not isinstance(source, FunctionTool | Toolset)
+    """Return whether `tools=` is a function that chooses tools; tools can be called, too, and classes of toolsets."""
+    return callable(source) and not isinstance(source, FunctionTool | Toolset | type)
 
 
 def tool_list(source: object) -> list[Any]:

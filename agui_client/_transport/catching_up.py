@@ -8,7 +8,7 @@ Messages that the server restates come at the end, when no message of the run is
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, cast
 
@@ -62,13 +62,17 @@ class Delivered:
         """Whether the run's RUN_STARTED is among the events."""
         self.openers: dict[Item, Any] = {}
         """The events that opened messages, calls and phases that are not closed; chunks stand for themselves."""
+        self.starts: Counter[Item] = Counter()
+        """The number of times that each message, call and phase was opened; a closed one may be opened again."""
+        self.parents: defaultdict[str, set[str | None]] = defaultdict(set)
+        """The messages of each call, by its id: in a further attempt, a server may give the id to a call of another."""
         self.sizes: Counter[Item] = Counter()
         """Characters of each message and call; those that were opened have an entry."""
         self.closed: set[Item] = set()
         """The messages, calls and phases that were closed."""
-        self.steps: Counter[str] = Counter()
-        """The steps that are open, by name."""
-        self.others: Counter[tuple[str, str]] = Counter()
+        self.ends: dict[tuple[str, ...], WireEvent] = {}
+        """The events that end the steps and subagents that are open, by these."""
+        self.others: Counter[tuple[str, ...]] = Counter()
         """The number of the events of each other type and subject."""
         self._chunk_ids: dict[str, str] = {}
 
@@ -82,6 +86,8 @@ class Delivered:
             item = name, _id_of(event)
             self.openers[item] = event
             self.closed.discard(item)
+            self.starts[item] += 1
+            self.note_parent(event)
             self.sizes[item] += 0
         elif (name := _CONTENTS.get(kind)) is not None:
             self.sizes[name, _id_of(event)] += len(known.delta)
@@ -92,12 +98,32 @@ class Delivered:
         elif (name := _CHUNKS.get(kind)) is not None:
             item = name, self.id_of_chunk(name, event)
             self.openers[item] = event
+            self.starts[item] = max(self.starts[item], 1)
             self.sizes[item] += len(known.delta or "")
-        elif isinstance(event, core.StepStartedEvent | core.StepFinishedEvent):
-            self.steps[event.step_name] += 1 if isinstance(event, core.StepStartedEvent) else -1
-            self.others[_subject(event)] += 1
         else:
             self.others[_subject(event)] += 1
+            self._note_end(event)
+
+    def note_parent(self, event: WireEvent) -> None:
+        """Note the message of a call that begins."""
+        if isinstance(event, core.ToolCallStartEvent):
+            self.parents[event.tool_call_id].add(event.parent_message_id)
+
+    def _note_end(self, event: WireEvent) -> None:
+        """Note the end of a step or a subagent that an event begins, or that it is no longer needed."""
+        owner: str | None = getattr(event, "subagent_run_id", None)
+        match event:
+            case core.StepStartedEvent(step_name=name):
+                self.ends[name, owner or ""] = core.StepFinishedEvent(step_name=name, subagent_run_id=owner)
+            case core.StepFinishedEvent(step_name=name):
+                self.ends.pop((name, owner or ""), None)
+            case core.SubagentStartedEvent(subagent_run_id=name):
+                end = core.SubagentErrorEvent(subagent_run_id=name, message="its end did not arrive", code="cancelled")
+                self.ends[(name,)] = end
+            case core.SubagentFinishedEvent(subagent_run_id=name) | core.SubagentErrorEvent(subagent_run_id=name):
+                self.ends.pop((name,), None)
+            case _:
+                """Nothing that has an end."""
 
     def id_of_chunk(self, name: str, event: Any) -> str:
         """Return the id of the item that a chunk belongs to: only the first one of an item has to name it."""
@@ -115,13 +141,14 @@ class CatchingUp:
     def __init__(self, delivered: Delivered) -> None:
         self._delivered = delivered
         self._thread = Reducer((), {})
+        self._starts: Counter[Item] = Counter()
         self._offsets: Counter[Item] = Counter()
-        self._others: Counter[tuple[str, str]] = Counter()
+        self._others: Counter[tuple[str, ...]] = Counter()
         self._before = Counter(delivered.others)
         self._chunks = Delivered("")
         self._is_in_run = self._has_messages = False
         # The latest change of the state, and of each activity, that was left out.
-        self._latest: dict[tuple[str, str], Any] = {}
+        self._latest: dict[tuple[str, ...], Any] = {}
 
     def feed(self, event: WireEvent) -> Iterator[WireEvent]:
         """Take in the next event of the stream; return the events that the application does not have."""
@@ -145,7 +172,10 @@ class CatchingUp:
         delivered = self._delivered
         kind = cast("type[object]", type(event))
         if (name := _STARTS.get(kind)) is not None:
-            return () if (name, _id_of(event)) in delivered.sizes else (event,)
+            item = name, _id_of(event)
+            self._starts[item] += 1
+            delivered.note_parent(event)
+            return (event,) if self._starts[item] > delivered.starts[item] else ()
         if (name := _CONTENTS.get(kind)) is not None:
             return self._tail((name, _id_of(event)), event)
         if (name := _ENDS.get(kind)) is not None:
@@ -198,27 +228,34 @@ class CatchingUp:
         """Complete what is open from the messages that the server restated, and restate them.
 
         Raises:
-            ConnectError: The rest of a tool call did not come again: its arguments may be incomplete.
+            ConnectError: The rest of a tool call did not come again, and no messages: its arguments may be incomplete.
         """
         if isinstance(end, core.RunFinishedEvent):
             for item, opener in list(self._delivered.openers.items()):
                 if type(opener) not in _CHUNKS:
                     yield from self._completing(item, opener)
-            for step, number in self._delivered.steps.items():
-                yield from [core.StepFinishedEvent(step_name=step)] * number
+            # What was begun last is the innermost.
+            yield from [*self._delivered.ends.values()][::-1]
         # The server may have put several changes into one, so that counting them left out too many.
         for latest in list(self._latest.values()):
             yield from self._as_it_is(latest)
         if self._has_messages:
-            yield core.MessagesSnapshotEvent(messages=self._thread.messages)
+            messages = self._thread.messages
+            # A result stands behind the first message of its call, and a snapshot leaves it there (STATE-5).
+            again = {each for each, parents in self._delivered.parents.items() if len(parents) > 1}
+            placed = [each for each in messages if getattr(each, "tool_call_id", None) not in again]
+            if len(placed) < len(messages):
+                yield core.MessagesSnapshotEvent(messages=placed)
+            yield core.MessagesSnapshotEvent(messages=messages)
 
     def _completing(self, item: Item, opener: Any) -> Iterator[WireEvent]:
         kind, item_id = item
         if kind == "call":
             call = self._thread.tool_call(item_id)
-            if call is None:
+            if call is None and not self._has_messages:
                 raise ConnectError(f"the server sent the thread again without the tool call {item_id!r} that was cut")
-            whole = call.function.arguments
+            # One that a further attempt at the run did not make goes with the messages that are restated.
+            whole = "" if call is None else call.function.arguments
         else:
             content = getattr(self._thread.message(item_id), "content", None)
             whole = content if isinstance(content, str) else ""
@@ -244,13 +281,12 @@ def _id_of(event: Any) -> str:
     return getattr(event, "tool_call_id", None) or getattr(event, "message_id", None) or ""
 
 
-def _subject(event: Any) -> tuple[str, str]:
-    """Return the type of an event, and what tells it from others of the type."""
+def _subject(event: Any) -> tuple[str, ...]:
+    """Return the type of an event, what tells it from others of the type, and its owner."""
     if isinstance(event, _STATES):
         return "STATE", ""
     if isinstance(event, _ACTIVITIES):
         return "ACTIVITY", event.message_id
-    for name in ("tool_call_id", "entity_id", "step_name", "name", "subagent_run_id"):
-        if (value := getattr(event, name, None)) is not None:
-            return str(event.type), str(value)
-    return str(event.type), ""
+    names = ("tool_call_id", "entity_id", "step_name", "name")
+    subject = next((str(value) for name in names if (value := getattr(event, name, None)) is not None), "")
+    return str(event.type), subject, getattr(event, "subagent_run_id", None) or ""

@@ -84,17 +84,19 @@ class ResumableSource(HttpSource):
             cut: Exception | None = None
             try:
                 batch = await super().read()
-                if (events := self._joining.new(batch)) is not None:
-                    if isinstance(events, Sequence) and not events:
-                        continue
-                    self._failures = self._waits = 0
-                    return events
             except (ConnectError, IdleTimeoutError) as error:
                 cut = error
             except HTTPStatusError as error:
                 if error.status_code not in _NO_ANSWER:
                     raise
                 cut = error
+            else:
+                # What cannot be joined is no cut: it would come again with each response.
+                if (events := self._joining.new(batch)) is not None:
+                    if isinstance(events, Sequence) and not events:
+                        continue
+                    self._failures = self._waits = 0
+                    return events
             if self.is_interrupted or self._has_ended or not await self._take_up(cut):
                 if cut is not None and not self.is_interrupted:
                     raise cut

@@ -142,14 +142,17 @@ class RunAddresses:
         """
         owner = self._runs.owner_of(request.caller)
         cursor = request.headers.get("last-event-id", "")
-        latest = await self._runs.latest(owner, input.thread_id) if request.is_connect else None
         if cursor:
             return *(await self._at(cursor, owner, input.thread_id)), None
+        key = RunKey(owner, input.thread_id, input.run_id)
         if not request.is_connect:
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            key = RunKey(owner, input.thread_id, input.run_id)
             return await self._runs.get(key) or await self._begin(key, request, input), Place(0), None
+        # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
+        if (named := await self._runs.get(key)) is not None:
+            return named, None, None
+        latest = await self._runs.latest(owner, input.thread_id)
         if latest is not None and await latest.log.is_followable():
             return latest, None, None
         # One that was refused is kept no longer, so there may be another latest one.

@@ -31,7 +31,7 @@ from agui_client.asgi.request_body import check_length, input_of, is_large, read
 from agui_client.asgi.seal import Signing
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import KEEP_ALIVE, check_keep_alive, frame_of, frames_of, sse_headers
-from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping, on_signals
+from agui_client.asgi.stopping import SHUTTING_DOWN, STOP_WITHIN, Stopping, on_signals
 from agui_client.errors import (
     RequestRepeatedError,
     RunInProgressError,
@@ -88,6 +88,7 @@ class AgentApp:
         name: The name of the agent for runs that are stored.
         on_crash: Says what becomes of a run that is stored when its process ends.
         coalesce: Seconds within which deltas of one message or call are joined; None sends each as it comes.
+        stop_within: Seconds within which the runs are ended when the server stops.
 
     Raises:
         UsageError: An argument has a wrong value.
@@ -112,9 +113,12 @@ class AgentApp:
         name: str = "agent",
         on_crash: OnCrash = "again",
         coalesce: float | None = None,
+        stop_within: float = STOP_WITHIN,
     ) -> None:
         _check(agent, authorize, max_body_bytes, body_timeout, when_left)
         _check_coalesce(coalesce, runs)
+        if not is_duration(stop_within):
+            raise UsageError(f"stop_within= is a number of seconds above zero, not {stop_within!r}")
         check_keep_alive(keep_alive)
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
@@ -122,7 +126,7 @@ class AgentApp:
         self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
-        self._stopping = Stopping()
+        self._stop_within, self._stopping = stop_within, Stopping(stop_within)
         self._addresses: RunAddresses | None = None
         self._commands: Mapping[str, Command] = {}
         if runs is not None:
@@ -163,7 +167,7 @@ class AgentApp:
         Args:
             app: The app that has the lifespan, as frameworks pass it; not used.
         """
-        self._stopping = Stopping()
+        self._stopping = Stopping(self._stop_within)
         if self._addresses is not None:
             await self._addresses.start()
         with on_signals(self._begin_shutdown):
@@ -175,8 +179,8 @@ class AgentApp:
     async def shutdown(self) -> None:
         """End the runs with RUN_ERROR (code `shutting_down`), refuse others with 503, and wait for the end; idempotent.
 
-        For servers that stop in other ways than by a signal; see `lifespan`. Runs end one after the other, within five
-        seconds. A caller that does not read the end of its run is disconnected five seconds later.
+        For servers that stop in other ways than by a signal; see `lifespan`. Runs end one after the other, within the
+        seconds of `stop_within`. A caller that does not read the end of its run is disconnected five seconds later.
         """
         self._begin_shutdown()
         with anyio.CancelScope(shield=True):
@@ -388,6 +392,7 @@ def agent_app(
     name: str = "agent",
     on_crash: OnCrash = "again",
     coalesce: float | None = None,
+    stop_within: float = STOP_WITHIN,
 ) -> AgentApp:
     """Make an ASGI app that serves an agent on every path: mount it in FastAPI or Starlette, or run it by itself.
 
@@ -421,6 +426,8 @@ def agent_app(
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
             that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
+        stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
+            last first; runs that are over before their turn are not cut. Fewer than the server has before it is killed.
 
     Returns:
         The app.
@@ -442,6 +449,7 @@ def agent_app(
         name=name,
         on_crash=on_crash,
         coalesce=coalesce,
+        stop_within=stop_within,
     )
 
 

@@ -4,7 +4,7 @@ Servers tell an app so (`lifespan.shutdown`) when their connections are closed, 
 So the app takes note of the signals as well, and passes them on to the server's own handlers.
 
 Runs are ended one after the other: callers ask again at once, and a new server that gets all of them in one moment lets
-most of them wait.
+most of them wait. Those that began last are ended first, as the others may come to an end of their own before.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -32,16 +32,23 @@ SHUTTING_DOWN = RunErrorEvent(message="The server is shutting down, and has stop
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
 _SECONDS = 5.0
 """The time that callers have to read the end of their runs; then they are disconnected."""
-_TURN_SECONDS, _ALL_SECONDS = 0.02, 5.0
-"""The time between the ends of two runs, and the longest time between those of the first and the last."""
+_TURN_SECONDS = 0.1
+"""The time between the ends of two runs, if there is enough: to begin a run takes a processor 10 to 20 ms."""
+STOP_WITHIN = 5.0
+"""The longest time between the end of the first run and that of the last, if the application does not say."""
 
 
 class Stopping:
-    """The runs and the responses of an app that are going on, and the way to end them."""
+    """The runs and the responses of an app that are going on, and the way to end them.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: The longest time between the end of the first run and that of the last.
+    """
+
+    def __init__(self, seconds: float) -> None:
         self.has_begun = False
         """Whether the server stops, so that no other run is begun."""
+        self._seconds = seconds
         # In the order in which they began.
         self._runs: dict[AgentRun, None] = {}
         self._last_at = 0.0
@@ -52,14 +59,21 @@ class Stopping:
         if self.has_begun:
             return
         self.has_begun = True
-        runs = list(self._runs)
-        pause = min(_TURN_SECONDS, _ALL_SECONDS / max(len(runs), 1))
-        self._last_at = monotonic() + pause * (len(runs) - 1)
-        if len(runs) > 1:
+        self._last_at = monotonic() + min(self._seconds, _TURN_SECONDS * len(self._runs))
+        if len(self._runs) > 1:
             # A thread, as this is called where no task can be begun, and a run is cancelled from any thread.
-            threading.Thread(target=_cancel, args=(runs, pause), name="agui_client.stopping", daemon=True).start()
+            threading.Thread(target=self._cancel_in_turn, name="agui_client.stopping", daemon=True).start()
         else:
-            _cancel(runs, pause)
+            self._cancel_in_turn()
+
+    def _cancel_in_turn(self) -> None:
+        """Cancel the runs that are still going on, with pauses between them."""
+        cancelled: set[AgentRun] = set()
+        while left := [each for each in list(self._runs) if each not in cancelled]:
+            cancelled.add(left[-1])
+            left[-1].cancel()
+            if len(left) > 1:
+                time.sleep(min(_TURN_SECONDS, max(0.0, self._last_at - monotonic()) / len(left)))
 
     async def wait(self) -> None:
         """Wait for the end of all responses; cancel those whose callers do not read."""
@@ -96,13 +110,6 @@ class Stopping:
             yield
         finally:
             del self._runs[run]
-
-
-def _cancel(runs: Sequence[AgentRun], pause: float) -> None:
-    for number, run in enumerate(runs):
-        if number:
-            time.sleep(pause)
-        run.cancel()
 
 
 @contextmanager

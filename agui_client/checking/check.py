@@ -43,7 +43,7 @@ from agui_client._protocol.schema import is_object
 from agui_client._protocol.validation import NullFields
 from agui_client._protocol.warnings import WarningLog
 from agui_client.checking.stream_faults import EventPlace, Faults, StreamFault
-from agui_client.checking.texts import Piece, is_json, pieces
+from agui_client.checking.texts import Piece, is_json, is_sse, pieces
 from agui_client.errors import EventOrderError, IncompleteRunError, InvalidEventError, ProtocolError, UsageError
 from agui_client.recording.reading import Exchange, Recording
 
@@ -370,10 +370,17 @@ def _items(source: Iterable[object]) -> Iterator[EventItem | Piece]:
 
 
 def _in_text(text: bytes, path: Path | None = None) -> Iterable[Piece] | Recording:
-    """Return the pieces of a text, or the recording that it is."""
+    """Return the pieces of a text, or the recording that it is.
+
+    Raises:
+        UsageError: It is neither.
+    """
     first = next(pieces(text), None) if is_json(text) else None
     if first is not None and _object_of(first.content).get("kind") == "header":
         return Recording.parse(text, path=path or "-")
+    if not is_json(text) and not is_sse(text):
+        what = "the text" if path is None else path
+        raise UsageError(f"{what} is no event stream and no recording: no line of it begins as in SSE or JSON")
     return pieces(text)
 
 

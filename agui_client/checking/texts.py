@@ -19,6 +19,7 @@ SSE_BLOCK = re.compile(rb".*?(?>\r\n|\n|\r){2}|.+", re.DOTALL)
 """The bytes of an SSE frame up to the blank line that ends it."""
 SSE_DATA = re.compile(rb"(?<![^\r\n])data")
 """The beginning of the first data line of a frame."""
+_SSE_FIELD = re.compile(rb"(?<![^\r\n])(?:data|event|id|retry)(?:[:\r\n]|\Z)")
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 """Everything that may stand between the objects of JSON lines, or of an array."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -55,11 +56,22 @@ def is_json(text: bytes) -> bool:
     return text.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
+def is_sse(text: bytes) -> bool:
+    """Return whether a text can be SSE: whether it has a field, begins with a comment, or is blank."""
+    text = text.removeprefix(BOM_UTF8)
+    # Later comments do not count: a line of a binary file may well begin with a colon.
+    return _SSE_FIELD.search(text) is not None or text.lstrip()[:1] in (b"", b":")
+
+
 def _frames(text: bytes) -> Iterator[Piece]:
     line = 1
     for match in SSE_BLOCK.finditer(text):
         block = match.group()
         found = SSE_DATA.search(block)
+        if found is None and block.isascii():
+            # Keep-alives and blank lines, of which there may be as many as bytes: a framer takes microseconds to make.
+            line += len(_LINE_END.findall(block))
+            continue
         begin = found.start() if found else 0
         at, byte = line + len(_LINE_END.findall(block, 0, begin)), match.start() + begin
         # A framer of its own for each frame: one that has met a fault reads no further.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -68,16 +69,31 @@ def compare(one: Recording, other: Recording) -> Comparison:
     for number, (before, now) in enumerate(pairs, 1):
         facts = [None if exchange is None else _facts(exchange) for exchange in (before, now)]
         for aspect in ASPECTS:
-            sentence = _difference(*(None if each is None else each[aspect] for each in facts))
+            sentence = _difference(aspect, *(None if each is None else each[aspect] for each in facts))
             if sentence is not None:
                 found.setdefault(aspect, Difference(aspect, number, sentence))
     return Comparison([found[aspect] for aspect in ASPECTS if aspect in found], [_paces(*pair) for pair in pairs])
 
 
-def _difference(before: Any, now: Any) -> str | None:
+def _difference(aspect: Aspect, before: Any, now: Any) -> str | None:
     if before is None or now is None:
         return "only one of the recordings has this request"
-    return next(differences(before, now), None)
+    return next(differences(before, now, _NAMES.get(aspect, str)), None)
+
+
+def _place_in(noun: str, path: str) -> str:
+    """Return the name of a place in a list that is made here: no reader has seen it, so a pointer says nothing."""
+    if not path:
+        return path
+    number, *members = path[1:].split("/")
+    item = f"{noun} {int(number) + 1}"
+    return f"{'/'.join(members)} of {item}" if members else item
+
+
+_NAMES: dict[Aspect, Callable[[str], str]] = {
+    "text": partial(_place_in, "message"),
+    "tools": partial(_place_in, "call"),
+}
 
 
 def _facts(exchange: Exchange) -> dict[Aspect, Any]:

@@ -43,18 +43,23 @@ def question(recorded: dict[str, Any]) -> dict[str, Any]:
     return asked
 
 
-def differences(recorded: Any, asked: Any) -> Iterator[str]:
+def differences(recorded: Any, asked: Any, named: Callable[[str], str] = str) -> Iterator[str]:
     """Yield the differences between two JSON values, a sentence each.
 
     The sentences follow each other as operations of a JSON Patch do: the index of an element is its place after the
     earlier ones.
+
+    Args:
+        recorded: The first value.
+        asked: The second.
+        named: Makes the name of a place of its pointer; the pointer itself by default.
     """
     operations = difference(recorded, asked, is_detailed=True)
     if operations is None:
         yield "nearly everything is different"
         return
     for operation, before in _steps(recorded, operations):
-        yield _sentence(operation, before)
+        yield _sentence(operation, before, named)
 
 
 def changed_places(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
@@ -89,18 +94,19 @@ def _steps(recorded: Any, operations: Sequence[Operation]) -> Iterator[tuple[Ope
             return  # A file may have values that are deeper than any that an agent sends.
 
 
-def _sentence(operation: Operation, before: Any) -> str:
+def _sentence(operation: Operation, before: Any, named: Callable[[str], str]) -> str:
     path = operation["path"]
+    place = named(path) or "it"
     match operation["op"]:
         case "add":
-            return f"{path} is new: {_short(operation['value'])}"
+            return f"{place} is new: {_short(operation['value'])}"
         case "remove":
-            return f"{path} was recorded, and is missing now: {_short(_found(before, path))}"
+            return f"{place} was recorded, and is missing now: {_short(_found(before, path))}"
         case "move":
-            return f"{path} was recorded at {operation['from']}"
+            return f"{place} was recorded as {named(operation['from'])}"
         case _:
             old, new = _found(before, path), operation["value"]
-            return f"{path} is {_short(new, old)}, recorded was {_short(old, new)}".lstrip()
+            return f"{place} is {_short(new, old)}, recorded was {_short(old, new)}"
 
 
 def _found(value: Any, path: str) -> Any:

@@ -11,9 +11,10 @@ REST = "[the rest is redacted]"
 """The end of a text whose first pieces were written before it was redacted; it counts for redacted as a whole."""
 
 _ID_TOKEN = r"id(?<![a-z0-9]id)[-_]?token"  # and not "valid_token"
+_WHOLE_NAME = r"token(?<![\w-]token)|secret(?<![\w-]secret)"  # and not "max_token", "nextPageToken" or "tokens"
 _NAME = (
-    r"(?:encrypted[-_]?(?:value|content)|authorization|cookie|password|client[-_]?secret|(?:api|private)[-_]?key"
-    rf"|(?:access|auth|refresh)[-_]?token|{_ID_TOKEN})s?"
+    r"(?:(?:encrypted[-_]?(?:value|content)|authorization|cookie|password|client[-_]?secret|(?:api|private)[-_]?key"
+    rf"|(?:access|auth|refresh)[-_]?token|{_ID_TOKEN})s?|{_WHOLE_NAME})"
 )
 """The end of every name whose value is secret; docs/recording.md lists them."""
 NAME_HINTS = ("crypted", "authoriz", "cookie", "key", "token", "secret", "password")

@@ -13,7 +13,6 @@ import anyio
 from agui_client._run.continuing import Continuation
 from agui_client._run.subagents import JOURNAL
 from agui_client.asgi.sse_body import frame_of
-from agui_client.errors import UsageError
 from agui_client.runs.mirrors import MESSAGES
 from agui_client.runs.records import Place, RunsUnavailableError
 from agui_client.runs.run_database import Claim, RunDatabase, RunLostError
@@ -63,6 +62,7 @@ class Attempt:
         self._has_ended = False
         self._answers: RunKey | None = run.log.key
         self._turns = asyncio.Lock()
+        run.log.show(place.position)
 
     async def carry_out(self) -> None:
         """Carry the run out, until it ends or is given up."""
@@ -84,12 +84,10 @@ class Attempt:
         """Store the events as they come, those that come soon after each other as one group, until the log ends."""
         log = self.run.log
         try:
-            while await log.read(self._place) and not self.is_ending:
+            while await log.has_more(self._place.position) and not self.is_ending:
                 if log.is_going_on:
                     await asyncio.sleep(_SECONDS)
                 await self._store()
-        except UsageError:
-            """The run was given up, and its log is dropped."""
         except RunLostError:
             self.run.give_up()
         except Exception:
@@ -165,6 +163,7 @@ class Attempt:
                     is_repeated = True
                 await asyncio.sleep(_BETWEEN_TRIES)
             self._place, self._has_ended = Place(position + len(frames), self._place.attempt), bool(last)
+            log.show(self._place.position)
 
     def _beginning(self) -> str | None:
         """Return the messages and the state before the run, for its first group."""

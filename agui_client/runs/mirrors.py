@@ -66,10 +66,10 @@ class MirroredRun(KeptRun):
 
     def take_in(self, group: EventGroup) -> None:
         """Add a group of events to the log, unless it was read before."""
-        if group.place[::-1] <= self.place[::-1]:
+        if group.place.order <= self.place.order:
             return
         self.place, log = group.place, self.log
-        position, attempt = group.place
+        position, attempt = group.place.position, group.place.attempt
         if log.phase is Phase.OPENING:
             before: Any = json.loads(group.beginning) if group.beginning else ([], None)
             log.open(MESSAGES.validate_python(before[0]), before[1])
@@ -175,7 +175,7 @@ class Mirrors:
     def _mirrored(self, row: StoredRun) -> MirroredRun:
         run = self._rebuild(row, RunLog(row.key, self._shelf), None, MirroredRun)
         run.when_left, run.forget = "stop", self._shelf.discard
-        run.log.begun_at = row.begun_at
+        run.log.begun_at, run.log.is_mirror = row.begun_at, True
         return run
 
     async def _read_to_end(self, run: MirroredRun, workflow_id: str) -> None:
@@ -196,8 +196,11 @@ class Mirrors:
         while self._followed:
             number += 1
             try:
-                for group in await self._database.groups({key: run.place for key, run in self._followed.items()}):
-                    if (run := self._followed.get(group.workflow_id)) is not None:
+                followed = dict(self._followed)
+                for group in await self._database.groups({key: run.place for key, run in followed.items()}):
+                    run = followed[group.workflow_id]
+                    # Meanwhile, its followers may have left, and others begun with a log that is empty yet.
+                    if run.log.is_going_on and self._followed.get(group.workflow_id) is run:
                         run.take_in(group)
                 if number % _LOOKS == 0:
                     await self._drop_removed()
@@ -225,6 +228,7 @@ def go_back(log: RunLog, row: StoredRun, cut: Continuation | None) -> Place:
     Returns:
         The place of the checkpoint.
     """
+    log.is_mirror = False
     if log.phase is Phase.OPENING:
         log.attempt = row.attempt
         return log.end

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
@@ -18,8 +20,8 @@ WhenLeft: TypeAlias = Literal["continue", "stop"]
 """Says what becomes of a run when its last caller has left."""
 OnCrash: TypeAlias = Literal["again", "fail"]
 """Says what becomes of a run whose process ends: the part that was cut is run again, or the run fails."""
-_MOST_DIGITS = 15
-"""The digits of the largest position in a log."""
+_PLACE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?(?:~([0-9]{1,15}))?")
+"""A place as it is written in a cursor: the position, the attempt and the ends."""
 
 
 class RunsClosedError(UsageError):
@@ -161,6 +163,15 @@ class Place(NamedTuple):
     """The number of events before it."""
     attempt: int = 1
     """The attempt that wrote them: a run whose process ended is attempted again, and some events are replaced."""
+    earlier: tuple[Place, ...] = ()
+    """The places where a follower left earlier attempts in which it saw subagents begin: none is announced twice."""
+    ends: int = 0
+    """The number of events behind it that a follower has already, which end what an earlier attempt left open."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The attempt and the position, by which one place of a log comes before another."""
+        return self.attempt, self.position
 
 
 def cursor_of(run_id: str, place: Place) -> str:
@@ -171,8 +182,8 @@ def cursor_of(run_id: str, place: Place) -> str:
         place: The place in its log.
     """
     # It names the run, as a caller who connects knows only the thread, whose next run may have begun meanwhile.
-    attempt = f".{place.attempt}" if place.attempt > 1 else ""
-    return f"{place.position}{attempt}-{quote(run_id, safe='')}"
+    places = "_".join(map(_written, (*place.earlier, place)))
+    return f"{places}-{quote(run_id, safe='')}"
 
 
 def read_cursor(cursor: str) -> tuple[str, Place]:
@@ -181,16 +192,18 @@ def read_cursor(cursor: str) -> tuple[str, Place]:
     Raises:
         UsageError: It is no cursor.
     """
-    place, mark, run_id = cursor.partition("-")
-    position, _, attempt = place.partition(".")
-    numbers = [position, attempt or "1"]
-    if not (mark and run_id and all(_is_number(each) for each in numbers)):
+    written, _, run_id = cursor.partition("-")
+    places = [_PLACE.fullmatch(each) for each in written.split("_")]
+    found = [Place(int(each[1]), int(each[2] or 1), ends=int(each[3] or 0)) for each in places if each]
+    is_in_order = all(one.attempt < following.attempt for one, following in pairwise(found))
+    if not run_id or len(found) < len(places) or not is_in_order:
         raise UsageError(f"{cursor[:80]!r} is no cursor of a run; take it from an event as it came")
-    return unquote(run_id), Place(*map(int, numbers))
+    return unquote(run_id), found[-1]._replace(earlier=tuple(found[:-1]))
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+def _written(place: Place) -> str:
+    attempt = f".{place.attempt}" if place.attempt > 1 else ""
+    return f"{place.position}{attempt}{f'~{place.ends}' if place.ends else ''}"
 
 
 def check_on_crash(on_crash: object) -> None:

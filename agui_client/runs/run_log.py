@@ -10,12 +10,14 @@ has passed; a follower that still reads it then gets no more.
 
 A run whose process ended is attempted again, from its last checkpoint: the events behind that are cut out of the log,
 and snapshots of the conversation and new events take their place. A follower that has read some of the cut events
-first gets the ends of the messages and calls that they left open.
+first gets the ends of the messages, calls and steps that they left open. Subagents go on instead: a team that is run
+again gives its members the ids that they had, and no id is announced twice in a stream (SUB-6). So such a follower gets
+the beginning and the end of each subagent once, whichever attempts they are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
@@ -33,6 +35,8 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     StateSnapshotEvent,
+    SubagentErrorEvent,
+    SubagentStartedEvent,
 )
 from pydantic_core import to_json
 
@@ -48,8 +52,10 @@ if TYPE_CHECKING:
 
 _OVERHEAD, _OVERHEAD_OF_LOG = 64, 4096
 """The bytes that a frame and a log take besides their contents, about."""
-_SUBAGENT = b'data: {"type":"SUBAGENT_STARTED"'
-"""The beginning of a frame that begins a subagent."""
+_SUBAGENT = b'data: {"type":"SUBAGENT_'
+"""The beginning of a frame with the beginning or the end of a subagent."""
+_FINISHED = b'data: {"type":"RUN_FINISHED"'
+"""The beginning of the frame with which a run finishes."""
 _MOST_AT_ONCE = 256
 """The frames that a follower gets in one go."""
 
@@ -127,7 +133,10 @@ class RunLog:
         self.ended_at: datetime | None = None
         """The time when the run ended; None before."""
         self._keeper, self._end_on_clock = keeper, inf
+        self.is_mirror = False
+        """Whether another process writes the log: then followers may have read more of it there than there is here."""
         self._frames: list[bytes] = []
+        self._shown: int | None = None
         self._cuts: list[_Cut] = []
         self._before: tuple[Sequence[Message], Any] | None = None
         self._followers = 0
@@ -180,6 +189,20 @@ class RunLog:
         self.attempt = attempt
         self._frames = self._frames[:position]
         self._announce()
+
+    def show(self, position: int) -> None:
+        """Let followers read the events up to a position, as they are stored; without a call, they may read all.
+
+        What is not stored is lost with the process: no other one could tell a follower what it has to end of it.
+        """
+        self._shown = position
+        self._announce()
+
+    async def has_more(self, position: int) -> bool:
+        """Wait for events behind a position, shown or not; return whether there are any, or the run is over."""
+        while self.is_going_on and position == len(self._frames):
+            await self._changed()
+        return position < len(self._frames)
 
     def extend(self, frames: Sequence[bytes], *, is_end: bool) -> None:
         """Append frames that another process has written.
@@ -277,12 +300,12 @@ class RunLog:
         """
         if self.phase is Phase.DROPPED:
             raise UsageError(f"run {self.key.run_id!r} is no longer kept; Runs(keep=, max_bytes=) say for how long")
-        if place.attempt == self.attempt and place.position > len(self._frames):
+        if self._is_ahead(place) and not (self.is_mirror and self.is_going_on):
             raise UsageError(f"run {self.key.run_id!r} has no {place.position} events; the cursor is of another run")
-        # A team that is run again gives its members the ids that they had, and an id is used once in a stream.
-        if any(each.startswith(_SUBAGENT) for each in self._seen(place)):
-            what = "members of a team that were at work when their process ended are at work again"
-            raise UsageError(f"run {self.key.run_id!r} goes on elsewhere: {what}; follow it from its beginning")
+
+    def _is_ahead(self, place: Place) -> bool:
+        """Return whether a place is behind the last event of the log."""
+        return place.order > self.end.order
 
     async def ended(self) -> None:
         """Wait until the run has ended."""
@@ -301,28 +324,54 @@ class RunLog:
         Raises:
             UsageError: The place is none of this run, or the events are no longer kept.
         """
-        while self.is_going_on and place == (len(self._frames), self.attempt):
-            await self._changed()
-        self.check(place)
-        position, attempt = place.position, self.attempt
-        if place.attempt != attempt:
-            ends, position = self._catch_up(place)
-            if ends:
-                return [(Place(position, attempt), each) for each in ends]
-            if position == len(self._frames) and self.is_going_on:
-                return await self.read(Place(position, attempt))
-        frames = self._frames[position : position + _MOST_AT_ONCE]
-        return [(Place(number, attempt), each) for number, each in enumerate(frames, position + 1)]
+        while True:
+            self.check(place)
+            if place.attempt < self.attempt:
+                if ends := self._ends(place):
+                    return ends
+                place = self._caught_up(place)
+            shown = len(self._frames) if self._shown is None else self._shown
+            if self._is_ahead(place) or (place.position >= shown and self.is_going_on):
+                await self._changed()
+                continue
+            frames = self._frames[place.position : min(place.position + _MOST_AT_ONCE, shown)]
+            found = self._frames_for(place, frames)
+            if found or not frames:
+                return found
+            place = place._replace(position=place.position + len(frames))
 
-    def _catch_up(self, place: Place) -> tuple[Sequence[bytes], int]:
-        """Return the ends of what a follower saw of an earlier attempt, and the position where it goes on."""
-        cuts = [each for each in self._cuts if each.attempt >= place.attempt]
-        return _ends_of(self._seen(place)), min([place.position, *(each.position for each in cuts)])
+    def _ends(self, place: Place) -> list[tuple[Place, bytes]]:
+        """Return the ends of what a follower saw of an earlier attempt, apart from those that it has."""
+        ends = _ends_of(self._seen(place))[place.ends :]
+        return [(place._replace(ends=number), each) for number, each in enumerate(ends, place.ends + 1)]
+
+    def _caught_up(self, place: Place) -> Place:
+        """Return the place where a follower of an earlier attempt goes on."""
+        position = min([place.position, *(each.position for each in self._cuts if each.attempt >= place.attempt)])
+        has_subagents = any(each.startswith(_SUBAGENT) for each in self._seen(place))
+        left = [Place(place.position, place.attempt)] if has_subagents else []
+        return Place(position, self.attempt, (*place.earlier, *left))
 
     def _seen(self, place: Place) -> Sequence[bytes]:
         """Return the frames that were cut and that a follower has seen."""
         cut = next((each for each in self._cuts if each.attempt >= place.attempt), None)
         return cut.frames[: max(0, place.position - cut.position)] if cut is not None else ()
+
+    def _frames_for(self, place: Place, frames: Sequence[bytes]) -> list[tuple[Place, bytes]]:
+        """Return frames behind a place as a follower gets them, each with the place behind it."""
+        if not place.earlier:
+            return [(Place(number, place.attempt), each) for number, each in enumerate(frames, place.position + 1)]
+        subagents = _KnownSubagents(frame for earlier in place.earlier for frame in self._seen(earlier))
+        for frame in self._frames[: place.position]:
+            subagents.passed(frame)
+        found: list[tuple[Place, bytes]] = []
+        for frame in frames:
+            passed = subagents.passed(frame)
+            ends = [(place._replace(ends=number), each) for number, each in enumerate(passed[:-1], 1)]
+            found += ends[place.ends :]
+            place = Place(place.position + 1, place.attempt, place.earlier)
+            found += [(place, each) for each in passed[-1:]]
+        return found
 
     async def beginning(self) -> tuple[bytes, bytes, bytes]:
         """Wait for the first event, and return frames for a caller who has nothing of the thread.
@@ -343,7 +392,7 @@ class RunLog:
     # --- inside
 
     def _end(self, status: RunStatus) -> None:
-        self.phase, self.status, self.ended_at = Phase.OVER, status, datetime.now(UTC)
+        self.phase, self.status, self.ended_at, self._shown = Phase.OVER, status, datetime.now(UTC), None
         self._end_on_clock = monotonic()
         self._announce()
         self._keeper.on_end(self)
@@ -361,6 +410,45 @@ class RunLog:
         if self._change is None:
             self._change = anyio.Event()
         await self._change.wait()
+
+
+class _KnownSubagents:
+    """The subagents that a follower saw begin in earlier attempts.
+
+    Args:
+        seen: The frames of these attempts that the follower saw.
+    """
+
+    def __init__(self, seen: Iterable[bytes]) -> None:
+        self._is_active: dict[str, bool] = {}
+        for frame in seen:
+            if frame.startswith(_SUBAGENT):
+                event: Any = event_of(frame)
+                is_begin = isinstance(event, SubagentStartedEvent)
+                self._is_active[event.subagent_run_id] = is_begin and self._is_active.get(event.subagent_run_id, True)
+
+    def passed(self, frame: bytes) -> Sequence[bytes]:
+        """Take in a frame of the present attempt; return what the follower gets for it."""
+        if frame.startswith(_FINISHED):
+            return [*self._ends(), frame]
+        if not frame.startswith(_SUBAGENT):
+            return [frame]
+        event: Any = event_of(frame)
+        is_active = self._is_active.get(event.subagent_run_id)
+        if is_active is None:
+            return [frame]
+        if isinstance(event, SubagentStartedEvent):
+            return ()
+        self._is_active[event.subagent_run_id] = False
+        return [frame] if is_active else ()
+
+    def _ends(self) -> list[bytes]:
+        """Return the ends of those that the present attempt did not make again (SUB-7), the inner ones first."""
+        active = [each for each, is_active in reversed(self._is_active.items()) if is_active]
+        message = "The process of the run ended."
+        return [
+            frame_of(SubagentErrorEvent(subagent_run_id=each, message=message, code="cancelled")) for each in active
+        ]
 
 
 def interrupts_in(event: WireEvent) -> Sequence[Interrupt]:

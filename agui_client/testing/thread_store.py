@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from ag_ui.core import TokenUsage
 
-from agui_client.threads.opened import take_lease
+from agui_client.threads.leases import take_lease
 from agui_client.threads.store import ThreadInfo, ThreadStore
 
 _START = datetime(2026, 1, 31, 12, 30, 15, 123456, UTC)

@@ -31,9 +31,10 @@ from agui_client._field_docs import Record
 from agui_client._protocol.open_items import quoted
 from agui_client._run.observers import RunObserver
 from agui_client.agent import AbstractAgent
-from agui_client.errors import ThreadBusyError, ThreadStoreError, ThreadStoreUnavailableError, UsageError
+from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError, sendable
 from agui_client.threads.entries import document_and_members, is_identical, members_of, reading
-from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
+from agui_client.threads.leases import take_thread
+from agui_client.threads.store import ThreadInfo, ThreadStore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from agui_client._run.scope import RunScope
     from agui_client.threads.worker import StoreCall, StoreLoop
 
-T = TypeVar("T")
 AgentT = TypeVar("AgentT", bound=AbstractAgent)
 Titler = Callable[[Sequence[Message]], str]
 """Makes the title of a thread of its messages."""
@@ -53,8 +53,6 @@ _logger = logging.getLogger("agui_client.threads")
 _LONGEST_TITLE = 80
 _LONG = 500
 """The number of messages from which a conversation is long."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
-"""Seconds between two attempts to get a lease."""
 _RENEWALS = 3
 """The number of renewals in the time of a lease."""
 _TICKS = 10
@@ -414,7 +412,7 @@ class OpenThread(Generic[AgentT]):
 
     def _made_title(self, messages: Sequence[Message]) -> str:
         try:
-            return " ".join(self._title(messages).replace("\0", "").split())[:_LONGEST_TITLE]
+            return sendable(" ".join(self._title(messages).replace("\0", "").split())[:_LONGEST_TITLE])
         except Exception:
             _logger.exception("the title of thread %s could not be made", quoted(self.thread_id))
             return ""
@@ -430,93 +428,6 @@ class _UsageObserver(RunObserver):
         """Add the tokens of a run."""
         if run.owner is self._agent:
             self._usage.extend(end.usage)
-
-
-async def take_thread(
-    store: ThreadStore,
-    owner: str,
-    thread_id: str,
-    seconds: float,
-    wait: float,
-    *,
-    check: Callable[[], None] = lambda: None,
-) -> LeasedThread:
-    """Take the lease of a thread, as soon as it is free, and read the thread.
-
-    Args:
-        store: The store.
-        owner: The owner.
-        thread_id: The thread.
-        seconds: The seconds that the lease lasts.
-        wait: The most seconds to wait for it.
-        check: Called between two attempts; raises an exception to end the wait.
-
-    Raises:
-        ThreadBusyError: The lease was not free in time.
-        ThreadStoreError: The thread cannot be read.
-    """
-
-    async def take() -> LeasedThread | None:
-        """Try once."""
-        with reading(thread_id):
-            return await store.lease_and_read(owner, thread_id, seconds)
-
-    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
-
-
-async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
-    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
-
-    Args:
-        store: The store.
-        owner: The owner.
-        thread_id: The thread.
-        seconds: The seconds that the lease lasts.
-        wait: The most seconds to wait for it.
-
-    Returns:
-        The number of the lease.
-
-    Raises:
-        ThreadBusyError: The lease was not free in time.
-    """
-    taken = partial(store.lease, owner, thread_id, seconds)
-    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
-
-
-async def _as_soon_as_free(
-    take: Callable[[], Coroutine[Any, Any, T | None]],
-    store: ThreadStore,
-    owner: str,
-    thread_id: str,
-    wait: float,
-    check: Callable[[], None],
-) -> T:
-    give_up, pause = monotonic() + wait, _FIRST_WAIT
-    while True:
-        locked: ThreadStoreUnavailableError | None = None
-        try:
-            if (taken := await take()) is not None:
-                return taken
-        except ThreadStoreUnavailableError as error:
-            if not error.is_locked:
-                raise
-            locked = error
-        check()
-        if (left := give_up - monotonic()) <= 0:
-            raise locked or await _busy(store, owner, thread_id, wait)
-        await asyncio.sleep(min(pause, left))
-        pause = min(2 * pause, _LONGEST_WAIT)
-
-
-async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:
-    """Return the exception that says how long a thread may stay busy."""
-    what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
-    how = "wait= sets how long to wait"
-    if (seconds := await store.lease_left(owner, thread_id)) is None:
-        return ThreadBusyError(f"{what}; {how}")
-    why = f"{seconds:.3g} seconds of its lease are left, which its program renews unless it is dead"
-    return ThreadBusyError(f"{what}: {why}; {how}", retry_after=seconds)
 
 
 def first_prompt(messages: Sequence[Message]) -> str:

@@ -20,8 +20,9 @@ from agui_client._protocol.schema import is_a, is_text
 from agui_client.errors import ThreadBusyError, ThreadStoreError, UsageError
 from agui_client.threads.documents import Format, exported, imported
 from agui_client.threads.entries import cut, document_of, reading
+from agui_client.threads.leases import take_lease, take_thread
 from agui_client.threads.memory import MemoryStore
-from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt, take_lease, take_thread
+from agui_client.threads.opened import AgentT, OpenThread, Service, Titler, first_prompt
 from agui_client.threads.store import ThreadInfo, ThreadStore
 from agui_client.threads.worker import StoreCall, StoreLoop
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from ag_ui.core import RunFinishedEvent, RunStartedEvent
 
-from agui_client import FunctionAgent, HttpAgent, RunFailedError
+from agui_client import FunctionAgent, HttpAgent, RunFailedError, UsageError
 from agui_client.asgi import ASGITransport, agent_app, stopping
 from agui_client.testing import Gate, ScriptedAgent, events_of, text, turn
 from agui_client.threads import Threads
@@ -136,18 +136,27 @@ async def test_an_app_that_was_shut_down_has_ended_its_runs_and_refuses_others()
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-async def test_runs_are_ended_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    pause, ends, began = 0.05, list[tuple[str, float]](), 0.0
-    monkeypatch.setattr(stopping, "_TURN_SECONDS", pause)
-    app = agent_app(ScriptedAgent(turn(text("One."), Gate())))
+async def test_runs_are_ended_one_after_the_other_and_those_that_are_over_before_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stopping, "_TURN_SECONDS", _SECONDS)
+    pause, ends, began = 0.25, list[tuple[str, float]](), 0.0
+    oldest = Gate()
+    agents = {name: ScriptedAgent(turn(text("One."), Gate())) for name in "bc"}
+    agents["a"] = ScriptedAgent(turn(text("One."), oldest, text("Two.")))
+    app = agent_app(lambda request, input: agents[input.thread_id], stop_within=3 * pause)
 
     async def ask(thread_id: str, has_begun: anyio.Event) -> None:
         async with HttpAgent("http://app/", app=app, thread_id=thread_id).stream("Hi") as run:
             assert await anext(run.text_stream) == "One."
             has_begun.set()
-            with pytest.raises(RunFailedError, match="shutting_down"):
-                await run.result()
+            if thread_id == "a":
+                assert (await run.result()).text == "Two."
+            else:
+                with pytest.raises(RunFailedError, match="shutting_down"):
+                    await run.result()
             ends.append((thread_id, anyio.current_time()))
+            oldest.open()
 
     with anyio.fail_after(_SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -156,8 +165,15 @@ async def test_runs_are_ended_one_after_the_other(monkeypatch: pytest.MonkeyPatc
                 await has_begun.wait()
             began = anyio.current_time()
             await app.shutdown()
-    assert [thread_id for thread_id, _ in ends] == ["a", "b", "c"]
-    assert [at - began >= number * pause for number, (_, at) in enumerate(ends)] == [True] * 3
+    assert sorted(each for each, _ in ends[:2]) == ["a", "c"]
+    assert ends[2][0] == "b"
+    assert pause <= ends[2][1] - began
+
+
+@pytest.mark.parametrize("stop_within", [0, -1, "5", True])
+def test_the_time_to_stop_is_a_number_of_seconds(stop_within: Any) -> None:
+    with pytest.raises(UsageError, match="stop_within= is a number of seconds above zero"):
+        agent_app(ScriptedAgent(turn()), stop_within=stop_within)
 
 
 async def test_a_request_that_the_server_cancels_ends_with_an_event() -> None:

@@ -267,6 +267,7 @@ def test_nulls_are_errors_unless_they_are_to_be_dropped() -> None:
     ("body", "found"),
     [
         (b"", ["TRUNC-1"]),
+        (b"\xef\xbb\xbf\r\n: a comment\n\n", ["TRUNC-1"]),
         (sse(STARTED) + b"data: \xff\n\n" + sse(FINISHED), ["PROC-12"]),
         (sse(STARTED) + b'data: {"type": "RUN_FIN', ["TRUNC-1"]),
         (sse(*within()).removesuffix(b"\n\n"), []),
@@ -282,6 +283,7 @@ def test_nulls_are_errors_unless_they_are_to_be_dropped() -> None:
     ],
     ids=[
         "nothing",
+        "a comment",
         "no UTF-8",
         "cut frame",
         "no blank line",
@@ -320,6 +322,17 @@ def test_the_time_for_lines_that_are_no_json_grows_with_their_number() -> None:
     assert seconds[1] < 3 * seconds[0]
 
 
+@pytest.mark.parametrize("filler", [b"\n", b"\r\n", b":\n\n"], ids=["LF", "CR LF", "comments"])
+def test_blank_lines_and_comments_cost_next_to_nothing(filler: bytes) -> None:
+    frames = sse({"type": "FUTURE"}) * 10_000
+    seconds: list[float] = []
+    for body in (frames, filler * (len(frames) // len(filler))):
+        begun = time.process_time()
+        assert validate(sse(STARTED) + body + sse(FINISHED))[1:] == []
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 3 * seconds[0]
+
+
 def test_recordings_are_checked_request_by_request_with_their_inputs(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with serve_bytes(sse(*within({"type": "FUTURE"}))) as server:
@@ -350,9 +363,10 @@ def test_a_run_that_was_left_is_not_called_cut(tmp_path: Path) -> None:
         (RunStartedEvent(thread_id="t", run_id="r"), "give a list of them"),
         (5, r"not a int; such as agent\.run\(input\)"),
         ([STARTED, 5], "item 1 is no event, but a int"),
+        ("<html>\nBad Gateway\n", "the text is no event stream and no recording"),
         (Path("missing.jsonl"), "missing.jsonl cannot be read: No such file"),
     ],
-    ids=["name", "dict", "event", "number", "item", "missing"],
+    ids=["name", "dict", "event", "number", "item", "other", "missing"],
 )
 def test_what_holds_no_events_is_refused_with_what_to_give(source: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -86,3 +86,16 @@ def test_a_stream_is_compared_with_the_input_that_it_answers(agui: Agui, good: s
 @pytest.mark.parametrize("given", [[], ["missing.sse"], ["--fail-on", "note", "."]], ids=["none", "missing", "option"])
 def test_wrong_usage_has_exit_code_2(agui: Agui, given: list[str]) -> None:
     assert agui("check", *given).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"%PDF-1.7\n%\xe2\xe3\n1 0 obj\n", b"\x89PNG\r\n\x1a\n:\0\0\0\rIHDR", b"<html>\n<body>Bad Gateway</body>\n"],
+    ids=["PDF", "PNG", "HTML"],
+)
+def test_a_file_that_is_no_stream_is_wrong_usage(agui: Agui, good: str, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    done = agui("check", good, str(path))
+    assert done.returncode == 2
+    assert f"{path} is no event stream and no recording" in done.stderr

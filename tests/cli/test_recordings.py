@@ -58,9 +58,10 @@ def test_a_recording_that_was_cut_is_shown_as_far_as_it_goes(agui: Agui, tmp_pat
 @pytest.mark.parametrize(
     ("turns", "line"),
     [
-        ([turn(text("19 degrees."))], 'text: request 1: /0 is "19 degrees.", recorded was "18 degrees."'),
+        ([turn(text("19 degrees."))], 'text: request 1: message 1 is "19 degrees.", recorded was "18 degrees."'),
+        ([turn(text("18 degrees."), text("Dry."))], 'text: request 1: message 2 is new: "Dry."'),
         ([turn(text("18 degrees."), state({"a": 1}))], "state: request 1: /a is new: 1"),
-        ([turn(text("18 degrees."), tool_call("book", {}))], 'tools: request 1: /0 is new: {"name": "book"'),
+        ([turn(text("18 degrees."), tool_call("book", {}))], 'tools: request 1: call 1 is new: {"name": "book"'),
         ([turn(tool_call("look", {"place": "Oslo"})), turn(text("18 degrees."))], "request: request 2: only one of"),
     ],
 )

@@ -168,7 +168,7 @@ async def _load(options: Any) -> int:
     with postgres_server() as server, loopback_server("load.upstream") as upstream, _listening() as listener:
         url, port = f"postgresql+asyncpg://{server.address}", listener.getsockname()[1]
         database = psutil.Process(server._process.pid)
-        settings = {"LOAD_UPSTREAM": upstream, "LOAD_DATABASE": url}
+        settings = {"LOAD_UPSTREAM": upstream, "LOAD_DATABASE": url, "LOAD_STOP_WITHIN": str(options.stop_within)}
 
         async def start() -> Proxy:
             """Start a server, and wait until both of its workers serve."""
@@ -209,6 +209,9 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=2, help="the turns of each")
     parser.add_argument("--words", type=int, default=20, help="the words of a text, each of which is an event")
     parser.add_argument("--seconds", type=float, default=10.0, help="the seconds that a text lasts")
+    parser.add_argument(
+        "--stop-within", type=float, default=5.0, help="the seconds in which the old server ends its runs"
+    )
     allow_many_files()
     return asyncio.run(_load(parser.parse_args()))
 

@@ -28,8 +28,9 @@ def make_app() -> Starlette:
     allow_many_files()
     tell_ready = Path(os.environ["LOAD_READY"], str(os.getpid())).touch
     agent, threads = HttpAgent(os.environ["LOAD_UPSTREAM"], tools=[look]), Threads(os.environ["LOAD_DATABASE"])
-    plain = agent_app(lambda request, input: agent.clone(thread_id=input.thread_id))
-    stored = agent_app(lambda request, input: threads.open(input.thread_id, agent))
+    seconds = float(os.environ["LOAD_STOP_WITHIN"])
+    plain = agent_app(lambda request, input: agent.clone(thread_id=input.thread_id), stop_within=seconds)
+    stored = agent_app(lambda request, input: threads.open(input.thread_id, agent), stop_within=seconds)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:

@@ -304,15 +304,15 @@ def test_a_function_takes_out_what_the_user_wants_out(
         return text.replace(secret, "*")
 
     agent = ScriptedAgent(turn(text(f"I say {secret} to {random.random()}."), tool_call("look", {"at": secret})))
-    agent.set_state({"secret": [secret]})
+    agent.set_state({"said": [secret]})
     agent.use(record(path, redact=redact)).run_agent_sync(f"Hi {secret}")
-    assert {"/input/messages/0/content", "/input/state/secret/0", "/event/delta"} <= set(seen)
+    assert {"/input/messages/0/content", "/input/state/said/0", "/event/delta"} <= set(seen)
     (exchange,) = Recording.read(path).exchanges
     asked = exchange.request.input
-    assert secret not in json.dumps([asked["messages"][0]["content"], asked["state"]["secret"]])
+    assert secret not in json.dumps([asked["messages"][0]["content"], asked["state"]["said"]])
     assert secret not in "".join(line.event.get("delta", "") for line in exchange.events)
     replay = ReplayAgent(path, redact=redact)
-    replay.set_state({"secret": [secret]})
+    replay.set_state({"said": [secret]})
     assert replay.run_agent_sync(f"Hi {secret}").text.startswith("I say * to ")
 
 

@@ -60,6 +60,9 @@ END = {"type": "TOOL_CALL_END", "toolCallId": "c"}
         ('[["authorization", "s"], ["a", "b"]]', '[["authorization", "[redacted]"], ["a", "b"]]'),
         ('{"name": "Set-Cookie", "value": "s"}', '{"name": "Set-Cookie", "value": "[redacted]"}'),
         ('{"value": "s", "path": "/a~1authorization"}', '{"value": "[redacted]", "path": "/a~1authorization"}'),
+        ('{"token": "s", "Secret": ["s"]}', '{"token": "[redacted]", "Secret": ["[redacted]"]}'),
+        ('{"max_tokens": 5, "tokens": 5, "pageToken": "p"}', '{"max_tokens": 5, "tokens": 5, "pageToken": "p"}'),
+        ("see https://h/?token=s&page_token=2", "see https://h/?token=[redacted]&page_token=2"),
         ('{"required": ["api_key", "place"]}', '{"required": ["api_key", "place"]}'),
         (
             '{"properties": {"password": {"type": "string", "default": "s"}}}',

@@ -6,17 +6,40 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, suppress
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import httpx
 import pytest
-from ag_ui.core import TextMessageContentEvent, Tool, ToolMessage
+from ag_ui.core import (
+    Event,
+    RunErrorEvent,
+    RunFinishedEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    Tool,
+    ToolCallStartEvent,
+    ToolMessage,
+)
 
-from agui_client import Approve, ConnectError, IncompleteRunError, RunInProgressError, UsageError
+from agui_client import (
+    AbstractAgent,
+    Approve,
+    ConnectError,
+    FunctionAgent,
+    HttpAgent,
+    IncompleteRunError,
+    RunInProgressError,
+    UsageError,
+)
+from agui_client.reconnect import Connect, LastEventId
 from agui_client.runs import RunInfo, Runs
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until, texts, told
@@ -24,12 +47,16 @@ from support.postgres import postgres_server
 from support.waiting import until
 
 if TYPE_CHECKING:
+    from ag_ui.core import Message
+
     from support.programs import Program
 
 pytest.importorskip("dbos")
 
 _SECONDS = 30.0
 ASK = Tool(name="ask", description="Asks the person in front of the screen.", parameters={"type": "object"})
+_ONCE = (TextMessageStartEvent, TextMessageEndEvent, SubagentStartedEvent, SubagentFinishedEvent)
+_PIECES = (TextMessageContentEvent, ToolCallStartEvent)
 
 
 @pytest.fixture
@@ -294,9 +321,6 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
             asked_callers += 1
         else:
             await kill_some(thread_id)
-        # Who follows a team while it is taken over has to begin anew.
-        while path and await status_of(workers, thread_id) == "running":  # noqa: ASYNC110
-            await anyio.sleep(0.1)
         follower = page(chance.choice(workers)[1] + path, thread_id)
         with anyio.fail_after(_SECONDS):
             following = follower.connect_agent() if is_calling else follower.run_agent(" ".join(words), run_id="r")
@@ -367,3 +391,103 @@ async def status_of(workers: list[tuple[Program, str]], thread_id: str) -> str:
     async with httpx.AsyncClient(timeout=_SECONDS) as client:
         infos = (await client.post(f"{workers[0][1]}runs", json={})).json()
     return next(str(each["status"]) for each in infos if each["threadId"] == thread_id)
+
+
+@pytest.mark.parametrize("path", ["team/", ""], ids=["a team", "an agent"])
+async def test_each_follower_gets_the_final_attempt_once_whenever_the_worker_that_has_the_run_is_killed(
+    servers: Servers, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGUI_PACE", "0.05")
+    kills, chance, number = int(os.environ.get("AGUI_CLIENT_KILLS", "1")), random.Random(5), 0
+    workers = [await servers.start(), await servers.start()]
+    async with Runs(servers.url) as runs:
+        while kills > 0:
+            number += 1
+            with anyio.fail_after(2 * _SECONDS):
+                kills -= await follow_while_killing(servers, workers, path, f"t{number}", runs, min(kills, 3), chance)
+    # To be read with -s.
+    print(f"{number} runs")  # noqa: T201
+
+
+async def follow_while_killing(
+    servers: Servers,
+    workers: list[tuple[Program, str]],
+    path: str,
+    thread_id: str,
+    runs: Runs,
+    kills: int,
+    chance: random.Random,
+) -> int:
+    """Follow a run in several ways, and kill the workers that have it; return how many were killed."""
+    policies = [LastEventId(attempts=200), Connect(attempts=200)] * len(workers)
+    urls = [url + path for _, url in workers for _ in range(2)]
+    followers = [page(url, thread_id, how) for url, how in zip(urls, policies, strict=True)]
+    seen: list[list[Event]] = [[] for _ in followers]
+    in_program: list[Event] = []
+    before, killed = len(servers.pids), 0
+    await read_until(page(chance.choice(workers)[1] + path, thread_id), "look pay", lambda: True)
+    async with anyio.create_task_group() as tasks:
+        for follower, events in zip(followers, seen, strict=True):
+            tasks.start_soon(read_all, follower, events)
+        tasks.start_soon(follow_in_pieces, runs, thread_id, chance, in_program)
+        await until(lambda: len(servers.pids) > before, _SECONDS)
+        while killed < kills:
+            await anyio.sleep(chance.uniform(0.0, 1.0))
+            if await status_of(workers, thread_id) != "running":
+                break
+            await kill_the_one_that_runs(servers, workers, thread_id)
+            killed += 1
+    final = [event async for _, event in runs.follow("r", thread_id=thread_id)]
+    late = page(workers[0][1] + path, thread_id)
+    await late.connect_agent()
+    program = FunctionAgent(lambda _: iterated(in_program), thread_id=thread_id)
+    await program.run_agent("look pay", run_id="r")
+    agents: list[AbstractAgent] = [program, *followers]
+    for agent, events in zip(agents, [in_program, *seen], strict=True):
+        assert answers(agent) == answers(late)
+        assert events[-1].type == "RUN_FINISHED"
+        # A stream that is sent again from its beginning may divide texts and calls in another way.
+        kinds = _ONCE if agent in followers[1::2] else (*_ONCE, *_PIECES)
+        counts = Counter(each.model_dump_json() for each in events if isinstance(each, kinds))
+        assert set(counts.values()) == {1}
+        assert counts.keys() >= {each.model_dump_json() for each in final if isinstance(each, kinds)}
+    return killed
+
+
+async def kill_the_one_that_runs(servers: Servers, workers: list[tuple[Program, str]], thread_id: str) -> None:
+    """Kill the worker that has the run, and start another one at its address."""
+    before = [*servers.pids]
+    at = next(number for number, (program, _) in enumerate(workers) if program.pid == before[-1])
+    program, url = workers[at]
+    program.kill()
+    workers[at] = await servers.start(int(url.rpartition(":")[2].strip("/")))
+    # What is waited for happens in another process.
+    while servers.pids == before and await status_of(workers, thread_id) == "running":  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+
+
+async def read_all(agent: HttpAgent, events: list[Event]) -> None:
+    async with agent.stream("look pay", run_id="r") as run:
+        async for event in run:
+            events.append(event)  # noqa: PERF401 - what was read is looked at if the run fails
+
+
+async def follow_in_pieces(runs: Runs, thread_id: str, chance: random.Random, events: list[Event]) -> None:
+    """Follow a run, and leave it again and again."""
+    cursor: str | None = None
+    while not (events and isinstance(events[-1], RunFinishedEvent | RunErrorEvent)):
+        async with aclosing(runs.follow("r", after=cursor, thread_id=thread_id)) as followed:
+            async for each in followed:
+                cursor = each.cursor
+                events.append(each.event)
+                if chance.random() < 0.1:
+                    break
+
+
+async def iterated(events: list[Event]) -> AsyncGenerator[Event]:
+    for event in events:
+        yield event
+
+
+def answers(agent: AbstractAgent) -> list[Message]:
+    return [each for each in agent.messages if each.role != "user"]

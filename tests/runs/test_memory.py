@@ -189,6 +189,25 @@ async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_s
     assert (await caller.post("connect", threadId="other")).status_code == (200 if is_stored else 405)
 
 
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
+async def test_a_caller_who_connects_with_the_id_of_its_run_gets_that_run_when_others_have_followed(
+    *, is_stored: bool
+) -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")), turn(text("Three.")))
+    caller = Caller(_stored(Threads(), agent) if is_stored else agent, Runs())
+    for run_id in ("r", "second", "third"):
+        await caller.post(runId=run_id)
+    for run_id, said in (("r", "One."), ("second", "Two.")):
+        first, *shown, last = [event for _, event in _frames((await caller.post("connect", runId=run_id)).text)]
+        assert [first["type"], first["runId"], last["type"], last["runId"]] == [
+            "RUN_STARTED",
+            run_id,
+            "RUN_FINISHED",
+            run_id,
+        ]
+        assert "".join(each.get("delta", "") for each in shown) == said
+
+
 async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it() -> None:
     threads = Threads()
     agent = ScriptedAgent(turn(tool_call("pay", {"amount": 3})), turn(text("Done.")), tools=[pay])
@@ -246,7 +265,7 @@ async def test_a_caller_who_connects_does_not_get_the_refusal_of_another_request
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(post, "", runId="refused"))
         await asked.wait()
-        tasks.start_soon(post, "connect")
+        tasks.start_soon(partial(post, "connect", runId="new"))
         await anyio.wait_all_tasks_blocked()
         may_answer.set()
     assert statuses == {"": 418, "connect": 200}

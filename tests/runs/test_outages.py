@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from ag_ui.core import ToolMessage
 
-from agui_client import Approve, ConnectError, HttpAgent, RetryPolicy
+from agui_client import Approve, ConnectError, HttpAgent
 from agui_client.reconnect import Connect
 from support.durable_servers import Servers, page, read_until, texts, told
 from support.postgres import PostgresServer, postgres_server
@@ -84,9 +84,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Stage]:
 
 def lasting(url: str, thread_id: str = "t") -> HttpAgent:
     """A caller that takes up streams that were cut."""
-    policy = Connect(attempts=200)
-    retry = RetryPolicy(first_wait=0.05, max_wait=0.2)
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=policy, retry=retry)
+    return page(url, thread_id, Connect(attempts=200))
 
 
 async def insist(agents: dict[str, HttpAgent], url: str, thread_id: str) -> None:
@@ -99,13 +97,6 @@ async def insist(agents: dict[str, HttpAgent], url: str, thread_id: str) -> None
             await anyio.sleep(0.1)
         else:
             return
-
-
-async def until_ended(url: str) -> None:
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        # What is waited for happens in another process.
-        while (await client.post(f"{url}runs", json={})).json()[0]["status"] == "running":  # noqa: ASYNC110
-            await anyio.sleep(0.05)
 
 
 async def status_of_a_new_run(url: str) -> tuple[int, str | None]:
@@ -157,7 +148,7 @@ async def test_a_process_that_stood_still_longer_than_its_lease_writes_and_calls
         servers.flag("hold", up=True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read_until, page(old_url), _PROMPT, lambda: False)
-        await until(lambda: bool(servers.calls if at == "a call" else servers.has_begun and stage.stored()), _SECONDS)
+        await until(lambda: bool(servers.calls if at == "a call" else servers.pids and stage.stored()), _SECONDS)
         old.send_signal(signal.SIGSTOP)
         tasks.cancel_scope.cancel()
     if at == "a call":
@@ -206,8 +197,6 @@ async def test_a_team_goes_on_behind_its_finished_members_and_asks_a_person(stag
     program, url = await servers.start()
     agent = page(f"{url}team/")
     with anyio.fail_after(_SECONDS):
-        # Who follows a team while it is taken over has to begin anew.
-        await until_ended(url)
         result = await agent.run_agent("pay book", run_id="r")
     assert servers.members.count("t:a") == servers.members.count("t:b.") == servers.members.count("t:c.") == 1
     assert sorted(servers.calls) == ["pay-0"]

@@ -20,6 +20,8 @@ ASKED = Interrupt(id="i", reason="confirmation", message="Proceed?")
     [
         ("r", Place(3), "3-r"),
         ("r", Place(3, 2), "3.2-r"),
+        ("r", Place(3, ends=2), "3~2-r"),
+        ("r", Place(3, 4, (Place(7), Place(9, 2)), 1), "7_9.2_3.4~1-r"),
         ("a-b/ü", Place(0), "0-a-b%2F%C3%BC"),
         ("r", Place(999_999_999_999_999), "999999999999999-r"),
     ],
@@ -31,7 +33,23 @@ def test_a_cursor_names_the_run_and_the_place(run_id: str, place: Place, cursor:
 
 @pytest.mark.parametrize(
     "cursor",
-    ["", "3", "3-", "-r", "x-r", "3.x-r", "²-r", "-3-r", "3.2.1-r", "+3-r", "3" * 16 + "-r", "3." + "1" * 16 + "-r"],
+    [
+        *(
+            "",
+            "3",
+            "3-",
+            "-r",
+            "x-r",
+            "3.x-r",
+            "²-r",
+            "-3-r",
+            "3.2.1-r",
+            "+3-r",
+            "3" * 16 + "-r",
+            "3." + "1" * 16 + "-r",
+        ),
+        *("3~-r", "_3-r", "3.2_3.2-r", "3.2_3-r"),
+    ],
 )
 def test_what_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(UsageError) as refused:

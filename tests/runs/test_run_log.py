@@ -20,6 +20,8 @@ from ag_ui.core import (
     RunFinishedInterruptOutcome,
     RunStartedEvent,
     StepStartedEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageStartEvent,
     ToolCall,
@@ -28,7 +30,7 @@ from ag_ui.core import (
 
 from agui_client import UsageError
 from agui_client.runs import RunInfo, RunStatus
-from agui_client.runs.records import Place, RunKey
+from agui_client.runs.records import Place, RunKey, cursor_of, read_cursor
 from agui_client.runs.run_log import Phase, RunLog
 
 pytestmark = pytest.mark.anyio
@@ -161,14 +163,16 @@ async def test_a_follower_of_an_earlier_attempt_gets_the_ends_of_what_it_saw_and
     log.begin_again(2, 1)
     with anyio.fail_after(10):
         # It has seen the beginning of a step and of a message, or nothing that was cut.
-        ends = [(Place(1, 2), "TEXT_MESSAGE_END"), (Place(1, 2), "STEP_FINISHED")]
-        assert [await read(log, Place(4, 1)), await read(log, Place(5, 1))] == [ends] * 2
-        assert await read(log, Place(2, 1)) == ends[1:]
+        for at in (4, 5):
+            ends = [(Place(at, ends=1), "TEXT_MESSAGE_END"), (Place(at, ends=2), "STEP_FINISHED")]
+            assert await read(log, Place(at)) == ends
+            assert await read(log, ends[0][0]) == ends[1:]
+        assert await read(log, Place(2, 1)) == [(Place(2, ends=1), "STEP_FINISHED")]
         assert await read(log, Place(0, 1)) == [(Place(1, 2), "RUN_STARTED")]
         got: list[Any] = []
 
         async def follow() -> None:
-            got.extend(await read(log, Place(1, 1)))
+            got.extend(await read(log, Place(4, ends=2)))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
@@ -179,10 +183,111 @@ async def test_a_follower_of_an_earlier_attempt_gets_the_ends_of_what_it_saw_and
         # A third attempt goes on from the same checkpoint, and one that has seen the first goes on there, too.
         log.begin_again(3, 1)
         log.append(OVER)
-        assert await read(log, Place(2, 2)) == [(Place(1, 3), "TEXT_MESSAGE_END")]
-        assert await read(log, Place(4, 1)) == [(Place(1, 3), "TEXT_MESSAGE_END"), (Place(1, 3), "STEP_FINISHED")]
+        assert await read(log, Place(2, 2)) == [(Place(2, 2, ends=1), "TEXT_MESSAGE_END")]
+        assert [kind for _, kind in await read(log, Place(4))] == ["TEXT_MESSAGE_END", "STEP_FINISHED"]
+        assert await read(log, Place(2, 2, ends=1)) == [(Place(2, 3), "RUN_FINISHED")]
         assert await read(log, Place(1, 3)) == await read(log, Place(1, 1)) == [(Place(2, 3), "RUN_FINISHED")]
         assert (await read(log, Place(2, 3)), log.end) == ([], Place(2, 3))
+
+
+async def all_behind(log: RunLog, place: Place) -> list[tuple[Place, str]]:
+    """The places of all events behind one, each with its type and its subagent or message."""
+    found: list[tuple[Place, str]] = []
+    while frames := await log.read(found[-1][0] if found else place):
+        events = [json.loads(frame.removeprefix(b"data: ")) for _, frame in frames]
+        what = [f"{each['type']} {each.get('subagentRunId', each.get('messageId', ''))}".strip() for each in events]
+        found += zip([at for at, _ in frames], what, strict=True)
+    return found
+
+
+def begun(subagent: str) -> Event:
+    return SubagentStartedEvent(subagent_run_id=subagent, name=subagent)
+
+
+def done(subagent: str) -> Event:
+    return SubagentFinishedEvent(subagent_run_id=subagent)
+
+
+async def test_a_follower_gets_the_beginning_and_the_end_of_each_subagent_once_over_all_attempts() -> None:
+    log = a_log(BEGUN, begun("a"), begun("b"), *said("One."), done("b"))
+    log.begin_again(2, 1)
+    for event in (begun("b"), begun("c"), done("b"), begun("a")):
+        log.append(event)
+    log.begin_again(3, 1)
+    for event in (begun("a"), done("a"), begun("b"), done("b"), begun("d"), done("d"), OVER):
+        log.append(event)
+    with anyio.fail_after(10):
+        last = ["SUBAGENT_STARTED a", "SUBAGENT_FINISHED a", "SUBAGENT_STARTED b", "SUBAGENT_FINISHED b"]
+        last += ["SUBAGENT_STARTED d", "SUBAGENT_FINISHED d", "RUN_FINISHED"]
+        seen = {
+            # Nothing that was cut.
+            Place(1): last,
+            # a and b, and the beginning of a message.
+            Place(4): ["TEXT_MESSAGE_END m", "SUBAGENT_FINISHED a", "SUBAGENT_FINISHED b", *last[4:]],
+            # The end of b, too.
+            Place(6): ["TEXT_MESSAGE_END m", "SUBAGENT_FINISHED a", *last[4:]],
+            # b and c of the second attempt, of which the third has no c.
+            Place(3, 2): [*last[:2], last[3], *last[4:6], "SUBAGENT_ERROR c", "RUN_FINISHED"],
+            # a of the first attempt, and b and c of the second one.
+            Place(3, 2, (Place(2),)): [last[1], last[3], *last[4:6], "SUBAGENT_ERROR c", "RUN_FINISHED"],
+        }
+        for place, expected in seen.items():
+            found = await all_behind(log, place)
+            assert [what for _, what in found] == expected
+            assert len({cursor_of("r", at) for at, _ in found}) == len(found)
+            # Each of them is a place to go on at.
+            for number, (at, _) in enumerate(found, 1):
+                assert read_cursor(cursor_of("r", at)) == ("r", at)
+                assert [what for _, what in await all_behind(log, at)] == expected[number:]
+
+
+async def test_what_is_not_stored_yet_is_not_shown_to_followers() -> None:
+    log = a_log(BEGUN, *said())
+    log.show(1)
+    got: list[tuple[Place, str]] = []
+
+    async def follow() -> None:
+        got.extend(await all_behind(log, Place(0)))
+
+    with anyio.fail_after(10):
+        assert await log.has_more(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await anyio.wait_all_tasks_blocked()
+            log.append(said("One.")[1])
+            log.show(2)
+            await anyio.wait_all_tasks_blocked()
+            log.append(OVER)
+        assert not await log.has_more(4)
+    assert got == [
+        (Place(1), "RUN_STARTED"),
+        (Place(2), "TEXT_MESSAGE_START m"),
+        (Place(3), "TEXT_MESSAGE_CONTENT m"),
+        (Place(4), "RUN_FINISHED"),
+    ]
+
+
+async def test_a_follower_that_has_more_than_a_mirror_waits_for_it() -> None:
+    written, log = a_log(BEGUN, *said("One.")), a_log(BEGUN)
+    log.is_mirror = True
+    got: list[list[tuple[Place, str]]] = []
+
+    async def follow(place: Place) -> None:
+        got.append(await all_behind(log, place))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow, Place(2))
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(follow, Place(1, 2))
+            await anyio.wait_all_tasks_blocked()
+            log.extend([frame for _, frame in await written.read(Place(1))], is_end=False)
+            log.begin_again(2, 1)
+            log.append(OVER)
+    over = (Place(2, 2), "RUN_FINISHED")
+    assert sorted(got, key=len) == [[over], [(Place(2, ends=1), "TEXT_MESSAGE_END m"), over]]
+    with pytest.raises(UsageError, match=r"^run 'r' has no 3 events; the cursor is of another run$"):
+        await log.read(Place(3, 2))
 
 
 async def test_the_last_follower_that_leaves_a_run_that_goes_on_is_reported() -> None:

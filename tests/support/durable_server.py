@@ -3,8 +3,8 @@
 Its agent makes one call of a tool for each word of the prompt, one round after the other, and `+` joins calls of one
 round. Each call writes its id to the file `calls` of the folder, and then waits as long as there is a file `hold`. A
 file `silent` keeps the agent silent. `/team/` is a team, and `/stored/` the agent with threads in the same database.
-The file `pids` gets the id of each process that runs the agent. The kind is `spawned` or `forked` for a server with two
-workers.
+The file `pids` gets the id of each process that runs the agent or a member. The kind is `spawned` or `forked`
+for a server with two workers.
 """
 
 from __future__ import annotations
@@ -69,9 +69,13 @@ def book(ctx: ToolContext) -> str:
     return called("book", ctx)
 
 
-async def planner(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+def note_process() -> None:
     with (folder / "pids").open("a") as pids:
         pids.write(f"{os.getpid()}\n")
+
+
+async def planner(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+    note_process()
     rounds = str(next(each.content for each in run_input.messages if each.role == "user")).split()
     texts = [str(each.content) for each in run_input.messages if each.role == "assistant"]
     done = sum(each[:1].isdecimal() for each in texts)
@@ -94,6 +98,7 @@ async def planner(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 
 def member(name: str) -> FunctionAgent:
     async def play(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+        note_process()
         with (folder / "members").open("a") as members:
             members.write(f"{run_input.thread_id.partition('/')[0]}:{name}\n")
         async for event in said(run_input, name):

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import anyio
 import httpx
 
-from agui_client import HttpAgent
+from agui_client import HttpAgent, RetryPolicy
 from agui_client.threads import Threads
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:
     from ag_ui.core import Message, Tool
+
+    from agui_client.reconnect import ReconnectPolicy
 
 _PROGRAM = str(Path(__file__).parent / "durable_server.py")
 _SECONDS = 60.0
@@ -79,15 +81,22 @@ class Servers:
         return saved.conversation.messages
 
     @property
-    def has_begun(self) -> bool:
-        return (self.folder / "pids").exists()
+    def pids(self) -> list[int]:
+        """The processes that have run the agent or a member, in the order of the runs."""
+        file = self.folder / "pids"
+        return [int(each) for each in file.read_text().split()] if file.exists() else []
 
     def flag(self, name: str, *, up: bool) -> None:
         (self.folder / name).touch() if up else (self.folder / name).unlink()
 
 
-def page(url: str, thread_id: str = "t", tools: Sequence[Tool] = ()) -> HttpAgent:
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect", tools=tools)
+def page(
+    url: str, thread_id: str = "t", reconnect: ReconnectPolicy | None = None, tools: Sequence[Tool] = ()
+) -> HttpAgent:
+    retry = RetryPolicy(first_wait=0.05, max_wait=0.2)
+    return HttpAgent(
+        url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=reconnect, retry=retry, tools=tools
+    )
 
 
 def _free_port() -> int:

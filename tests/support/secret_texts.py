@@ -14,7 +14,9 @@ _NUMBER = "42424242424242"
 _NAMES = (
     *("authorization", "Proxy-Authorization", "COOKIE", "Set-Cookie", "api_key", "x-api-key", "apiKey", "password"),
     *("encryptedValue", "encrypted_content", "db_password", "access_token", "client-secret", "id_token"),
+    *("token", "Secret"),
 )
+_HARMLESS_NAMES = ("a", "b", "name", "key", "path", "tokens", "page_token", "nextToken")
 _WORDS = ("Oslo", "hé 🎉", "key", "the cookie jar", "value", 'say "hi"', "http://x.org/a?b=c", "C:\\new", "a@x.org")
 
 
@@ -96,7 +98,7 @@ class _Texts:
             case 1 if depth < 4:
                 return self._quoted(self.text(depth + 1, has_secret=False))
             case 2 if depth < 4:
-                names = random.choices(["a", "b", "value", "name", "key", "path", "properties"], k=random.randrange(4))
+                names = random.choices([*_HARMLESS_NAMES, "value", "properties"], k=random.randrange(4))
                 return self._object(*((name, self._clean(depth + 1)) for name in names))
             case _:
                 return random.choice(simple)

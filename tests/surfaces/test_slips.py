@@ -50,6 +50,10 @@ async def enters_without_await() -> None:
         pass
 
 
+async def awaits_a_stream() -> None:
+    await agent().stream("Hi")
+
+
 async def assigns_messages() -> None:
     agent().messages = []
 
@@ -87,6 +91,7 @@ async def serves_with_runs_as_at_the_command_line() -> None:
         (iterates_run_without_await, "write `async for event in run`"),
         (enters_async_run_of_sync, "write `with agent.stream_sync"),
         (iterates_async_run_of_sync, "write `for event in run`"),
+        (awaits_a_stream, r"write `async with agent\.stream\(\.\.\.\) as run`; .* `await agent\.run_agent"),
         (assigns_messages, r"agent\.set_messages\(\[\.\.\.\]\) replaces them"),
         (gives_a_number_as_header, "X-Tenant is of type int"),
         (gives_text_as_context, r'context= takes a list, such as \[Context\(description="time"'),

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 from sqlalchemy import text as sql
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from agui_client import ThreadStoreError
 from agui_client.testing import ScriptedAgent, text, turn
@@ -21,6 +21,7 @@ from support.waiting import LIMIT
 
 pytestmark = pytest.mark.anyio
 NAMES = [f"t{number}" for number in range(12)]
+DRIVERS = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 
 
 @pytest.fixture
@@ -59,12 +60,12 @@ async def _leased(url: str) -> AsyncGenerator[tuple[SQLStore, dict[str, tuple[in
 
 
 @asynccontextmanager
-async def _executed(url: str, statement: str) -> AsyncGenerator[None]:
+async def _executed(url: str, statement: str) -> AsyncGenerator[AsyncConnection]:
     """A statement of another program, whose transaction lasts as long as the block."""
     engine = create_async_engine(url)
     async with engine.begin() as database:
         await database.execute(sql(statement))
-        yield
+        yield database
     await engine.dispose()
 
 
@@ -126,6 +127,79 @@ async def test_two_writes_to_one_thread_come_in_their_order(url: str) -> None:
         read = await store.read("", "t0")
         assert read is not None
         assert list(read[1][2:]) == ["2", "3", "4", "5"]
+
+
+async def _until_one_waits(database: AsyncConnection) -> None:
+    """Wait until a transaction waits for a lock that another one has."""
+    # The callers limit the time.
+    while not await database.scalar(sql("select count(*) from pg_locks where not granted")):  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def _in_deadlock(url: str, first: str, second: str) -> AsyncGenerator[asyncio.Event]:
+    """Another program, which locks one thing before the block, and a second one as soon as something waits for it.
+
+    The database ends the transaction that has waited for longer, which is not this one.
+    """
+    engine = create_async_engine(url)
+    is_undone = asyncio.Event()
+
+    async def lock() -> None:
+        await _until_one_waits(database)
+        await database.execute(sql(second))
+        is_undone.set()
+        await database.rollback()
+
+    async with asyncio.timeout(LIMIT), engine.connect() as database:
+        await database.execute(sql("set local deadlock_timeout = '1min'"))
+        await database.execute(sql(first))
+        locking = asyncio.create_task(lock())
+        yield is_undone
+        await locking
+    await engine.dispose()
+
+
+@DRIVERS
+async def test_writes_that_are_undone_in_a_deadlock_are_all_made_again(server: PostgresServer, driver: str) -> None:
+    url = f"postgresql+{driver}://{server.new_database()}"
+    stray = "select owner, line, entries + 1, 'stray' from agui_threads where thread_id = 't7'"
+    first = f"insert into agui_entries (owner, line, number, body) {stray}"
+    second = "select * from agui_threads where thread_id in ('t3', 't7') for update"
+    async with _leased(url) as (store, found), _in_deadlock(url, first, second) as is_undone:
+        writes = [store.append("", info, "more", number, 2) for number, info in found.values()]
+        assert await asyncio.gather(*writes) == [True] * len(NAMES)
+        assert is_undone.is_set()
+        after = [await store.read("", name) for name in NAMES]
+        assert [list(each[1][2:]) for each in after if each is not None] == [["more"]] * len(NAMES)
+
+
+@DRIVERS
+async def test_a_transaction_that_is_undone_in_a_deadlock_is_carried_out_again(
+    server: PostgresServer, driver: str
+) -> None:
+    url = f"postgresql+{driver}://{server.new_database()}"
+    first = "select * from agui_entries for update"
+    second = "select * from agui_threads where thread_id = 't7' for update"
+    async with _leased(url) as (store, found), _in_deadlock(url, first, second) as is_undone:
+        assert await store.delete("", "t7", found["t7"][0])
+        assert is_undone.is_set()
+        assert await store.read("", "t7") is None
+
+
+@DRIVERS
+async def test_a_write_that_has_no_serial_order_is_made_again(server: PostgresServer, driver: str) -> None:
+    address = server.new_database()
+    serialized = f"alter database {address.rpartition('/')[2]} set default_transaction_isolation = 'serializable'"
+    async with _executed(f"postgresql+asyncpg://{address}", serialized):
+        pass
+    url = f"postgresql+{driver}://{address}"
+    async with _leased(url) as (store, found), asyncio.timeout(LIMIT):
+        number, info = found["t7"]
+        async with _executed(url, "update agui_threads set updated_at = updated_at where thread_id = 't7'") as database:
+            writing = asyncio.create_task(store.append("", info, "more", number, 2))
+            await _until_one_waits(database)
+        assert await writing
 
 
 async def test_more_threads_than_connections_wait_for_their_turn_as_long_as_it_takes(url: str) -> None:

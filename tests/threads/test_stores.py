@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from traceback import format_exception
+from uuid import uuid4
 
 import pytest
 
 pytest.importorskip("sqlalchemy", reason="needs the extra threads: pip install 'agui-client[threads]'")
 
+from agui_client import ThreadStoreError
 from agui_client.testing import ThreadStoreContract
-from agui_client.threads import MemoryStore, SQLStore, ThreadStore
+from agui_client.threads import MemoryStore, SQLStore, ThreadInfo, ThreadStore
 from support.postgres import postgres_server
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class TestMemoryStore(ThreadStoreContract):
@@ -20,7 +29,24 @@ class TestMemoryStore(ThreadStoreContract):
         return MemoryStore()
 
 
-class TestSQLite(ThreadStoreContract):
+class _SQLContract(ThreadStoreContract):
+    @pytest.mark.anyio
+    async def test_a_text_that_no_database_takes_is_an_error_without_the_text(self) -> None:
+        store, owner = self.new_store(), uuid4().hex
+        try:
+            number = await store.lease(owner, "t", 60)
+            assert number is not None
+            now = datetime.now(UTC)
+            info, entry = ThreadInfo("t", "", now, now, 0), "sesame \ud800"
+            with pytest.raises(ThreadStoreError) as refused:
+                await store.append(owner, info, entry, number, 0)
+            assert "sesame" not in "".join(format_exception(refused.value))
+            assert await store.append(owner, info, "{}", number, 0)
+        finally:
+            await store.aclose()
+
+
+class TestSQLite(_SQLContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _file(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -32,7 +58,7 @@ class TestSQLite(ThreadStoreContract):
         return SQLStore(f"sqlite:///{self.path}")
 
 
-class _OnPostgreSQL(ThreadStoreContract):
+class _OnPostgreSQL(_SQLContract):
     driver: str
     address: str
 

@@ -571,6 +571,17 @@ async def test_titles_times_counts_and_tokens_are_in_the_list(new_threads: NewTh
     assert [count.input_tokens for each in infos for count in each.usage] == [6, 6, 6]
 
 
+@on_both
+async def test_half_a_character_in_a_title_is_replaced(new_threads: NewThreads) -> None:
+    def title(messages: Sequence[Message]) -> str:
+        return "Caf\udce9"
+
+    threads = new_threads(title=title)
+    async with threads.open("t", ScriptedAgent(turn(text("Hello.")))) as agent:
+        await agent.run_agent("Hi")
+    assert (await saved(threads)).info.title == "Caf?"
+
+
 async def test_a_title_that_cannot_be_made_is_empty(new_threads: NewThreads, caplog: pytest.LogCaptureFixture) -> None:
 
     def title(messages: Sequence[Message]) -> str:

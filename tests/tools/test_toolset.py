@@ -233,11 +233,14 @@ def choose_weather(asked: RunAgentInput) -> Any:
     return [Weather()]
 
 
+TOOLS = "tools= takes @tool functions and ag_ui.core.Tool definitions"
+OR_FUNCTION = "or a plain function that returns one"
 REFUSED: dict[str, tuple[Any, str]] = {
     "two tools of one name": ([Weather(), Weather()], "two tools are named 'weather'"),
     "two functions of one name": (FunctionToolset([Ran().tools[0]] * 2), "two tools are named 'look'"),
     "a toolset that was chosen": (choose_weather, "tools= takes @tool functions"),
-    "a toolset class": ([Weather], "tools= takes @tool functions"),
+    "a toolset class": ([Weather], f"{TOOLS}, not {Weather!r}; give an instance of it, such as Weather()"),
+    "a toolset class by itself": (Weather, f"tools= takes a list of tools, {OR_FUNCTION}, not {Weather!r}"),
 }
 
 

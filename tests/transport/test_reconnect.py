@@ -244,6 +244,81 @@ async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cu
     assert [request.path for request in server.requests].count("/") == 1
 
 
+def _subagent(subagent_run_id: str) -> dict[str, Any]:
+    return {"type": "SUBAGENT_STARTED", "subagentRunId": subagent_run_id, "name": "worker"}
+
+
+_CALL = [
+    {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "pay", "subagentRunId": "b"},
+    {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": '{"amou', "subagentRunId": "b"},
+]
+
+
+async def test_a_run_that_a_server_attempts_again_leaves_nothing_open_of_the_attempt_that_was_cut() -> None:
+    of_a, of_b = {"subagentRunId": "a"}, {"subagentRunId": "b"}
+    first = [_EVENTS[0], _subagent("a"), _subagent("b"), _subagent("gone")]
+    first += [{"type": "STEP_STARTED", "stepName": "plan", **of_a}, {"type": "STEP_STARTED", "stepName": "look"}]
+    first += [{**each, **of_a, "messageId": "cut"} for each in _EVENTS[1:3]] + _CALL
+    asked = {"id": "u", "role": "user", "content": "hi"}
+    again = [_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": [asked]}, _subagent("b")]
+    again += [{"type": f"STEP_{how}", "stepName": "plan", **of_b} for how in ("STARTED", "FINISHED")]
+    again += [{"type": "SUBAGENT_FINISHED", **of_b}, _subagent("a")]
+    again += [{**each, **of_a} for each in _EVENTS[1:-1]]
+    again += [{"type": "SUBAGENT_FINISHED", **of_a}, _EVENTS[-1]]
+    with serve_bytes(Reply([_frames_of(*first)], end="cut"), Reply([_frames_of(*again)])) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        async with agent.stream(asked, run_id="r") as run:
+            seen = [event.type.value async for event in run]
+            result = await run.result()
+    assert [(each.id, each.content) for each in agent.messages] == [("u", "hi"), ("m", "".join(_WORDS))]
+    assert {each.subagent_run_id: each.status for each in result.subagents} == {
+        "a": "success",
+        "b": "success",
+        "gone": "abandoned",
+    }
+    assert (seen.count("SUBAGENT_STARTED"), seen.count("TOOL_CALL_END"), seen[-1]) == (3, 1, "RUN_FINISHED")
+    assert (result.pending_tool_calls, result.warnings, result.reconnects) == ([], [], 1)
+
+
+def _said(message_id: str, *, calls: bool) -> list[dict[str, Any]]:
+    """A message, and perhaps a call of an id that the server gives again."""
+    said = [{**each, "messageId": message_id} for each in (*_EVENTS[1:3], _EVENTS[-2])]
+    call = {"toolCallId": "c", "toolCallName": "pay", "parentMessageId": message_id}
+    kinds = [("START", call), ("ARGS", {"toolCallId": "c", "delta": "{}"}), ("END", {"toolCallId": "c"})]
+    return [*said, *({"type": f"TOOL_CALL_{kind}", **fields} for kind, fields in kinds if calls)]
+
+
+@pytest.mark.parametrize("is_cut_sent", [True, False], ids=["both attempts", "the last attempt"])
+async def test_a_call_of_a_further_attempt_stands_before_its_result_though_its_id_is_known(
+    *, is_cut_sent: bool
+) -> None:
+    asked = {"id": "u", "role": "user", "content": "hi"}
+    restated = {"type": "MESSAGES_SNAPSHOT", "messages": [asked]}
+    first, last = _said("x", calls=True), _said("y", calls=True)
+    last += [{"type": "TOOL_CALL_RESULT", "toolCallId": "c", "messageId": "paid", "content": "paid"}]
+    again = [_EVENTS[0], restated, *([*first, restated] if is_cut_sent else []), *last, *_said("z", calls=False)]
+    with serve_bytes(
+        Reply([_frames_of(_EVENTS[0], *first)], end="cut"), Reply([_frames_of(*again, _EVENTS[-1])])
+    ) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        result = await agent.run_agent(asked, run_id="r")
+    assert [each.id for each in agent.messages] == ["u", "y", "paid", "z"]
+    assert [call.function.arguments for each in agent.messages for call in getattr(each, "tool_calls", None) or ()] == [
+        "{}"
+    ]
+    assert (result.pending_tool_calls, result.reconnects) == ([], 1)
+
+
+async def test_a_call_that_does_not_come_again_ends_the_run_at_once() -> None:
+    first, again = [_EVENTS[0], _subagent("b"), *_CALL], [_EVENTS[0], _EVENTS[-1]]
+    with serve_bytes(Reply([_frames_of(*first)], end="cut"), Reply([_frames_of(*again)])) as server:
+        policy = Connect(attempts=200)
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=policy)
+        with pytest.raises(IncompleteRunError, match="sent the thread again without the tool call 'c' that was cut"):
+            await agent.run_agent("hi", run_id="r")
+    assert len(server.requests) == 2
+
+
 def _thread(*messages: tuple[str, str, str]) -> bytes:
     restated = [{"id": message_id, "role": role, "content": content} for message_id, role, content in messages]
     return _frames_of(_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": restated}, _EVENTS[-1])

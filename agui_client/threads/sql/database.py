@@ -23,12 +23,12 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import URL, Connection, create_engine, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool, SingletonThreadPool
 
 from agui_client.threads.sql import statements
-from agui_client.threads.sql.database_errors import is_lock, is_unavailable
+from agui_client.threads.sql.database_errors import is_conflict, is_lock, is_unavailable
 from agui_client.threads.sql.statements import Write
 
 T = TypeVar("T")
@@ -45,6 +45,8 @@ _MOST_CONNECTIONS = 20
 """The most connections to PostgreSQL at once if its pool has no limit."""
 _LONGEST_PAUSE = 0.02
 """Seconds between two attempts on a database that another program has locked."""
+_ATTEMPTS = 5
+"""Attempts of an operation that PostgreSQL undoes because of another transaction."""
 _inherited: list[object] = []
 """Parts of the parent that a forked child keeps as they are: collecting a connection would close the parent's."""
 
@@ -215,6 +217,17 @@ class PostgresDatabase(Database):
         self._is_writing = False
 
     async def run(self, work: Work[T], *, is_read: bool = False, is_atomic: bool = False, wait: float) -> T:
+        """Carry out an operation, again if the database has undone it because of another transaction."""
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return await self._run_once(work, is_atomic=is_atomic)
+            except DBAPIError as error:
+                if not is_conflict(error):
+                    raise
+            await asyncio.sleep(random.uniform(0, attempt * _LONGEST_PAUSE))
+        return await self._run_once(work, is_atomic=is_atomic)
+
+    async def _run_once(self, work: Work[T], *, is_atomic: bool = False) -> T:
         """Carry out an operation; most take one statement, for which the words to begin and to commit would be many."""
         async with self._connections, self._engine.connect() as db:
             if is_atomic:
@@ -262,7 +275,7 @@ class PostgresDatabase(Database):
 
     async def _write_together(self, batch: list[tuple[Write, asyncio.Future[int | None]]]) -> None:
         try:
-            written = await self._write_to([write for write, _ in batch], waits=False)
+            written = await self._run_once(_writing_to([write for write, _ in batch], waits=False))
         except Exception as error:
             if is_unavailable(error):
                 for _, future in batch:
@@ -279,12 +292,9 @@ class PostgresDatabase(Database):
 
     async def _write_alone(self, write: Write, future: asyncio.Future[int | None]) -> None:
         try:
-            _end(future, None, (await self._write_to([write], waits=True)).get(0))
+            _end(future, None, (await self.run(_writing_to([write], waits=True), wait=0)).get(0))
         except Exception as error:
             _end(future, error)
-
-    async def _write_to(self, writes: list[Write], *, waits: bool) -> dict[int, int]:
-        return await self.run(partial(statements.write_to_many, writes=writes, waits=waits), wait=0)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -295,6 +305,10 @@ class PostgresDatabase(Database):
         _inherited.append((self._engine.pool, self._connections, self._writes, self._tasks))
         self._engine.sync_engine.dispose(close=False)
         self._reset()
+
+
+def _writing_to(writes: list[Write], *, waits: bool) -> Work[dict[int, int]]:
+    return partial(statements.write_to_many, writes=writes, waits=waits)
 
 
 def _transact(db: Connection, begin: str, work: Callable[[], T]) -> T:

@@ -18,10 +18,16 @@ def is_lock(error: OperationalError) -> bool:
     )
 
 
+def is_conflict(error: DBAPIError) -> bool:
+    """Return whether PostgreSQL has undone a transaction because of another one: a deadlock, or no serial order."""
+    return getattr(error.orig, "sqlstate", None) in ("40001", "40P01")
+
+
 def is_of_database(error: Exception) -> bool:
     """Return whether an exception is one of a database, of its driver or of SQLAlchemy."""
-    # While they connect, drivers raise exceptions that SQLAlchemy does not wrap.
-    return isinstance(error, SQLAlchemyError | OSError) or type(error).__module__.startswith(("asyncpg.", "psycopg."))
+    # Drivers raise some that SQLAlchemy does not wrap: while they connect, and for half a character in a text.
+    known = SQLAlchemyError | OSError | UnicodeEncodeError
+    return isinstance(error, known) or type(error).__module__.startswith(("asyncpg.", "psycopg."))
 
 
 def is_unavailable(error: Exception) -> bool:
@@ -43,9 +49,20 @@ def is_unavailable(error: Exception) -> bool:
     return str(state).startswith(("08", "53300", "57P"))
 
 
+def quotes_values(error: Exception) -> bool:
+    """Return whether an exception is about values that a database refuses, parts of which its text may quote."""
+    state = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
+    # Data exceptions and broken constraints.
+    return isinstance(error, UnicodeEncodeError) or str(state).startswith(("22", "23"))
+
+
 def translated(error: Exception) -> ThreadStoreError:
     """Return the exception that callers get for one of a database."""
     reason = getattr(error, "orig", None) or error
+    if quotes_values(error):
+        why = getattr(reason, "sqlstate", None)
+        why = "half a character in a text" if why is None else f"SQLSTATE {why}"
+        return ThreadStoreError(f"the database of the threads refuses what was to be stored: {why}")
     said = f"{type(reason).__name__}: {reason}"
     if isinstance(error, OperationalError) and is_lock(error):
         what = f"the database of the threads stays locked by another program ({said})"

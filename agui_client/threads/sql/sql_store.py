@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from agui_client.errors import ThreadStoreError, UsageError
 from agui_client.threads.sql import statements
 from agui_client.threads.sql.database import Database, PostgresDatabase, SQLiteDatabase, Work
-from agui_client.threads.sql.database_errors import is_of_database, is_unavailable, translated
+from agui_client.threads.sql.database_errors import is_of_database, is_unavailable, quotes_values, translated
 from agui_client.threads.sql.statements import Write
 from agui_client.threads.sql.thread_tables import TABLES, VERSION, VERSIONS
 from agui_client.threads.store import LeasedThread, ThreadInfo, ThreadStore
@@ -185,7 +185,7 @@ class SQLStore(ThreadStore):
         except Exception as error:
             if not is_of_database(error):
                 raise
-            raise translated(error) from error
+            raise translated(error) from None if quotes_values(error) else error
         finally:
             self._transactions -= 1
             if not self._transactions:

@@ -1,0 +1,105 @@
+"""The wait for the lease of a thread: attempts until it is free, and the exception that says for how long it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar
+
+from agui_client.errors import ThreadBusyError, ThreadStoreUnavailableError
+from agui_client.threads.entries import reading
+from agui_client.threads.store import LeasedThread, ThreadStore
+
+T = TypeVar("T")
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5
+"""Seconds between two attempts."""
+
+
+async def take_thread(
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    seconds: float,
+    wait: float,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> LeasedThread:
+    """Take the lease of a thread, as soon as it is free, and read the thread.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+        check: Called between two attempts; raises an exception to end the wait.
+
+    Raises:
+        ThreadBusyError: The lease was not free in time.
+        ThreadStoreError: The thread cannot be read.
+    """
+
+    async def take() -> LeasedThread | None:
+        """Try once."""
+        with reading(thread_id):
+            return await store.lease_and_read(owner, thread_id, seconds)
+
+    return await _as_soon_as_free(take, store, owner, thread_id, wait, check)
+
+
+async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: float, wait: float) -> int:
+    """Take the lease of a thread, as soon as it is free, whether the thread can be read or not.
+
+    Args:
+        store: The store.
+        owner: The owner.
+        thread_id: The thread.
+        seconds: The seconds that the lease lasts.
+        wait: The most seconds to wait for it.
+
+    Returns:
+        The number of the lease.
+
+    Raises:
+        ThreadBusyError: The lease was not free in time.
+    """
+    taken = partial(store.lease, owner, thread_id, seconds)
+    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
+
+
+async def _as_soon_as_free(
+    take: Callable[[], Coroutine[Any, Any, T | None]],
+    store: ThreadStore,
+    owner: str,
+    thread_id: str,
+    wait: float,
+    check: Callable[[], None],
+) -> T:
+    give_up, pause = monotonic() + wait, _FIRST_WAIT
+    while True:
+        locked: ThreadStoreUnavailableError | None = None
+        try:
+            if (taken := await take()) is not None:
+                return taken
+        except ThreadStoreUnavailableError as error:
+            if not error.is_locked:
+                raise
+            locked = error
+        check()
+        if (left := give_up - monotonic()) <= 0:
+            raise locked or await _busy(store, owner, thread_id, wait)
+        await asyncio.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_WAIT)
+
+
+async def _busy(store: ThreadStore, owner: str, thread_id: str, wait: float) -> ThreadBusyError:
+    """Return the exception that says how long a thread may stay busy."""
+    what = f"thread {thread_id!r} is in use elsewhere, and was not free within {wait:g} seconds"
+    how = "wait= sets how long to wait"
+    if (seconds := await store.lease_left(owner, thread_id)) is None:
+        return ThreadBusyError(f"{what}; {how}")
+    why = f"{seconds:.3g} seconds of its lease are left, which its program renews unless it is dead"
+    return ThreadBusyError(f"{what}: {why}; {how}", retry_after=seconds)
