@@ -319,6 +319,30 @@ async def test_a_call_that_does_not_come_again_ends_the_run_at_once() -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("seen", ["", '{"a"', '{"a": 1}'], ids=["nothing", "a part", "all"])
+@pytest.mark.parametrize("is_cut", [False, True], ids=["in one stream", "cut in between"])
+async def test_a_call_that_another_process_makes_again_under_its_id_is_whole(seen: str, *, is_cut: bool) -> None:
+    def call(*deltas: str) -> list[dict[str, Any]]:
+        about = {"toolCallId": "c"}
+        args = [{"type": "TOOL_CALL_ARGS", "delta": delta, **about} for delta in deltas if delta]
+        return [{"type": "TOOL_CALL_START", "toolCallName": "look", **about}, *args, {"type": "TOOL_CALL_END", **about}]
+
+    text = [{**each, "messageId": "n"} for each in (_EVENTS[1], _EVENTS[2], _EVENTS[-2])]
+    restated = [{"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "u", "role": "user", "content": "hi"}]}]
+    # The first process ended in the call, whose end the server added; the second one begins anew behind the prompt.
+    first, second = [*_EVENTS[:3], _EVENTS[-2], *call(seen)], [*text, *call('{"a"', ": 1}"), _EVENTS[-1]]
+    streams = [[*first, *restated, *second]]
+    if is_cut:
+        streams = [[*first, *restated], [_EVENTS[0], *restated, *second]]
+    replies = [Reply([_frames_of(*_EVENTS[:2])], end="cut")]
+    replies += [Reply([_frames_of(*each)], end="close" if each is streams[-1] else "cut") for each in streams]
+    with serve_bytes(*replies) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+    [made] = result.pending_tool_calls
+    assert (made.id, made.function.arguments) == ("c", '{"a": 1}')
+
+
 def _thread(*messages: tuple[str, str, str]) -> bytes:
     restated = [{"id": message_id, "role": role, "content": content} for message_id, role, content in messages]
     return _frames_of(_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": restated}, _EVENTS[-1])
