@@ -141,6 +141,7 @@ class CatchingUp:
         self._delivered = delivered
         self._thread = Reducer((), {})
         self._starts: Counter[Item] = Counter()
+        self._openers: dict[Item, Any] = {}
         self._offsets: Counter[Item] = Counter()
         self._others: Counter[tuple[str, ...]] = Counter()
         self._before = Counter(delivered.others)
@@ -173,6 +174,7 @@ class CatchingUp:
         if (name := _STARTS.get(kind)) is not None:
             item = name, _id_of(event)
             self._starts[item] += 1
+            self._openers[item] = event
             delivered.note_parent(event)
             return (event,) if self._starts[item] > delivered.starts[item] else ()
         if (name := _CONTENTS.get(kind)) is not None:
@@ -205,12 +207,24 @@ class CatchingUp:
         missing = delta[max(self._delivered.sizes[item] - before, 0) :] if is_known else delta
         if is_known and not missing:
             return ()
+        if item in self._delivered.closed and item in self._openers:
+            return self._begin_again(item, event)
         opener: Any = self._delivered.openers.get(item)
         if type(opener) in _CHUNKS and type(event) not in _CHUNKS:
             return (opener.model_copy(update={"delta": missing}),)
         if type(event) in _CHUNKS and opener is not None and type(opener) not in _CHUNKS:
             return (_content(item, missing, opener),)
         return (event.model_copy(update={"delta": missing}),)
+
+    def _begin_again(self, item: Item, event: Any) -> Iterable[WireEvent]:
+        """Open an item again that was closed when an earlier attempt at the run ended, with all that it has now."""
+        kind, item_id = item
+        call = self._thread.tool_call(item_id) if kind == "call" else None
+        content = getattr(self._thread.message(item_id), "content", None) if call is None else call.function.arguments
+        whole = content if isinstance(content, str) else event.delta
+        self._starts[item] = self._delivered.starts[item] + 1
+        self._offsets[item] = self._delivered.sizes[item] + len(whole)
+        return self._openers[item], event.model_copy(update={"delta": whole})
 
     def _as_it_is(self, event: Any) -> Iterable[WireEvent]:
         """Return the state, or an activity, with the event in it: a patch fits only what was before it."""

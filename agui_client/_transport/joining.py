@@ -18,7 +18,9 @@ class Joining(ABC):
     """Joins the responses that carry one run."""
 
     is_pending = False
-    """Whether the server has answered that it still works on the run."""
+    """Whether the server has answered without the end of the run, so that it may still work on it."""
+    is_known = False
+    """Whether it is certain that the server has the run."""
 
     @abstractmethod
     def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
@@ -160,8 +162,8 @@ class WhenItIsOver(Joining):
         if not response or not is_terminal(response[-1]):
             return None
         if not self._is_whole(response):
-            # Without an event of the run, the server may not have it: then this counts as a failed attempt.
-            self.is_pending = self._first is None or self._first.has_begun
+            self.is_pending = True
+            self.is_known = self.is_known or self._first is None or self._first.has_begun
             return None
         self._has_ended = True
         return response if self._first is None else self._first.new(response)

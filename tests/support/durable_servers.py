@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +17,11 @@ import anyio
 import httpx
 
 from agui_client import HttpAgent, RetryPolicy
+from agui_client.threads import Threads
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message
+    from ag_ui.core import Message, Tool
 
     from agui_client.reconnect import ReconnectPolicy
 
@@ -72,6 +73,13 @@ class Servers:
         file = self.folder / "members"
         return file.read_text().split() if file.exists() else []
 
+    async def stored_messages(self, thread_id: str) -> list[Message]:
+        """The messages of a stored thread, as the database has them."""
+        async with Threads(self.url.replace("postgresql:", "postgresql+psycopg:")) as threads:
+            saved = await threads.get(thread_id)
+        assert saved is not None
+        return saved.conversation.messages
+
     @property
     def pids(self) -> list[int]:
         """The processes that have run the agent or a member, in the order of the runs."""
@@ -82,9 +90,13 @@ class Servers:
         (self.folder / name).touch() if up else (self.folder / name).unlink()
 
 
-def page(url: str, thread_id: str = "t", reconnect: ReconnectPolicy | None = None) -> HttpAgent:
+def page(
+    url: str, thread_id: str = "t", reconnect: ReconnectPolicy | None = None, tools: Sequence[Tool] = ()
+) -> HttpAgent:
     retry = RetryPolicy(first_wait=0.05, max_wait=0.2)
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=reconnect, retry=retry)
+    return HttpAgent(
+        url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=reconnect, retry=retry, tools=tools
+    )
 
 
 def _free_port() -> int:
