@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from agui_client.reconnect import ReconnectPolicy
 
-_PROGRAM = str(Path(__file__).parent / "durable_server.py")
+_PROGRAM = Path(__file__).parent / "durable_server.py"
 _SECONDS = 60.0
 _PIECES = 6
 _ERRORS = 2
@@ -34,14 +34,14 @@ _ERRORS = 2
 class Servers:
     """Servers on one database, and the folder that their tools write to."""
 
-    def __init__(self, folder: Path, url: str, stack: ExitStack) -> None:
-        self.folder, self.url, self._stack = folder, url, stack
+    def __init__(self, folder: Path, url: str, stack: ExitStack, program: Path = _PROGRAM) -> None:
+        self.folder, self.url, self._stack, self._program = folder, url, stack, str(program)
 
     async def start(self, port: int = 0) -> tuple[Program, str]:
         port = port or _free_port()
         # The output of a server would fill its pipe if nobody read it.
         program = self._stack.enter_context(
-            Program(_PROGRAM, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
+            Program(self._program, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
         )
         url = f"http://127.0.0.1:{port}/"
         await _until_served(url)
@@ -56,7 +56,7 @@ class Servers:
         return server, url
 
     def _started(self, port: int, kind: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, _PROGRAM, self.url, str(self.folder), str(port), kind]
+        command = [sys.executable, self._program, self.url, str(self.folder), str(port), kind]
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True)
         self._stack.callback(_end_group, server)
@@ -66,6 +66,11 @@ class Servers:
     def calls(self) -> list[str]:
         file = self.folder / "calls"
         return file.read_text().split() if file.exists() else []
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file of the folder."""
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
 
     @property
     def members(self) -> list[str]:
