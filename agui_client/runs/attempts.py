@@ -84,7 +84,7 @@ class Attempt:
         """Store the events as they come, those that come soon after each other as one group, until the log ends."""
         log = self.run.log
         try:
-            while await log.read(self._place) and not self.is_ending:
+            while await log.reaches_behind(self._place) and not self.is_ending:
                 if log.is_going_on:
                     await asyncio.sleep(_SECONDS)
                 await self._store()
@@ -102,8 +102,8 @@ class Attempt:
         try:
             with anyio.CancelScope(shield=True):
                 asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
-                values: dict[str, Any] = {"status": status_after(last).value, "ended_at": self._database.now}
-                values |= {"event_count": self.run.log.end.position + 1, "interrupts": json.dumps(asked)}
+                values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
+                values["event_count"] = self.run.log.end.position + 1
                 left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
                 await self._store({**values, "left_input": left, "checkpoint": None}, last=frame_of(last))
         except (RunLostError, RunsUnavailableError):

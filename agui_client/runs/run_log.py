@@ -289,6 +289,12 @@ class RunLog:
         while self.is_going_on:
             await self._changed()
 
+    async def reaches_behind(self, place: Place) -> bool:
+        """Wait for events behind a place, or for the end of the run; return whether there are any."""
+        while self.is_going_on and place == (len(self._frames), self.attempt):
+            await self._changed()
+        return self.phase is not Phase.DROPPED and place != (len(self._frames), self.attempt)
+
     async def read(self, place: Place) -> Sequence[tuple[Place, bytes]]:
         """Wait for events, and return their frames.
 
@@ -301,8 +307,7 @@ class RunLog:
         Raises:
             UsageError: The place is none of this run, or the events are no longer kept.
         """
-        while self.is_going_on and place == (len(self._frames), self.attempt):
-            await self._changed()
+        await self.reaches_behind(place)
         self.check(place)
         position, attempt = place.position, self.attempt
         if place.attempt != attempt:

@@ -30,6 +30,8 @@ class Transactions:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        # Kept: taking one from a pool for each transaction, and giving it back, costs half as much as the transaction.
+        self._connection: sa.Connection | None = None
         self._thread = ThreadPoolExecutor(1, "agui-runs")
         self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
         self._task: asyncio.Task[None] | None = None
@@ -60,6 +62,7 @@ class Transactions:
             if not done.done():
                 done.set_exception(RunsClosedError(_CLOSED))
         self._waiting.clear()
+        self._thread.submit(self._disconnect)
         self._thread.shutdown(wait=False)
 
     async def _do_all(self) -> None:
@@ -79,14 +82,23 @@ class Transactions:
     def _results(self, works: Sequence[Work]) -> Sequence[Any]:
         """Return what the functions return, or the exceptions that they raise."""
         try:
-            with self._engine.begin() as connection:
-                return [work(connection) for work in works]
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            with self._connection.begin():
+                return [work(self._connection) for work in works]
         except Exception as error:
             made = _translated(error)
+            if isinstance(made, RunsUnavailableError):
+                self._disconnect()
             if len(works) == 1 or isinstance(made, RunsUnavailableError):
                 return [made] * len(works)
         # One of them failed, and took the others with it.
         return [self._results([work])[0] for work in works]
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 def _translated(error: Exception) -> Exception:
