@@ -135,7 +135,7 @@ class RunDatabase:
             claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.executor_id}
             return Beat(claims, any(row[0] not in own for row in rows))
 
-        return await self._writes.do(renew)
+        return await self._writes.do(renew, is_synced=False)
 
     async def leave(self) -> None:
         """Give the lease back, so that other processes take the runs over at once."""
@@ -243,7 +243,8 @@ class RunDatabase:
             is_end = group is not None and group.is_end
             return bool(connection.execute(self._end if is_end else _CHANGE, {**values, **mine}).rowcount)
 
-        if not await self._writes.do(write):
+        # Events that are lost with the machine are no other case than those that its process did not come to store.
+        if not await self._writes.do(write, is_synced=bool(values)):
             raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
