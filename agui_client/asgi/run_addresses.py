@@ -31,7 +31,7 @@ from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import frames_of
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.runs.records import (
     Place,
     RunKey,
@@ -206,6 +206,8 @@ class RunAddresses:
             if (run := await self._runs.get(key)) is not None:
                 return run
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RequestRepeatedError as error:
+            raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
             raise _shutting_down() from error
 
@@ -251,6 +253,8 @@ class RunAddresses:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RequestRepeatedError as error:
+            raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
             raise _shutting_down() from error
         except UsageError as error:
