@@ -207,3 +207,13 @@ async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(url: s
         # Who still sees it may answer it, once.
         assert [await answered(each, asked) for each in (first, second)] == ["Done.", 409]
         assert paid == [3]
+
+
+async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs:
+        assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
+        assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
+        with pytest.raises(HTTPStatusError, match="begun with other messages, tools or answers") as refused:
+            await served.page().run_agent("Hello", run_id="r")
+        assert refused.value.status_code == 409
