@@ -321,7 +321,8 @@ class AgentApp:
             stack.enter_context(self._stopping.run(run))
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
             block = aclosing(stack)
-            events = events_of(run, expose_errors=self._expose_errors, block=block, stopping=self._stopping)
+            last_event = self._stopping.last_event
+            events = events_of(run, expose_errors=self._expose_errors, block=block, stopped_with=last_event)
             async with aclosing(events):
                 yield events
 

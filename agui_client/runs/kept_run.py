@@ -23,8 +23,8 @@ from agui_client.asgi.caller_input import StoredThreadRequest
 from agui_client.asgi.caller_run import caller_events, failure_event
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
-from agui_client.runs.records import Recipe, RunStatus, WhenLeft
-from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in, status_after
+from agui_client.runs.records import Recipe, WhenLeft
+from agui_client.runs.run_log import STOPPED, Phase, RunLog, interrupts_in
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
@@ -225,7 +225,9 @@ class KeptRun:
         if self._scope.cancel_called:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
-        events: AsyncGenerator[Event] = caller_events(run, expose_errors=self.expose_errors, block=aclosing(stack))
+        events: AsyncGenerator[Event] = caller_events(
+            run, expose_errors=self.expose_errors, block=aclosing(stack), stopped_with=lambda: self._last
+        )
         async with aclosing(events):
             number = 0
             async for event in events:
@@ -240,10 +242,8 @@ class KeptRun:
                     await anyio.lowlevel.checkpoint()
 
     async def _finish(self, event: Event, run: AgentRun) -> None:
-        is_cancelled = status_after(event) is RunStatus.STOPPED
-        last = self._last if is_cancelled and self._last is not None else event
         if self.log.phase is Phase.OPEN and not self._is_given_up:
-            await self.finish(last, _left(self._input, run) if interrupts_in(event) else None)
+            await self.finish(event, _left(self._input, run) if interrupts_in(event) else None)
 
 
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
