@@ -17,10 +17,12 @@ from ag_ui.core import (
 
 from agui_client._conversation.state_base import taken_base
 from agui_client._tools.toolset import known_functions
+from agui_client._transport.client import CONNECT_HEADER
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
 from agui_client.asgi.caller_run import failure_event
+from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -32,6 +34,21 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
     from agui_client.asgi.seal import Seal, Signing
+    from agui_client.asgi.served_request import ServedRequest
+
+
+def check_wants_run(request: ServedRequest) -> None:
+    """Refuse a request for a thread at an address that would begin a run, which its caller has not asked for.
+
+    Args:
+        request: The request, whose path need not end in /connect.
+
+    Raises:
+        RequestRefusedError: The request says that it wants a thread, as those of `connect_agent()` do.
+    """
+    if CONNECT_HEADER in request.headers and not request.is_connect:
+        what = "this address begins runs; the one that sends a thread again is the agent's with /connect behind it"
+        raise RequestRefusedError(404, what)
 
 
 def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:

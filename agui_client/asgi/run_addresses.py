@@ -27,6 +27,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
 from agui_client._protocol.fail_fast import failing_fast
+from agui_client.asgi.connecting import check_wants_run
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
@@ -146,6 +147,7 @@ class RunAddresses:
             return *(await self._at(cursor, owner, input.thread_id)), None
         key = RunKey(owner, input.thread_id, input.run_id)
         if not request.is_connect:
+            check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
             return await self._runs.get(key) or await self._begin(key, request, input), Place(0), None

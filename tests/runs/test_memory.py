@@ -14,7 +14,16 @@ import httpx
 import pytest
 from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
 
-from agui_client import Approve, HttpAgent, InterruptsNotCoveredError, Resolve, RunInProgressError, UsageError, tool
+from agui_client import (
+    Approve,
+    HttpAgent,
+    HTTPStatusError,
+    InterruptsNotCoveredError,
+    Resolve,
+    RunInProgressError,
+    UsageError,
+    tool,
+)
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
 from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
 from agui_client.teams import SequentialAgent
@@ -192,6 +201,25 @@ async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it(
     assert (await threads.get("t")) is not None
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_request_for_a_thread_begins_no_run_at_a_wrong_address(*, keeps: bool) -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
+    app = agent_app(agent, runs=Runs() if keeps else None)
+    caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="conect")
+    await caller.run_agent("Hi")
+    with pytest.raises(HTTPStatusError, match=r"this address begins runs; .* with /connect behind it") as refused:
+        await caller.connect_agent()
+    assert (refused.value.status_code, len(agent.inputs)) == (404, 1)
+
+
+async def test_a_slash_behind_an_address_changes_nothing() -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
+    app = agent_app(agent, runs=Runs())
+    await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Hi")
+    page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect/")
+    assert ((await page.connect_agent()).text, len(agent.inputs)) == ("One.", 1)
+
+
 async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
     gate, runs = Gate(), Runs()
 
@@ -293,7 +321,11 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
     await caller.read(1)
     place: dict[str, Any] = {"threadId": None, "runId": None}
     requests: list[tuple[int, str, httpx.Response]] = [
-        (409, "a run is going on in this thread", await caller.post(runId="other")),
+        (
+            409,
+            "a run is going on in this thread",
+            await caller.post(runId="other"),
+        ),
         (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
         (404, "no run 'x' of thread 't' is kept here", await caller.post(headers={"last-event-id": "0-x"})),
         (
