@@ -207,7 +207,7 @@ class RunAddresses:
             # The same request may have come to another process just now.
             if (run := await self._runs.get(key)) is not None:
                 return run
-            raise RequestRefusedError(409, "a run is going on in this thread") from error
+            raise _busy() from error
         except RunsClosedError as error:
             raise _shutting_down() from error
 
@@ -252,7 +252,7 @@ class RunAddresses:
         try:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
-            raise RequestRefusedError(409, "a run is going on in this thread") from error
+            raise _busy() from error
         except RunsClosedError as error:
             raise _shutting_down() from error
         except UsageError as error:
@@ -280,6 +280,11 @@ class RunAddresses:
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
+
+
+def _busy() -> RequestRefusedError:
+    what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
+    return RequestRefusedError(409, what)
 
 
 def _shutting_down() -> RequestRefusedError:

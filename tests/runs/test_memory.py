@@ -323,7 +323,7 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
     requests: list[tuple[int, str, httpx.Response]] = [
         (
             409,
-            "a run is going on in this thread",
+            "a run is going on in this thread: follow it at /connect, or stop it at /stop",
             await caller.post(runId="other"),
         ),
         (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),

@@ -26,15 +26,18 @@ from ag_ui.core import (
     ToolCallStartEvent,
     UserMessage,
 )
+from fastapi import FastAPI
 
-from agui_client import FunctionAgent, HttpAgent, tool
+from agui_client import FunctionAgent, HttpAgent, UsageError, tool
 from agui_client.asgi import agent_app, served_run
+from agui_client.reconnect import stop_run
 from agui_client.runs import Runs
 from agui_client.teams import SequentialAgent
-from agui_client.testing import ScriptedAgent, events_of, tool_call, turn
+from agui_client.testing import Gate, ScriptedAgent, events_of, text, tool_call, turn
+from agui_client.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
     from ag_ui.core import Event
@@ -214,3 +217,55 @@ async def test_a_served_run_that_its_program_stops_is_whole_for_its_caller() -> 
                 run.cancel()
     kinds = [json.loads(each.removeprefix(b"data: "))["type"] for each in frames]
     assert kinds[-3:] == ["TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"]
+
+
+async def test_a_stored_thread_goes_on_without_the_call_that_a_stop_cut() -> None:
+    agent = ScriptedAgent(turn(*_CALL, Gate()), turn(text("Sun.")), tools=[look])
+    threads, runs = Threads(), Runs()
+    app = agent_app(lambda _, asked: threads.open(asked.thread_id, agent), runs=runs)
+    caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect", on_abort=stop_run)
+    with anyio.fail_after(_SECONDS):
+        async with caller.stream("Look at it") as run:
+            async for event in run:
+                if isinstance(event, ToolCallArgsEvent):
+                    break
+        await caller.connect_agent()
+        result = await caller.run_agent("And now?")
+    assert (result.text, looked) == ("Sun.", [])
+    # The agent is told that the call has no result, as it is for each call that was given up (TOOL-10).
+    *_, answered, asked = agent.inputs[-1].messages
+    assert (answered.role, asked.content) == ("tool", "And now?")
+    await runs.aclose()
+
+
+def _of_user(_: str, path: str, headers: Mapping[str, str]) -> object:
+    del path
+    return headers.get("x-user")
+
+
+@pytest.mark.parametrize("url", ["http://app/house/agents/planner/", "http://app/house/agents/planner"])
+async def test_a_prompt_that_interrupts_takes_the_place_of_a_kept_run(url: str) -> None:
+    runs, agent = Runs(), ScriptedAgent(turn(text("One."), Gate()), turn(text("Two.")))
+    house = FastAPI()
+    house.mount("/house", agent_app(agent, runs=runs, authorize=_of_user))
+    caller = HttpAgent(url, app=house, thread_id="t", on_abort=stop_run, headers={"x-user": "bob"})
+    with anyio.fail_after(_SECONDS):
+        async with caller.stream("First", headers={"x-user": "ann"}) as run:
+            async for event in run:
+                if isinstance(event, TextMessageContentEvent):
+                    break
+            second = asyncio.ensure_future(caller.run_agent("Second", when_busy="interrupt", headers={"x-user": "ann"}))
+            first = await run.result()
+        assert (first.aborted, (await second).text) == (True, "Two.")
+    assert [(each.owner, each.status.value) for each in await runs.list()] == [("ann", "finished"), ("ann", "stopped")]
+
+
+async def test_a_run_that_nobody_posted_cannot_be_stopped_at_a_server(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn(text("One."), Gate()), on_abort=stop_run)
+    async with agent.stream("Hi") as run:
+        async for event in run:
+            if isinstance(event, TextMessageContentEvent):
+                break
+    [record] = [each for each in caplog.records if each.exc_info]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], UsageError)
