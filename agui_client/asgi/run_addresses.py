@@ -2,7 +2,8 @@
 
 POST to the app's path begins a run, or follows the one of that id; with `Last-Event-ID`, it goes on behind that event.
 Below it, `/connect` sends the thread and follows the run that is going on, `/stop` stops a run, `/answer` answers one
-that waits, and `/runs` lists the caller's runs. The last three take and return JSON.
+that waits, and `/runs` lists the caller's runs. The last three take and return JSON. An empty stream of `/connect` says
+that there is nothing to send.
 """
 
 from __future__ import annotations
@@ -226,17 +227,23 @@ class RunAddresses:
     async def _replay(
         self, request: ServedRequest, input: RunAgentInput, latest: KeptRun | None
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept."""
+        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept.
+
+        Pages connect before their thread has a run, and an empty stream tells them that there is nothing to send.
+        """
         async with AsyncExitStack() as stack:
             try:
                 events = await stack.enter_async_context(self._served.open(request, input))
             except RequestRefusedError as refused:
-                if refused.status != _CANNOT_CONNECT or latest is None:
+                if refused.status != _CANNOT_CONNECT:
                     raise
             else:
                 async with aclosing(frames_of(events)) as frames:
                     yield frames
                 return
+        if latest is None:
+            yield _no_chunks()
+            return
         with latest.log.followed():
             async with aclosing(_chunks(latest.log, None)) as chunks:
                 yield chunks
@@ -358,6 +365,11 @@ async def _chunks(log: RunLog, place: Place | None) -> AsyncGenerator[bytes]:
         while frames := await log.read(place):
             yield b"".join(b"id: %b\n%b" % (_cursor(log, at), each) for at, each in frames)
             place = frames[-1][0]
+
+
+async def _no_chunks() -> AsyncGenerator[bytes]:
+    for chunk in list[bytes]():
+        yield chunk
 
 
 def _cursor(log: RunLog, place: Place) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import pytest
-from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
+from ag_ui.core import AssistantMessage, RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
 
 from agui_client import (
     Approve,
@@ -164,7 +164,8 @@ async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_s
     again = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     await again.connect_agent()
     assert [each.content for each in again.messages] == contents
-    assert (await caller.post("connect", threadId="other")).status_code == (200 if is_stored else 405)
+    new = await caller.post("connect", threadId="other")
+    assert (new.status_code, bool(new.text)) == (200, is_stored)
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
@@ -218,6 +219,16 @@ async def test_a_slash_behind_an_address_changes_nothing() -> None:
     await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Hi")
     page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect/")
     assert ((await page.connect_agent()).text, len(agent.inputs)) == ("One.", 1)
+
+
+async def test_a_page_that_connects_before_its_thread_has_a_run_gets_nothing() -> None:
+    agent = ScriptedAgent(turn(text("One.")))
+    page = HttpAgent("http://app/", app=agent_app(agent, runs=Runs()), connect_url="connect")
+    page.add_messages([AssistantMessage(id="g", content="Good day.")])
+    connected = await page.connect_agent()
+    assert (connected.outcome, connected.warnings) == (None, [])
+    assert (await page.run_agent("Hi")).text == "One."
+    assert [each.content for each in page.messages] == ["Good day.", "Hi", "One."]
 
 
 async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
