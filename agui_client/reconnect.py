@@ -144,10 +144,13 @@ class DetachedRuns(ReconnectPolicy):
     Such a server goes on with a run whose caller has left, and answers a POST without messages, at the same address,
     with the thread as it stored it after a run. It sends nothing of a run that is going on. `connect_agent()` asks in
     the same way. Without a `snapshot_store` the server would start a run without messages.
+
+    If nothing of the run has arrived, as its POST was cut before the response, the server may never have got it. It is
+    then asked for the time that a first event may take (`Timeouts.first_event`).
     """
 
     patience: float = 3600.0
-    """Seconds for which the server is asked again while it works on the run; as long as it keeps such runs."""
+    """Seconds for which the server is asked again until it has the end of the run; as long as it keeps such runs."""
 
     @property
     def can_connect(self) -> bool:

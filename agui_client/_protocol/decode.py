@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ag_ui.core import Event, RunFinishedEvent
+from ag_ui.core import Event, RunFinishedEvent, RunFinishedInterruptOutcome
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
@@ -152,7 +152,8 @@ def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:
     if len(data) > 2 * DEEPEST_VALUE and _is_lifted_too_deep(event.__dict__):
         return False
     # The ids of interrupts are compared by the validator (INT-2).
-    return not (type(event) is RunFinishedEvent and event.outcome) and conforms(event, has_nulls=has_nulls)
+    has_interrupts = type(event) is RunFinishedEvent and isinstance(event.outcome, RunFinishedInterruptOutcome)
+    return not has_interrupts and conforms(event, has_nulls=has_nulls)
 
 
 def _text_in(event: Mapping[str, Any], name: str) -> str | None:

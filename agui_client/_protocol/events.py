@@ -29,5 +29,12 @@ class UnrecognizedEvent(Record):
 WireEvent: TypeAlias = Event | UnrecognizedEvent
 """The events between the agent and validation."""
 
+_TERMINAL = frozenset({"RUN_FINISHED", "RUN_ERROR"})
+
 VALIDATOR = failing_fast(TypeAdapter[Event](Event).core_schema)
 """The validator of any event, which stops at its first faults; made once, since that takes milliseconds."""
+
+
+def is_terminal(event: WireEvent) -> bool:
+    """Return whether an event ends its run, also if it is not validated yet."""
+    return event.type in _TERMINAL

@@ -125,6 +125,27 @@ def is_of_a_member(event: object) -> bool:
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
 
 
+def without_rounds(state: Any) -> Any:
+    """Return a caller's state without the rounds of tools that a team would go on with.
+
+    Only a run of this side leaves calls to be executed (SEC-3), and its journal is stored.
+
+    Args:
+        state: The state.
+    """
+    if not is_object(state) or not is_object(journal := state.get(JOURNAL)) or not is_object(journal.get("calls")):
+        return state
+    calls = {invocation: _without_round(record) for invocation, record in journal["calls"].items()}
+    return {**state, JOURNAL: {**journal, "calls": calls}}
+
+
+def _without_round(record: Any) -> Any:
+    if not is_object(record):
+        return record
+    kept = {name: each for name, each in record.items() if name != "left"}
+    return kept if "team" not in kept else {**kept, "team": without_rounds({JOURNAL: kept["team"]})[JOURNAL]}
+
+
 def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:
     """Return a record of each subagent of a call, in the order of their beginnings.
 

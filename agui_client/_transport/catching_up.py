@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from ag_ui import core
 
-from agui_client._protocol.events import UnrecognizedEvent, WireEvent
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent, is_terminal
 from agui_client._protocol.reduce import Reducer
 from agui_client.errors import ConnectError
 
@@ -43,7 +43,6 @@ _CHUNKS: dict[type, str] = {
     core.ReasoningMessageChunkEvent: "reasoning",
     core.ToolCallChunkEvent: "call",
 }
-_TERMINAL = (core.RunFinishedEvent, core.RunErrorEvent)
 _STATES = (core.StateSnapshotEvent, core.StateDeltaEvent)
 _ACTIVITIES = (core.ActivitySnapshotEvent, core.ActivityDeltaEvent)
 
@@ -142,6 +141,7 @@ class CatchingUp:
         self._delivered = delivered
         self._thread = Reducer((), {})
         self._starts: Counter[Item] = Counter()
+        self._openers: dict[Item, Any] = {}
         self._offsets: Counter[Item] = Counter()
         self._others: Counter[tuple[str, ...]] = Counter()
         self._before = Counter(delivered.others)
@@ -174,6 +174,7 @@ class CatchingUp:
         if (name := _STARTS.get(kind)) is not None:
             item = name, _id_of(event)
             self._starts[item] += 1
+            self._openers[item] = event
             delivered.note_parent(event)
             return (event,) if self._starts[item] > delivered.starts[item] else ()
         if (name := _CONTENTS.get(kind)) is not None:
@@ -187,7 +188,7 @@ class CatchingUp:
         if isinstance(event, core.MessagesSnapshotEvent):
             self._has_messages = True
             return ()
-        if isinstance(event, _TERMINAL):
+        if is_terminal(event):
             return (*self._closing(event), event)
         subject = _subject(event)
         self._others[subject] += 1
@@ -206,12 +207,24 @@ class CatchingUp:
         missing = delta[max(self._delivered.sizes[item] - before, 0) :] if is_known else delta
         if is_known and not missing:
             return ()
+        if item in self._delivered.closed and item in self._openers:
+            return self._begin_again(item, event)
         opener: Any = self._delivered.openers.get(item)
         if type(opener) in _CHUNKS and type(event) not in _CHUNKS:
             return (opener.model_copy(update={"delta": missing}),)
         if type(event) in _CHUNKS and opener is not None and type(opener) not in _CHUNKS:
             return (_content(item, missing, opener),)
         return (event.model_copy(update={"delta": missing}),)
+
+    def _begin_again(self, item: Item, event: Any) -> Iterable[WireEvent]:
+        """Open an item again that was closed when an earlier attempt at the run ended, with all that it has now."""
+        kind, item_id = item
+        call = self._thread.tool_call(item_id) if kind == "call" else None
+        content = getattr(self._thread.message(item_id), "content", None) if call is None else call.function.arguments
+        whole = content if isinstance(content, str) else event.delta
+        self._starts[item] = self._delivered.starts[item] + 1
+        self._offsets[item] = self._delivered.sizes[item] + len(whole)
+        return self._openers[item], event.model_copy(update={"delta": whole})
 
     def _as_it_is(self, event: Any) -> Iterable[WireEvent]:
         """Return the state, or an activity, with the event in it: a patch fits only what was before it."""
@@ -230,7 +243,7 @@ class CatchingUp:
         Raises:
             ConnectError: The rest of a tool call did not come again, and no messages: its arguments may be incomplete.
         """
-        if isinstance(end, core.RunFinishedEvent):
+        if end.type == core.EventType.RUN_FINISHED:
             for item, opener in list(self._delivered.openers.items()):
                 if type(opener) not in _CHUNKS:
                     yield from self._completing(item, opener)

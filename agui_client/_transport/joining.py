@@ -6,9 +6,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ag_ui.core import RunErrorEvent, RunFinishedEvent, RunStartedEvent
+from ag_ui.core import RunStartedEvent
 
-from agui_client._protocol.events import WireEvent
+from agui_client._protocol.events import WireEvent, is_terminal
 from agui_client._transport.catching_up import CatchingUp, Delivered
 
 _ENDS = ("RUN_FINISHED", "RUN_ERROR")
@@ -18,7 +18,9 @@ class Joining(ABC):
     """Joins the responses that carry one run."""
 
     is_pending = False
-    """Whether the server has answered that it still works on the run."""
+    """Whether the server has answered without the end of the run, so that it may still work on it."""
+    is_known = False
+    """Whether it is certain that the server has the run."""
 
     @abstractmethod
     def new(self, events: Iterable[WireEvent] | None) -> Iterable[WireEvent] | None:
@@ -129,7 +131,7 @@ class FromTheBeginning(Joining):
             found = [event]
         else:
             found = list(self._catching_up.feed(event))
-        self._has_ended = self._has_ended or any(isinstance(each, RunFinishedEvent | RunErrorEvent) for each in found)
+        self._has_ended = self._has_ended or any(map(is_terminal, found))
         return found
 
 
@@ -157,11 +159,11 @@ class WhenItIsOver(Joining):
             return ()
         response, self._response = self._response, []
         # Without its end, the response was cut.
-        if not response or not isinstance(response[-1], RunFinishedEvent | RunErrorEvent):
+        if not response or not is_terminal(response[-1]):
             return None
         if not self._is_whole(response):
-            # Without an event of the run, the server may not have it: then this counts as a failed attempt.
-            self.is_pending = self._first is None or self._first.has_begun
+            self.is_pending = True
+            self.is_known = self.is_known or self._first is None or self._first.has_begun
             return None
         self._has_ended = True
         return response if self._first is None else self._first.new(response)

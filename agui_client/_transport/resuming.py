@@ -58,7 +58,7 @@ class TakingUp:
     attempts: int
     """The number of requests in a row that bring no new event, after which the run fails."""
     patience: float = math.inf
-    """Seconds for which a server is asked again that answers that it still works on the run."""
+    """Seconds for which a server is asked again that answers without the end of the run."""
 
 
 class ResumableSource(HttpSource):
@@ -153,7 +153,7 @@ class ResumableSource(HttpSource):
                 except TransportError as error:
                     cause = error
                     if _is_at_work(error) and self._way.patience < math.inf:
-                        self._joining.is_pending = True
+                        self._joining.is_pending = self._joining.is_known = True
                     elif not _may_pass(error):
                         break
                 else:
@@ -161,7 +161,7 @@ class ResumableSource(HttpSource):
                     return True
         except StopAsyncIteration:
             return True
-        why = f"{self._failures} requests in a row brought no event" + ("" if cause is cut else f"; {cause}")
+        why = self._reason_to_give_up(clock) + ("" if cause is cut else f"; {cause}")
         _logger.warning("%s, and could not be taken up", what)
         raise ConnectError(f"{cut or what}; it could not be taken up: {why}") from cause
 
@@ -178,13 +178,25 @@ class ResumableSource(HttpSource):
             await self._body.aclose()
         self._body = None
 
+    def _reason_to_give_up(self, clock: Clock) -> str:
+        if self._has_patience(clock):
+            return f"{self._failures} requests in a row brought no event"
+        return f"the server had no end of the run for {clock.now() - self._pending_since:.0f} s"
+
     def _has_patience(self, clock: Clock) -> bool:
-        """Return whether a server is asked again; a server that still works on the run has failed at nothing."""
+        """Return whether a server is asked again; a server that may still work on the run has failed at nothing.
+
+        Where nothing of the run has arrived, the server may never have got it, and answers the same then: it has the
+        time that a first event may take.
+        """
         if self._joining.is_pending:
             self._joining.is_pending = False
             self._failures, self._waits = 0, self._waits + 1
             self._pending_since = min(self._pending_since, clock.now())
-        return clock.now() - self._pending_since < self._way.patience
+        patience, first_event = self._way.patience, self._request.timeouts.first_event
+        if first_event is not None and not self._joining.is_known:
+            patience = min(patience, first_event)
+        return clock.now() - self._pending_since < patience
 
     def _seconds_before_next(self, cause: Exception | None) -> float:
         policy = self._transport.retry

@@ -17,7 +17,7 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest
-from agui_client._run.subagents import JOURNAL
+from agui_client._run.subagents import JOURNAL, without_rounds
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
@@ -162,6 +162,8 @@ def _answering(
         caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
         return agent, caller, options, seal
     refuse_approvals_of_answered_calls(input.messages, resume)
+    if not signing.is_caller_trusted:
+        input = input.model_copy(update={"state": without_rounds(input.state)})
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, seal

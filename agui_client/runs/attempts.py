@@ -100,8 +100,8 @@ class Attempt:
         try:
             with anyio.CancelScope(shield=True):
                 asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
-                values: dict[str, Any] = {"status": status_after(last).value, "ended_at": self._database.now}
-                values |= {"event_count": self.run.log.end.position + 1, "interrupts": json.dumps(asked)}
+                values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
+                values["event_count"] = self.run.log.end.position + 1
                 left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
                 await self._store({**values, "left_input": left, "checkpoint": None}, last=frame_of(last))
         except (RunLostError, RunsUnavailableError):

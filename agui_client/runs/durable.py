@@ -19,7 +19,6 @@ import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import asdict
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -249,7 +248,7 @@ class DurableRuns:
             raise UsageError("a run of Runs(URL) needs an agent with a name: runs.add(name, agent), runs.start(name)")
         claim = Claim(workflow_id_of(run.log.key), 1)
         if run.recipe.agent not in self._agents:
-            await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe), is_left=True)
+            await self._database.add(claim.workflow_id, run.log.key, run.recipe, is_left=True)
             return await self._begun_elsewhere(claim.workflow_id, run.recipe.agent)
         attempt = Attempt(self._database, claim, run, Place(0))
         earlier = self._own.get(claim.workflow_id)
@@ -258,7 +257,7 @@ class DurableRuns:
         # Before the row is stored: `_live` takes over the rows of this process that have no attempt.
         self._own[claim.workflow_id] = attempt
         try:
-            await self._database.add(claim.workflow_id, run.log.key, asdict(run.recipe))
+            await self._database.add(claim.workflow_id, run.log.key, run.recipe)
         except BaseException:
             self._let_go(attempt)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from agui_client.errors import AGUIError, RunInProgressError
-from agui_client.runs.records import Place, RunKey, RunStatus, RunsUnavailableError
+from agui_client.runs.records import Place, Recipe, RunKey, RunStatus, RunsUnavailableError
 from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
 from agui_client.runs.transactions import Transactions
 
@@ -85,6 +86,16 @@ class RunDatabase:
             parts = {"wanted": "cast(:wanted as json)", "attempt": "cast(w.value->>0 as int)"}
             parts["position"] = "cast(w.value->>1 as int)"
         self._select_groups = sa.text(_SELECT_GROUPS.format(**parts))
+        self._renew = sa.update(PROCESS).where(_PROCESS).values(beat_at=self.now)
+        # The runs of this process, and those of processes whose leases have passed.
+        self._living = sa.select(PROCESS.c.executor_id).where(PROCESS.c.beat_at > self.now - lease)
+        others = self._living.where(sa.not_(_PROCESS))
+        self._is_of_no_other_process = RUN.c.executor_id.not_in(others)
+        # A run that is to be stopped needs no agent any more: any process ends it.
+        is_for_this_one = sa.or_(RUN.c.agent.in_(sa.bindparam("of_agents")), RUN.c.is_stop_wanted)
+        columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
+        self._select_going_on = sa.select(*columns).where(_IS_RUNNING, is_for_this_one, self._is_of_no_other_process)
+        self._end = _CHANGE.values(ended_at=self.now)
 
     async def open(self) -> None:
         """Connect, and make the tables if there are none."""
@@ -92,7 +103,7 @@ class RunDatabase:
         self.executor_id = str(uuid4())
         options: dict[str, Any] = {} if self._is_sqlite else {"connect_args": {"connect_timeout": _CONNECT_SECONDS}}
         # Errors would show messages of callers.
-        self._engine = sa.create_engine(self._url, hide_parameters=True, **options)
+        self._engine = sa.create_engine(self._url, hide_parameters=True, poolclass=sa.NullPool, **options)
         if self._is_sqlite:
             event.listen(self._engine, "connect", _set_up_sqlite)
         self._reads, self._writes = Transactions(self._engine), Transactions(self._engine)
@@ -117,18 +128,18 @@ class RunDatabase:
             agents: The names of the agents that this process has.
             own: The ids of the workflows of the runs that this process carries out.
         """
-        mine = PROCESS.c.executor_id == self.executor_id
-        renewed = sa.update(PROCESS).where(mine).values(beat_at=self.now)
+        mine = {"of_executor": self.executor_id}
+        asked = {**mine, "of_agents": [*agents]}
 
         def renew(connection: sa.Connection) -> Beat:
             """Renew the lease, and look."""
-            if not connection.execute(renewed).rowcount:
+            if not connection.execute(self._renew, mine).rowcount:
                 connection.execute(sa.insert(PROCESS).values(executor_id=self.executor_id, beat_at=self.now))
-            rows = connection.execute(self._select_going_on(agents)).all()
+            rows = connection.execute(self._select_going_on, asked).all()
             claims = {Claim(row[0], row[2]): bool(row[3]) for row in rows if row[1] == self.executor_id}
             return Beat(claims, any(row[0] not in own for row in rows))
 
-        return await self._writes.do(renew)
+        return await self._writes.do(renew, is_synced=False)
 
     async def leave(self) -> None:
         """Give the lease back, so that other processes take the runs over at once."""
@@ -142,11 +153,12 @@ class RunDatabase:
             agents: The names of the agents that this process has.
             own: The ids of the workflows of the runs that this process carries out.
         """
+        asked = {"of_executor": self.executor_id, "of_agents": [*agents]}
 
         def take(connection: sa.Connection) -> list[StoredRun]:
             """Take each run unless another process was faster."""
             taken: list[StoredRun] = []
-            for workflow_id, executor_id, attempt, _ in connection.execute(self._select_going_on(agents)).all():
+            for workflow_id, executor_id, attempt, _ in connection.execute(self._select_going_on, asked).all():
                 if workflow_id in own:
                     continue
                 row = _row(workflow_id, executor_id, attempt)
@@ -159,14 +171,6 @@ class RunDatabase:
 
         return await self._writes.do(take)
 
-    def _select_going_on(self, agents: Collection[str]) -> sa.Select[Any, Any, Any, Any]:
-        """Return the statement that finds the runs of this process, and those of processes whose leases have passed."""
-        columns = (RUN.c.workflow_id, RUN.c.executor_id, RUN.c.attempt, RUN.c.is_stop_wanted)
-        # A run that is to be stopped needs no agent any more: any process ends it.
-        is_for_this_one = sa.or_(RUN.c.agent.in_(agents), RUN.c.is_stop_wanted)
-        is_going_on = sa.and_(RUN.c.status == RunStatus.RUNNING.value, is_for_this_one)
-        return sa.select(*columns).where(is_going_on, self._is_of_no_other_process())
-
     async def take_untold(self, agents: Collection[str]) -> list[StoredRun]:
         """Take the runs that wait for a person, and whose process ended before it had told anybody.
 
@@ -174,27 +178,20 @@ class RunDatabase:
             agents: The names of the agents that this process has.
         """
         # Those that this process has ended or taken are being told of.
-        is_left = sa.and_(self._is_of_no_other_process(), RUN.c.executor_id != self.executor_id)
+        is_left = sa.and_(self._is_of_no_other_process, RUN.c.executor_id != self.executor_id)
         untold = sa.update(RUN).where(UNTOLD, RUN.c.agent.in_(agents), is_left)
         taken = untold.values(executor_id=self.executor_id).returning(*RUN.c)
-        return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken).mappings())])
+        mine = {"of_executor": self.executor_id}
+        return await self._writes.do(lambda db: [*map(StoredRun.of, db.execute(taken, mine).mappings())])
 
     async def note_told(self, workflow_id: str) -> None:
         """Note that the functions of `on_waiting` were called with a run."""
         row = RUN.c.workflow_id == workflow_id
         await self._writes.do(lambda db: db.execute(sa.update(RUN).where(row).values(is_told=True)))
 
-    def _is_of_no_other_process(self) -> sa.ColumnElement[bool]:
-        """Return the condition of a run whose process is this one, or has no lease any more."""
-        return RUN.c.executor_id.not_in(self._living().where(PROCESS.c.executor_id != self.executor_id))
-
-    def _living(self) -> sa.Select[Any]:
-        """Return the statement that finds the processes whose leases have not passed."""
-        return sa.select(PROCESS.c.executor_id).where(PROCESS.c.beat_at > self.now - self._lease)
-
     # --- the life of a run
 
-    async def add(self, workflow_id: str, key: RunKey, recipe: dict[str, Any], *, is_left: bool = False) -> None:
+    async def add(self, workflow_id: str, key: RunKey, recipe: Recipe, *, is_left: bool = False) -> None:
         """Add a run that begins.
 
         Args:
@@ -209,8 +206,9 @@ class RunDatabase:
         values: dict[str, Any] = {
             **key._asdict(),
             "workflow_id": workflow_id,
-            "agent": recipe["agent"],
-            "recipe": json.dumps(recipe),
+            "agent": recipe.agent,
+            # Not `asdict`, which copies the whole input.
+            "recipe": json.dumps({each.name: getattr(recipe, each.name) for each in fields(recipe)}),
             "executor_id": "" if is_left else self.executor_id,
             "attempt": 0 if is_left else 1,
         }
@@ -243,7 +241,7 @@ class RunDatabase:
         Args:
             claim: The run and the attempt.
             group: The events.
-            values: The values of the columns that change.
+            values: The values of the columns that change; the end of the run has its time besides.
             answers: The identity of the run, if what other runs of its thread waited for is answered or abandoned now.
             is_repeated: Whether an earlier try may have been carried out.
 
@@ -265,10 +263,11 @@ class RunDatabase:
                 connection.execute(_SETTLE, {f"of_{name}": value for name, value in answers._asdict().items()})
             if not values:
                 return True
-            changed = sa.update(RUN).where(_MINE).values(values)
-            return bool(connection.execute(changed, mine).rowcount)
+            is_end = group is not None and group.is_end
+            return bool(connection.execute(self._end if is_end else _CHANGE, {**values, **mine}).rowcount)
 
-        if not await self._writes.do(write):
+        # Events that are lost with the machine are no other case than those that its process did not come to store.
+        if not await self._writes.do(write, is_synced=bool(values)):
             raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
 
     def _is_over(self, connection: sa.Connection, mine: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -294,7 +293,7 @@ class RunDatabase:
         """Return descriptions of runs, those that began last first; None stands for any."""
         wanted = {RUN.c.owner: owner, RUN.c.thread_id: thread_id, RUN.c.run_id: run_id}
         conditions = [key == value for key, value in wanted.items() if value is not None]
-        is_queued = sa.and_(_IS_RUNNING, RUN.c.executor_id.not_in(self._living())).label("is_queued")
+        is_queued = sa.and_(_IS_RUNNING, RUN.c.executor_id.not_in(self._living)).label("is_queued")
         described = sa.select(*_DESCRIBED, is_queued).where(*conditions)
         chosen = described.order_by(RUN.c.number.desc()).limit(most)
         rows = await self._reads.do(lambda db: db.execute(chosen).mappings().all())
@@ -333,6 +332,9 @@ _MINE = sa.and_(
     RUN.c.executor_id == sa.bindparam("of_executor"),
     RUN.c.status == RunStatus.RUNNING.value,
 )
+_CHANGE = sa.update(RUN).where(_MINE)
+"""Changes the columns that have parameters, if the run is the process's."""
+_PROCESS = PROCESS.c.executor_id == sa.bindparam("of_executor")
 _SELECT_RUN = sa.select(RUN).where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
 _IS_RUNNING = RUN.c.status == RunStatus.RUNNING.value
 _STORED_COUNT = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from agui_client.errors import UsageError
@@ -126,9 +127,8 @@ class RunShelf:
     # --- inside
 
     def _drop_expired(self) -> None:
-        for key, run in list(self._ended.items()):
-            if run.log.age < self._keep:
-                break
+        # The others are not looked at: there may be very many.
+        for key, run in list(takewhile(lambda each: each[1].log.age >= self._keep, self._ended.items())):
             if run.log.is_followed:
                 # A follower is still reading it: it is looked at again behind those that ended until now.
                 self._ended[key] = self._ended.pop(key)

@@ -30,16 +30,24 @@ class Transactions:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        # Kept: taking one from a pool for each transaction, and giving it back, costs half as much as the transaction.
+        self._connection: sa.Connection | None = None
+        self._is_synced = True
         self._thread = ThreadPoolExecutor(1, "agui-runs")
-        self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[Work, asyncio.Future[Any], bool]] = []
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def do(self, work: Callable[[sa.Connection], T]) -> T:
+    async def do(self, work: Callable[[sa.Connection], T], *, is_synced: bool = True) -> T:
         """Call a function in a transaction, and return what it returns.
 
         A caller that is cancelled no longer waits for it, but it is carried out all the same: its place in the order
         is taken.
+
+        Args:
+            work: The function.
+            is_synced: Whether SQLite writes to the disk before this returns. Otherwise a machine that loses power may
+                lose the transaction, but none that is synced after it; the end of a process loses nothing.
 
         Raises:
             RunsUnavailableError: The database cannot be reached.
@@ -48,7 +56,7 @@ class Transactions:
         if self._is_closed:
             raise RunsClosedError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, done))
+        self._waiting.append((work, done, is_synced))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._do_all())
         return await done
@@ -56,18 +64,20 @@ class Transactions:
     def close(self) -> None:
         """End the thread when it has done what it was given; nothing else is carried out."""
         self._is_closed = True
-        for _, done in self._waiting:
+        for _, done, _ in self._waiting:
             if not done.done():
                 done.set_exception(RunsClosedError(_CLOSED))
         self._waiting.clear()
+        self._thread.submit(self._disconnect)
         self._thread.shutdown(wait=False)
 
     async def _do_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            results = await loop.run_in_executor(self._thread, self._results, [work for work, _ in batch])
-            for (_, done), result in zip(batch, results, strict=True):
+            is_synced = any(each for _, _, each in batch)
+            results = await loop.run_in_executor(self._thread, self._results, [work for work, _, _ in batch], is_synced)
+            for (_, done, _), result in zip(batch, results, strict=True):
                 if done.done():
                     continue
                 if isinstance(result, BaseException):
@@ -76,17 +86,30 @@ class Transactions:
                     done.set_result(result)
         self._task = None
 
-    def _results(self, works: Sequence[Work]) -> Sequence[Any]:
+    def _results(self, works: Sequence[Work], is_synced: bool) -> Sequence[Any]:
         """Return what the functions return, or the exceptions that they raise."""
         try:
-            with self._engine.begin() as connection:
-                return [work(connection) for work in works]
+            if self._connection is None:
+                self._connection, self._is_synced = self._engine.connect(), True
+            if is_synced is not self._is_synced and self._engine.dialect.name == "sqlite":
+                # Between two transactions, and so not by the SQLAlchemy connection, which would begin one.
+                self._connection.connection.cursor().execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
+                self._is_synced = is_synced
+            with self._connection.begin():
+                return [work(self._connection) for work in works]
         except Exception as error:
             made = _translated(error)
+            if isinstance(made, RunsUnavailableError):
+                self._disconnect()
             if len(works) == 1 or isinstance(made, RunsUnavailableError):
                 return [made] * len(works)
         # One of them failed, and took the others with it.
-        return [self._results([work])[0] for work in works]
+        return [self._results([work], is_synced)[0] for work in works]
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 def _translated(error: Exception) -> Exception:

@@ -2,13 +2,14 @@
 
 State is what a client sends back whatever client it is (INT-1, STATE-4), and what a stored thread saves. So a run that
 asked, failed or was killed is taken up in any process: calls that are over return what they returned, the others go on.
+Where the run is saved, the journal also has the tools that a member has begun, before their functions are called.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,6 +53,12 @@ class CallRecord(BaseModel):
     """The answers to its interrupts, as the member has them."""
     answered: list[str] = Field(default_factory=list[str])
     """The ids of interrupts that were answered in this call, as the team's caller has them."""
+    begun: list[str] = Field(default_factory=list[str])
+    """The ids of the tool calls whose functions were called by the member, and have no result yet, as the team's caller
+    has them."""
+    left: list[str] | None = None
+    """The ids of the calls of the same round that were not begun, as the team's caller has them; None if no such round
+    is to be gone on with."""
     last: str = ""
     """The id of the member's last message when the call ended or began to wait."""
     team: Any = None
@@ -136,6 +143,22 @@ def journal_in(state: Any) -> JournalDocument | None:
         return JournalDocument.model_validate(state[JOURNAL])
     except ValidationError as error:
         raise UsageError(f"the member {JOURNAL!r} of the state is kept for teams, and this is not a team's") from error
+
+
+def begun_in(journal: JournalDocument, prefix: str = "") -> Iterator[str]:
+    """Yield the ids of tool calls that members have begun, also in inner teams; some may be of no call.
+
+    Args:
+        journal: The journal of a team.
+        prefix: The prefix that its ids have in the conversation.
+    """
+    for invocation, record in journal.calls.items():
+        yield from (prefix + each for each in record.begun)
+        inner = None if record.team is None else journal_in({JOURNAL: record.team})
+        if inner is not None and (parts := split_invocation(invocation)) is not None:
+            # The thread of the member, or that of the call.
+            for thread in (parts[0], invocation):
+                yield from begun_in(inner, f"{prefix}{thread}/")
 
 
 def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: Iterable[str]) -> bool:

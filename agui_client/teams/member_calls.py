@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -30,6 +31,7 @@ from ag_ui.core import (
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.thread_state import UNKNOWN_RESULT, stands_in
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.working_time import WorkingTime
@@ -38,6 +40,7 @@ from agui_client.teams.call_journal import (
     CallRecord,
     Journal,
     JournalDocument,
+    begun_in,
     document_as_json,
     ended_record,
     has_new_prompt,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from agui_client._run.meter import Meter
     from agui_client.messages import Part
     from agui_client.teams.team_source import TeamSource
+    from agui_client.teams.tools_at_work import Marks
 
 _STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
 _BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
@@ -111,6 +115,9 @@ class MemberCalls:
         """The ids of the tool calls that had a result when the run began."""
         left, answers = journal_in(input.state), _answers_to_members(input.resume or ())
         self._is_taken_up = left is not None and self._goes_on(left, answers)
+        scope = CURRENT_SCOPE.get()
+        self._is_saved = scope is not None and scope.is_saved
+        self._abandoned = None if self._is_taken_up else left
         document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
         if self._is_taken_up and left is not None:
             document = left
@@ -179,7 +186,8 @@ class MemberCalls:
                 meter.report(run.usage)
                 used: dict[str, Any] = {"calls": before.calls + meter.calls, "tokens": before.tokens + meter.tokens}
                 used["usage"] = aggregate_token_usage([*call.record.usage, *run.usage])
-                call.record = call.record.model_copy(update=used)
+                # What the attempt has left open has been closed in the messages.
+                call.record = call.record.model_copy(update={**used, "begun": [], "left": None})
                 self._take_over(run)
             if run.error is None or left == 0 or isinstance(run.error, UsageError | TeamLimitError):
                 break
@@ -190,6 +198,8 @@ class MemberCalls:
             left -= 1
             usage_before += run.usage
             self._warn(run, "is asked again, as it failed")
+            if call.invocation in self.journal.records:
+                self.journal.keep(call.invocation, call.record)
             await self._drop_words([each for each in run.messages if each.id not in run.earlier_ids])
         if run.error is not None and call.on_error == "continue":
             self._warn(run, "failed, and the team went on without it")
@@ -207,6 +217,7 @@ class MemberCalls:
             tools=[tool for tool, _ in call.tools],
             members=self._names,
             journal=self._with_inner_journal(call),
+            keep=partial(self._keep_tools, call) if self._is_saved else None,
             owners=self._owners,
             partial=self._partial,
         )
@@ -296,7 +307,12 @@ class MemberCalls:
         return not has_new_prompt(left, self._input.messages, self._names)
 
     def take_answers(self) -> None:
-        """Keep the answers to what members have asked: another attempt needs them again if this one fails."""
+        """Keep the answers to what members have asked: another attempt needs them again if this one fails.
+
+        Of a flow that this run does not take up, nobody will know more of the tools that were begun.
+        """
+        if self._abandoned is not None:
+            self.answer(begun_in(self._abandoned), UNKNOWN_RESULT)
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
             open_ids = {each.id for each in record.interrupts}
@@ -323,10 +339,23 @@ class MemberCalls:
         written: Any = self.thread.state[JOURNAL]["calls"].get(call.invocation, {})
         return call.record.model_copy(update={"team": written.get("team")})
 
+    async def _keep_tools(self, call: Call, events: Sequence[Event], marks: Marks) -> None:
+        """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
+        for event in events:
+            self._source.put_nowait(event)
+        begun, left = marks
+        call.record = call.record.model_copy(update={"begun": begun, "left": left})
+        self.journal.keep(call.invocation, call.record)
+        await self._source.saved()
+
     async def _drop_earlier_words(self, call: Call) -> None:
         """Take the partial words of an attempt in an earlier run, which failed or was killed, out of the messages."""
         record = self._with_inner_journal(call)
-        if not self._is_taken_up or record.team is not None:
+        if not self._is_taken_up or record.left is not None:
+            # A run that was cut behind its last word, while its tools were at work, goes on there.
+            return
+        self.answer(record.begun, UNKNOWN_RESULT)
+        if record.team is not None:
             # A team takes up its own members.
             return
         member, messages = call.member, self.thread.messages
@@ -364,16 +393,18 @@ class MemberCalls:
         """Tell the caller what changes in the journal."""
         self._source.put_nowait(self.state.write(operations))
 
-    def answer(self, record: CallRecord, content: str) -> None:
-        """Answer the calls that a member waits for, as nobody else will.
+    def answer(self, calls: Iterable[str | None], content: str) -> None:
+        """Answer calls of a member that have no result, as nobody else will.
 
         Args:
-            record: The record of the member.
+            calls: The ids of the calls; None for none.
             content: The result of each call.
         """
-        answered = {message.tool_call_id for message in self.thread.messages if isinstance(message, ToolMessage)}
-        for call in (*record.waiting, *(each.tool_call_id for each in record.interrupts)):
-            if call is not None and call not in answered:
+        results = (message for message in self.thread.messages if isinstance(message, ToolMessage))
+        # A stand-in says that there is no result, and gives way to one that says why.
+        answered = {each.tool_call_id for each in results if each.content == content or not stands_in(each)}
+        for call in calls:
+            if call is not None and call not in answered and self.thread.tool_call(call) is not None:
                 answered.add(call)
                 event = result_event(self.thread.messages, call, content)
                 self.thread.feed(event)

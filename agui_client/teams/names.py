@@ -196,6 +196,8 @@ class Names:
             self._up[str(changes["id"])] = message.id
         if isinstance(message, AssistantMessage) and message.tool_calls:
             changes["tool_calls"] = [changed(each, id=self._down(each.id)) for each in message.tool_calls]
+            # An id that the member uses again means its latest call.
+            self._up.update((self._down(each.id), each.id) for each in message.tool_calls)
         below = changed(message, **changes)
         self._known.add(message, below)
         return below

@@ -7,13 +7,14 @@ has. What a member leaves open when it fails is closed here, so that the team's 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ag_ui import core
 from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
+from agui_client._protocol.thread_state import UNKNOWN_RESULT
 from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
 from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
@@ -82,7 +83,8 @@ class Passing:
         self._own_tag = None if speaks else names.invocation
         self._run_owners, self._owners = owners, owners.by_kind
         self._open: dict[tuple[object, ...], Event] = {}
-        self._unanswered: dict[str, str | None] = {}
+        self.unanswered: dict[str, None] = {}
+        """The ids of the calls that were passed on and have no result."""
         state_events = {"nested": self._nested, "shared": self._shared, "dropped": _nothing}[state]
         self._baseline = baseline
         self._handlers: dict[type, Callable[[Any], Sequence[Event]]] = {
@@ -148,21 +150,25 @@ class Passing:
         kind = _THOUGHT if message.role == "reasoning" else _ACTIVITY if message.role == "activity" else _TEXT
         return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
 
-    def close(self, reason: str) -> list[Event]:
+    def close(self, reason: str, begun: Collection[str] = ()) -> list[Event]:
         """Return events that end whatever the member left open, and answer its calls.
 
         Args:
             reason: A sentence for those who asked: the result of calls that have none.
+            begun: The ids of those whose functions were called: what became of them is unknown.
         """
         events = [*self._open.values()][::-1]
         self._open.clear()
         results: list[Event] = [
             core.ToolCallResultEvent(
-                message_id=f"{call}-result", tool_call_id=call, content=reason, **_owner(self._owners[_CALL].get(call))
+                message_id=f"{call}-result",
+                tool_call_id=call,
+                content=UNKNOWN_RESULT if call in begun else reason,
+                **_owner(self._owners[_CALL].get(call)),
             )
-            for call in self._unanswered
+            for call in self.unanswered
         ]
-        self._unanswered.clear()
+        self.unanswered.clear()
         return events + results
 
     # --- one kind of event each
@@ -188,7 +194,7 @@ class Passing:
         owner = own if event.subagent_run_id is None else names.tag(event.subagent_run_id)
         if kind == _CALL:
             item_id = self._call_id(event, item_id, owner, changes)
-            self._unanswered[item_id] = None
+            self.unanswered[item_id] = None
         if kind == _ACTIVITY and event.replace is not False:
             self._owners[kind][item_id] = owner
         else:
@@ -241,7 +247,7 @@ class Passing:
 
     def _result(self, event: core.ToolCallResultEvent) -> Sequence[Event]:
         call = self._names.up(event.tool_call_id)
-        self._unanswered.pop(call, None)
+        self.unanswered.pop(call, None)
         self._run_owners.answered.add(call)
         owner = self._owners[_CALL].get(call, self._own_tag)
         if event.subagent_run_id is not None:

@@ -43,23 +43,24 @@ from ag_ui.core import (
 from pydantic_core import to_jsonable_python
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.run_request import event_of_result
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, usage_of
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import served_run
+from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
 from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError, name_member
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
 from agui_client.teams.passing import Owners, Passing, Whole, journal_operations
 from agui_client.teams.restating import cut_off
+from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
 if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._run.scope import RunScope
     from agui_client.messages import Part
     from agui_client.teams.call_journal import CallRecord
+    from agui_client.teams.tools_at_work import Keep
 
 
 _WATCHED = frozenset(
@@ -67,11 +68,11 @@ _WATCHED = frozenset(
         MessagesSnapshotEvent,
         RunErrorEvent,
         RunFinishedEvent,
+        StateDeltaEvent,
+        StateSnapshotEvent,
+        ToolCallResultEvent,
     }
 )
-
-
-_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class SubagentRun:
         tools: Tools that are offered to the agent besides those of the caller; their calls stay pending.
         members: The names of those who speak in the conversation, by their keys.
         journal: The record of an invocation that goes on.
+        keep: Keeps what must not be lost of the agent's tools; None where nothing is saved.
         owners: The owners of the items of the outer run, which all invocations in it share; of its own if left out.
         partial: The ids of messages of members that failed, which the agent is shown as such.
     """
@@ -151,6 +153,7 @@ class SubagentRun:
         tools: Iterable[Tool] = (),
         members: Mapping[str, str] | None = None,
         journal: CallRecord | None = None,
+        keep: Keep | None = None,
         owners: Owners | None = None,
         partial: Collection[str] = (),
     ) -> None:
@@ -181,6 +184,9 @@ class SubagentRun:
         self._last: RunFinishedEvent | RunErrorEvent | None = None
         self._run: AgentRun | None = None
         self._has_journal = journal is not None and journal.team is not None
+        self._cut = continuation_of(journal, self._inner, self._names)
+        is_between_runs = self._cut is not None and self._cut.is_between_runs
+        self._tools = ToolsAtWork(self._names, self._passing, journal, keep, is_between_runs=is_between_runs)
         self._earlier_usage = [] if journal is None else journal.usage
         self._error_text: str | None = None
 
@@ -232,19 +238,19 @@ class SubagentRun:
                 # Approvers, logs and spans know the member by its name in the team.
                 agent = agent.clone()
                 agent.agent_id = self.member.name
-            async with served_run(agent, self._inner, trust_caller=True) as run:
+            async with self._entered(agent) as run:
                 self._run = run
                 run.call.keep_replaced_messages()
-                feed, given = self._passing.feed, self._given(run)
+                self._tools.watch(run)
+                feed = self._passing.feed
                 async for event in run:
                     items: Iterable[Any] = feed(event)
-                    if type(event) in _STATE and (changes := self._journal_changes(event)):
-                        yield JournalChange(changes)
-                    if given or type(event) in _WATCHED:
-                        items = [*given, *items, *self._watched(event, run)]
-                        given = []
+                    if self._tools.unsent or type(event) in _WATCHED:
+                        items = self._with_watched(items, event, run)
                     for item in items:
                         yield item
+                for item in self._tools.unsent:
+                    yield item
                 self._end(run)
         except Exception as error:
             for event in self.fail(error):
@@ -274,7 +280,8 @@ class SubagentRun:
         self.failure = RunErrorEvent(message=message, code=own_code)
         ended = SubagentErrorEvent(subagent_run_id=self.subagent_run_id, message=message, code=own_code)
         ending = "was cancelled" if code == "cancelled" else "failed"
-        closing = self._passing.close(cut_off(self.member.name, ending))
+        results = self._tools.results_at_failure()
+        closing = self._passing.close(cut_off(self.member.name, ending), self._tools.begun_at_failure())
         if self._run is not None:
             self._keep_usage(self._run)
             self._keep_messages(self._run.messages)
@@ -282,7 +289,7 @@ class SubagentRun:
         said = [each for each in self.messages if each.role == "assistant" and each.content]
         self.partial_ids = [each.id for each in said if each.id not in self._own_ids]
         self._text = next((str(each.content) for each in reversed(said) if each.id in self.partial_ids), "")
-        return [*closing, changed(ended, metadata=self._more())]
+        return [*results, *closing, changed(ended, metadata=self._more())]
 
     def answer_own_call(self, call: ToolCall, result: str) -> Event:
         """Return the event of the result of a call of the `tools` that the agent was offered besides."""
@@ -360,12 +367,23 @@ class SubagentRun:
             TextMessageEndEvent(**owner),
         ]
 
+    def _entered(self, agent: AbstractAgent) -> AgentRun:
+        """Return the run of the agent: of what it is shown, or the one that was cut while its tools were at work."""
+        if self._cut is None:
+            return served_run(agent, self._inner, trust_caller=True)
+        return continued_run(agent, self._inner, self._cut, TRUSTING)
+
     # --- meanwhile
 
-    def _given(self, run: AgentRun) -> list[Event]:
-        """Return events of the results that came with the answers of the caller."""
-        results = map(event_of_result, run.call.given_results)
-        return [passed for result in results for passed in self._passing.feed(result)]
+    def _with_watched(self, items: Iterable[Any], event: Any, run: AgentRun) -> list[Any]:
+        """Return items with what else an event becomes, behind results that were given with the call."""
+        given: list[Any] = self._tools.unsent
+        self._tools.unsent = []
+        if isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
+            given.append(JournalChange(changes))
+        if isinstance(event, ToolCallResultEvent) and self._tools.is_sent(event.message_id):
+            return given
+        return [*given, *items, *self._watched(event, run)]
 
     def _watched(self, event: Any, run: AgentRun) -> list[Any]:
         """Take note of subagents, and of the end of a run; return events for a snapshot."""

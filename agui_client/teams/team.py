@@ -370,7 +370,8 @@ class Team:
             if record.is_over and call.invocation not in also_failed:
                 continue
             if (waiting := self._waiting.pop(call.invocation, None)) is not None:
-                self._calls.answer(waiting, cut_off(call.member.name, "was cancelled"))
+                asked = (each.tool_call_id for each in waiting.interrupts)
+                self._calls.answer((*waiting.waiting, *asked), cut_off(call.member.name, "was cancelled"))
             cut = record.begun_again().model_copy(update={"cut_by": failed[0].invocation})
             self._journal.keep(call.invocation, cut)
 

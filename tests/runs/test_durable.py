@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,21 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
+    Tool,
     ToolCallStartEvent,
     ToolMessage,
 )
 
-from agui_client import AbstractAgent, Approve, FunctionAgent, HttpAgent, RunInProgressError, UsageError
+from agui_client import (
+    AbstractAgent,
+    Approve,
+    ConnectError,
+    FunctionAgent,
+    HttpAgent,
+    IncompleteRunError,
+    RunInProgressError,
+    UsageError,
+)
 from agui_client.reconnect import Connect, LastEventId
 from agui_client.runs import RunInfo, Runs
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
 pytest.importorskip("dbos")
 
 _SECONDS = 30.0
+ASK = Tool(name="ask", description="Asks the person in front of the screen.", parameters={"type": "object"})
 _ONCE = (TextMessageStartEvent, TextMessageEndEvent, SubagentStartedEvent, SubagentFinishedEvent)
 _PIECES = (TextMessageContentEvent, ToolCallStartEvent)
 
@@ -186,6 +197,78 @@ async def test_an_answer_goes_on_with_a_run_after_all_servers_were_killed(server
     assert texts(again.messages) == told(2)
 
 
+@pytest.mark.parametrize("at", ["a text", "a call"])
+async def test_a_stored_thread_has_the_conversation_once_and_goes_on_when_its_worker_was_killed(
+    servers: Servers, at: str
+) -> None:
+    program, url = await servers.start()
+    _, other = await servers.start()
+    if at == "a call":
+        servers.flag("hold", up=True)
+    async with anyio.create_task_group() as tasks:
+        killed = page(f"{url}stored/")
+        spoken = list[str]()
+
+        async def read() -> None:
+            async with killed.stream("look pay", run_id="r") as run:
+                async for each in run.text_stream:
+                    spoken.append(each)
+
+        tasks.start_soon(read)
+        await until(lambda: bool(servers.calls) if at == "a call" else "1.2 " in spoken, _SECONDS)
+        tasks.cancel_scope.cancel()
+    program.kill()
+    if at == "a call":
+        servers.flag("hold", up=False)
+    follower = page(f"{other}stored/")
+    with anyio.fail_after(_SECONDS):
+        await follower.connect_agent()
+        assert await statuses(other) == [("r", "finished")]
+        # The thread was given back: another run of it may begin.
+        await follower.run_agent("Go on", run_id="s")
+    stored = await servers.stored_messages("t")
+    calls = ["look-0", "look-0", "pay-1"] if at == "a call" else ["look-0", "pay-1"]
+    assert servers.calls == calls
+    assert texts(stored) == texts(follower.messages) == told(4)
+    assert [each.id for each in stored] == [each.id for each in follower.messages]
+    assert [each.role for each in stored] == [
+        *("user", "assistant", "tool", "assistant", "tool", "assistant"),
+        *("user", "assistant"),
+    ]
+    assert [each.content for each in stored if isinstance(each, ToolMessage)] == ["look done", "pay done"]
+
+
+@pytest.mark.parametrize("through", ["a page", "its address"])
+async def test_another_worker_takes_the_answer_to_what_a_run_of_a_stored_thread_asked(
+    servers: Servers, through: str
+) -> None:
+    program, url = await servers.start()
+    _, other = await servers.start()
+    [asked] = (await page(f"{url}stored/").run_agent("pay book", run_id="r")).interrupts
+    program.kill()
+    entry = {"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}
+    again = page(f"{other}stored/")
+    with anyio.fail_after(_SECONDS):
+        async with httpx.AsyncClient(timeout=_SECONDS) as client:
+            await again.connect_agent()
+            if through == "a page":
+                await again.run_agent(resume={asked.id: Approve()}, run_id="s")
+            else:
+                begun = (await client.post(f"{other}stored/answer", json={"runId": "r", "resume": [entry]})).json()
+                again = page(f"{other}stored/")
+                await again.connect_agent()
+                assert begun["runId"] == (await statuses(other))[0][0]
+            # A second click on the approval.
+            refused = await client.post(f"{other}stored/answer", json={"runId": "r", "resume": [entry]})
+    assert refused.status_code in (409, 422)
+    stored = await servers.stored_messages("t")
+    assert servers.calls == ["pay-0", "book-1"]
+    assert [status for _, status in await statuses(other)] == ["finished", "finished"]
+    assert texts(stored) == texts(again.messages) == told(3)
+    assert [each.id for each in stored] == [each.id for each in again.messages]
+    assert [each.content for each in stored if isinstance(each, ToolMessage)] == ["pay done", "book done"]
+
+
 async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers) -> None:
     servers.flag("fail", up=True)
     program, url = await servers.start()
@@ -204,7 +287,7 @@ async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers
 async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_begun_twice(servers: Servers) -> None:
     kills, chance = int(os.environ.get("AGUI_CLIENT_KILLS", "2")), random.Random(7)
     workers = [await servers.start(), await servers.start()]
-    rounds, number, unknown, while_waiting = 3, -1, 0, 0
+    rounds, number, unknown, while_waiting, asked_callers = 3, -1, 0, 0, 0
 
     async def kill_one() -> None:
         nonlocal kills
@@ -212,19 +295,36 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
         workers.pop(chance.randrange(2))[0].kill()
         workers.append(await servers.start())
 
-    while kills > 0:
-        number += 1
-        # A plain run, one of a team, and one that ends with a question.
-        path, is_asking = "team/" if number % 3 == 1 else "", number % 3 == 2
-        prompt = " ".join(["pay", "look"] * rounds + ["book"] * is_asking)
-        thread_id, before = f"t{number}", len(servers.calls)
-        await read_until(page(workers[0][1] + path, thread_id), prompt, lambda: True)
+    async def kill_some(thread_id: str) -> None:
         while kills > 0 and await status_of(workers, thread_id) == "running":
             await anyio.sleep(chance.uniform(0.0, 1.0))
             await kill_one()
+
+    while kills > 0:
+        number += 1
+        # A plain run, one of a team, one that ends with a question, and one that calls tools of the caller.
+        kind = ("plain", "team", "asking", "calling")[number % 4]
+        path, is_asking, is_calling = "team/" if kind == "team" else "", kind == "asking", kind == "calling"
+        words = [*["pay", "look"] * rounds, *["book"] * is_asking]
+        words = [*words[:3], "ask", *words[3:], "ask"] if is_calling else words
+        thread_id, before = f"t{number}", len(servers.calls)
+        caller = page(workers[0][1] + path, thread_id, tools=[ASK] * is_calling)
+        await read_until(caller, " ".join(words), lambda: True)
+        if is_calling:
+            answers, is_over = dict[str, str](), anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(answer_calls, workers, thread_id, answers, is_over)
+                while kills > 0 and not is_over.is_set():
+                    await anyio.sleep(chance.uniform(0.0, 1.0))
+                    await kill_one()
+            assert list(answers) == [f"ask-{each}" for each, word in enumerate(words) if word == "ask"]
+            asked_callers += 1
+        else:
+            await kill_some(thread_id)
         follower = page(chance.choice(workers)[1] + path, thread_id)
         with anyio.fail_after(_SECONDS):
-            result = await follower.run_agent(prompt, run_id="r")
+            following = follower.connect_agent() if is_calling else follower.run_agent(" ".join(words), run_id="r")
+            result = await following
         if is_asking:
             [asked] = result.interrupts
             while_waiting += 1
@@ -235,21 +335,55 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
                 await answerer.run_agent(resume={asked.id: Approve()})
             follower = answerer
         said = [str(each.content) for each in follower.messages if each.role == "assistant"]
-        assert "".join(each for each in said if each[0].isdecimal()) == told(2 * rounds + 1 + is_asking)
+        assert "".join(each for each in said if each[0].isdecimal()) == told(len(words) + 1)
         by_members = sorted(each for each in said if not each[0].isdecimal())
         assert by_members == ["".join(f"{name}.{each} " for each in range(6)) for name in ("abc" if path else "")]
         results = [str(each.content) for each in follower.messages if isinstance(each, ToolMessage)]
         begun = servers.calls[before:]
-        # A server may be killed before the payment that it has marked as begun. A member of a team that was killed in
-        # the middle of a call is asked again, and may make it again.
-        assert all(begun.count(f"pay-{each}") <= 1 for each in range(2 * rounds)) or path
+        # A server may be killed before the payment that it has marked as begun.
+        assert all(begun.count(f"pay-{each}") <= 1 for each in range(len(words)))
         assert results.count("look done") == rounds
         assert begun.count(f"book-{2 * rounds}") == results.count("book done") == is_asking
+        assert results.count("blue") == words.count("ask")
+        assert len(results) == len(words)
         unknown += rounds - results.count("pay done")
-        expected = ("pay done", "look done", "book done")
+        expected = ("pay done", "look done", "book done", "blue")
         assert all(each in expected or each.startswith("unknown") for each in results)
     # To be read with -s.
-    print(f"{number + 1} runs, {while_waiting} killed while they waited; {unknown} payments unknown")  # noqa: T201
+    counted = f"{while_waiting} killed while they waited, {asked_callers} with tools of the caller"
+    print(f"{number + 1} runs, {counted}; {unknown} payments unknown")  # noqa: T201
+
+
+async def answer_calls(
+    workers: list[tuple[Program, str]], thread_id: str, answers: dict[str, str], is_over: anyio.Event
+) -> None:
+    """Follow a thread as its caller, who outlives the servers, until no call is left; answer each call once.
+
+    Args:
+        workers: The servers that live.
+        thread_id: The thread.
+        answers: The answers of the caller by call id, in the order in which they were asked for.
+        is_over: Set when no call is left.
+    """
+    with anyio.fail_after(_SECONDS * 4):
+        while True:
+            caller = page(workers[-1][1], thread_id, tools=[ASK])
+            with suppress(ConnectError, IncompleteRunError):
+                result = await caller.connect_agent()
+                while result.pending_tool_calls:
+                    [call] = result.pending_tool_calls
+                    answers.setdefault(call.id, "blue")
+                    # The same run again if the caller does not know whether the server has got its request.
+                    given, run_id = {call.id: answers[call.id]}, f"behind-{call.id}"
+                    result = await caller.run_agent(tool_results=given, run_id=run_id)
+                is_over.set()
+                return
+
+
+async def statuses(url: str) -> list[tuple[str, str]]:
+    """The ids and the statuses of the runs, those that began last first."""
+    async with httpx.AsyncClient(timeout=_SECONDS) as client:
+        return [(each["runId"], each["status"]) for each in (await client.post(f"{url}runs", json={})).json()]
 
 
 async def status_of(workers: list[tuple[Program, str]], thread_id: str) -> str:

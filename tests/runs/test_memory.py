@@ -26,7 +26,7 @@ from agui_client import (
 )
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
 from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
-from agui_client.teams import SequentialAgent
+from agui_client.teams import ParallelAgent, SequentialAgent
 from agui_client.testing import Gate, ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
 from support.waiting import until
@@ -142,6 +142,37 @@ async def test_a_caller_who_leaves_comes_back_at_its_cursor_and_misses_nothing()
     assert [each["type"] for _, each in whole][-1] == "RUN_FINISHED"
     # The same run id twice followed the run, and called nothing again: one call, and one run for its result.
     assert (paid, len(agent.inputs)) == ([0], 2)
+
+
+async def test_callers_of_a_team_come_back_at_their_cursor_or_connect_and_no_member_works_twice() -> None:
+    gate, runs = Gate(), Runs()
+    members = [
+        ScriptedAgent(turn(text("Planned.")), agent_id="planner"),
+        ScriptedAgent(turn(text("One. "), gate, tool_call("look", {})), turn(text("Sun.")), agent_id="a", tools=[look]),
+        ScriptedAgent(turn(text("Two. "), gate, text("Three.")), agent_id="b"),
+    ]
+    caller = Caller(SequentialAgent(members[0], ParallelAgent(*members[1:])), runs)
+    # The caller leaves in the middle of two members.
+    seen = await caller.read(12)
+    page = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    with anyio.fail_after(_SECONDS):
+        async with page.stream_connect() as run:
+            async for event in run:
+                if isinstance(event, TextMessageContentEvent) and event.delta == "Two. ":
+                    gate.open()
+            result = await run.result()
+    rest = _frames((await caller.post(headers={"last-event-id": seen[-1][0]})).text)
+    whole = _frames((await caller.post()).text)
+    assert [*seen, *rest] == whole
+    assert [each["type"] for _, each in whole].count("RUN_FINISHED") == 1
+    assert sorted(str(each.content) for each in page.messages) == sorted(
+        ["Hi", "Planned.", "One. ", "None", "sun", "Sun.", "Two. ", "Three."]
+    )
+    assert (paid, [len(each.inputs) for each in members], result.warnings) == ([0], [1, 2, 1], [])
+    # Once more, when the run has ended: from its log.
+    again = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
+    await again.connect_agent()
+    assert (again.messages, again.state) == (page.messages, page.state)
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])

@@ -21,21 +21,32 @@ class CuttingProxy:
     Args:
         port: The port of the server.
         cuts: The number of connections that are cut; further ones are left alone.
-        seconds: The shortest and the longest time from the first bytes of an answer to its cut; of the first answer,
-            from its first event.
+        seconds: The shortest and the longest time from the first bytes of an answer to its cut; of a request to `/`,
+            which begins a run, from its first event.
         seed: Of the random moments.
         unanswered: The number of connections, before those, that are cut as soon as the server answers.
+        at_any_moment: Whether that time begins with the connection, so that it may be cut before the answer; not of the
+            first one that is answered, whose request would not always arrive.
     """
 
     def __init__(
-        self, port: int, *, cuts: int, seconds: tuple[float, float], seed: int = 0, unanswered: int = 0
+        self,
+        port: int,
+        *,
+        cuts: int,
+        seconds: tuple[float, float],
+        seed: int = 0,
+        unanswered: int = 0,
+        at_any_moment: bool = False,
     ) -> None:
         self.url = ""
         """The address of the proxy, such as "http://127.0.0.1:51234"."""
         self.left = cuts
         """The number of connections that are still to be cut."""
-        self._port, self._seconds, self._chance = port, seconds, random.Random(seed)
-        self._unanswered, self._has_begun = unanswered, False
+        self.seconds = seconds
+        """The shortest and the longest time, for connections that are made from now on."""
+        self._port, self._chance = port, random.Random(seed)
+        self._unanswered, self._at_any_moment, self._has_begun = unanswered, at_any_moment, False
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -44,9 +55,13 @@ class CuttingProxy:
             yield
 
     async def _pass_on(self, caller: SocketStream) -> None:
-        life = self._chance.uniform(*self._seconds) if self.left > 0 else math.inf
+        life = self._chance.uniform(*self.seconds) if self.left > 0 else math.inf
         async with caller, await anyio.connect_tcp("127.0.0.1", self._port) as server:
-            with anyio.CancelScope() as scope:
+            with anyio.CancelScope() as scope, suppress(anyio.EndOfStream, *_BROKEN):
+                if is_timed := self._at_any_moment and self._has_begun:
+                    scope.deadline = anyio.current_time() + life
+                request = await caller.receive()
+                await server.send(request)
                 async with anyio.create_task_group() as tasks:
 
                     async def answer() -> None:
@@ -57,12 +72,13 @@ class CuttingProxy:
                                 self._unanswered -= 1
                                 scope.cancel()
                             await caller.send(passed)
-                            # A policy that goes on at a cursor has none before the first event.
-                            while not (self._has_begun or b"\n\n" in passed.partition(b"data:")[2]):
-                                passed += (data := await server.receive())
-                                await caller.send(data)
                             self._has_begun = True
-                            scope.deadline = anyio.current_time() + life
+                            if not is_timed:
+                                # A policy that goes on at a cursor has none before the first event.
+                                while request.startswith(b"POST / ") and b"\n\n" not in passed.partition(b"data:")[2]:
+                                    passed += (data := await server.receive())
+                                    await caller.send(data)
+                                scope.deadline = anyio.current_time() + life
                             await _copy(server, caller)
                         tasks.cancel_scope.cancel()
 

@@ -2,8 +2,9 @@
 
 Its agent makes one call of a tool for each word of the prompt, one round after the other, and `+` joins calls of one
 round. Each call writes its id to the file `calls` of the folder, and then waits as long as there is a file `hold`. A
-file `silent` keeps the agent silent, and `/team/` is a team. The file `pids` gets the id of
-each process that runs the agent or a member. The kind is `spawned` or `forked` for a server with two workers.
+file `silent` keeps the agent silent. `/team/` is a team, and `/stored/` the agent with threads in the same database.
+The file `pids` gets the id of each process that runs the agent or a member. The kind is `spawned` or `forked`
+for a server with two workers.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from agui_client import FunctionAgent, ToolContext, tool
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
 from agui_client.teams import ParallelAgent, SequentialAgent
+from agui_client.threads import Threads
 
 folder = Path(sys.argv[2])
 PIECES = 6
@@ -125,12 +127,14 @@ both = ParallelAgent(member("b"), member("c"), agent_id="both")
 team = SequentialAgent(member("a"), both, agent.clone(), agent_id="team")
 alone = agent_app(agent, runs=runs, secret=secret, on_crash=how)
 as_team = agent_app(team, runs=runs, secret=secret, name="team")
+threads = Threads(sys.argv[1].replace("postgresql:", "postgresql+psycopg:"), lease=2.0)
+as_stored = agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait=0), runs=runs, name="stored")
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     """Serve the planner, and a team of two members side by side, one before and the planner behind them."""
-    is_team = scope.get("path", "").startswith("/team/")
-    await (as_team if is_team else alone)(scope, receive, send)
+    first = scope.get("path", "").split("/")[1:2]
+    await {"team": as_team, "stored": as_stored}.get("".join(first), alone)(scope, receive, send)
 
 
 def serve_forked(port: int) -> None:

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,14 +17,15 @@ import anyio
 import httpx
 
 from agui_client import HttpAgent, RetryPolicy
+from agui_client.threads import Threads
 from support.programs import ROOT, Program
 
 if TYPE_CHECKING:
-    from ag_ui.core import Message
+    from ag_ui.core import Message, Tool
 
     from agui_client.reconnect import ReconnectPolicy
 
-_PROGRAM = str(Path(__file__).parent / "durable_server.py")
+_PROGRAM = Path(__file__).parent / "durable_server.py"
 _SECONDS = 60.0
 _PIECES = 6
 _ERRORS = 2
@@ -33,14 +34,14 @@ _ERRORS = 2
 class Servers:
     """Servers on one database, and the folder that their tools write to."""
 
-    def __init__(self, folder: Path, url: str, stack: ExitStack) -> None:
-        self.folder, self.url, self._stack = folder, url, stack
+    def __init__(self, folder: Path, url: str, stack: ExitStack, program: Path = _PROGRAM) -> None:
+        self.folder, self.url, self._stack, self._program = folder, url, stack, str(program)
 
     async def start(self, port: int = 0) -> tuple[Program, str]:
         port = port or _free_port()
         # The output of a server would fill its pipe if nobody read it.
         program = self._stack.enter_context(
-            Program(_PROGRAM, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
+            Program(self._program, self.url, str(self.folder), str(port), stdout=_ERRORS, stderr=_ERRORS)
         )
         url = f"http://127.0.0.1:{port}/"
         await _until_served(url)
@@ -55,7 +56,7 @@ class Servers:
         return server, url
 
     def _started(self, port: int, kind: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, _PROGRAM, self.url, str(self.folder), str(port), kind]
+        command = [sys.executable, self._program, self.url, str(self.folder), str(port), kind]
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True)
         self._stack.callback(_end_group, server)
@@ -66,11 +67,23 @@ class Servers:
         file = self.folder / "calls"
         return file.read_text().split() if file.exists() else []
 
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file of the folder."""
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
     @property
     def members(self) -> list[str]:
         """The members of teams that have begun, each with its thread, and with a point if it has ended."""
         file = self.folder / "members"
         return file.read_text().split() if file.exists() else []
+
+    async def stored_messages(self, thread_id: str) -> list[Message]:
+        """The messages of a stored thread, as the database has them."""
+        async with Threads(self.url.replace("postgresql:", "postgresql+psycopg:")) as threads:
+            saved = await threads.get(thread_id)
+        assert saved is not None
+        return saved.conversation.messages
 
     @property
     def pids(self) -> list[int]:
@@ -82,9 +95,13 @@ class Servers:
         (self.folder / name).touch() if up else (self.folder / name).unlink()
 
 
-def page(url: str, thread_id: str = "t", reconnect: ReconnectPolicy | None = None) -> HttpAgent:
+def page(
+    url: str, thread_id: str = "t", reconnect: ReconnectPolicy | None = None, tools: Sequence[Tool] = ()
+) -> HttpAgent:
     retry = RetryPolicy(first_wait=0.05, max_wait=0.2)
-    return HttpAgent(url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=reconnect, retry=retry)
+    return HttpAgent(
+        url, thread_id=thread_id, connect_url=f"{url}connect", reconnect=reconnect, retry=retry, tools=tools
+    )
 
 
 def _free_port() -> int:

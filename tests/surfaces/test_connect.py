@@ -10,6 +10,7 @@ import anyio
 import pytest
 from ag_ui.core import (
     BaseEvent,
+    MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
     RunFinishedEvent,
@@ -20,6 +21,7 @@ from ag_ui.core import (
     TextMessageEndEvent,
     TextMessageStartEvent,
     Tool,
+    UserMessage,
 )
 
 from agui_client import (
@@ -493,6 +495,36 @@ async def test_an_agent_of_ones_own_is_an_agent() -> None:
 
     async with Teller().stream_connect() as run:
         assert [each async for each in run.text_stream] == ["Hello"]
+
+
+def _document(*messages: dict[str, Any]) -> Reply:
+    return Reply([json.dumps({"messages": messages, "state": {}}).encode()], content_type="application/json")
+
+
+def _calling(message_id: str, tool_call_id: str, **more: Any) -> dict[str, Any]:
+    call = {"id": tool_call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return {"id": message_id, "role": "assistant", "toolCalls": [call], **more}
+
+
+async def test_a_document_with_ids_of_its_own_doubles_nothing_of_what_is_there() -> None:
+    # The stream has a text and a call in two messages, the document in one, or the other way round.
+    begun = [{"id": "u", "role": "user", "content": "Hi"}, {"id": "a", "role": "assistant", "content": "Let me see."}]
+    local = [*begun, _calling("b", "c"), {"id": "r", "role": "tool", "toolCallId": "c", "content": "sun"}]
+    local += [{"id": "v", "role": "user", "content": "Hi"}, _calling("d", "c2", content="Again.")]
+    cut = {"id": "e", "role": "assistant", "content": "It is "}
+    told = [{"id": "1", "role": "user", "content": "Hi"}, _calling("2", "c", content="Let me see.")]
+    told += [{"id": "3", "role": "tool", "toolCallId": "c", "content": "sun"}]
+    told += [{"id": "4", "role": "user", "content": "Hi"}, {"id": "5", "role": "assistant", "content": "Again."}]
+    told += [_calling("6", "c2"), {"id": "7", "role": "assistant", "content": "It is sunny."}]
+    further = [*told, {"id": "8", "role": "user", "content": "Bye"}]
+    with serve_bytes(_document(*told), _document(*further)) as server:
+        agent = HttpAgent(server.url, thread_id="t", connect_url="/agents/state")
+        agent.set_messages(MessagesSnapshotEvent.model_validate({"messages": [*local, cut]}).messages)
+        warnings = (await agent.connect_agent()).warnings
+        assert (shown(agent.messages), warnings) == ([*local, {**cut, "content": "It is sunny."}], [])
+        agent.add_message(UserMessage(id="unsent", content="And tomorrow?"))
+        await agent.connect_agent()
+    assert [each.id for each in agent.messages] == ["u", "a", "b", "r", "v", "d", "e", "unsent", "8"]
 
 
 @pytest.mark.anyio

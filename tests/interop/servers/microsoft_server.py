@@ -91,10 +91,12 @@ talk = Agent(client=Client(), name="talk", tools=[lookup, transfer, move_to])
 for path, schema in (("/", None), ("/state", {"city": {"type": "string"}})):
     served = AgentFrameworkAgent(agent=talk, state_schema=schema, require_confirmation=False)
     add_agent_framework_fastapi_endpoint(app, served, path, single_user=True)
-kept = AgentFrameworkAgent(agent=talk, require_confirmation=False)
-add_agent_framework_fastapi_endpoint(
-    app, kept, "/kept", snapshot_store=InMemoryAGUIThreadSnapshotStore(), single_user=True
-)
+for path, is_detached in (("/kept", False), ("/detached", True)):
+    served = AgentFrameworkAgent(agent=talk, require_confirmation=False)
+    store = InMemoryAGUIThreadSnapshotStore()
+    add_agent_framework_fastapi_endpoint(
+        app, served, path, snapshot_store=store, single_user=True, detached_runs=is_detached
+    )
 
 if __name__ == "__main__":
     script.serve(app)

@@ -1,0 +1,180 @@
+"""The tools that a member has at work: noted before their functions are called, so that none is begun twice (TOOL-10).
+
+What a member has begun is in its team's journal, and its results are among the team's messages as soon as they are
+there. If the process ends, the member goes on behind its tools as any agent does (`_run.continuing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ag_ui.core import Event, Message, ToolMessage
+
+from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
+from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.thread_state import stands_in
+from agui_client._run.continuing import Continuation
+from agui_client._run.run_request import event_of_result
+
+if TYPE_CHECKING:
+    from ag_ui.core import RunAgentInput
+
+    from agui_client._run.async_run import AgentRun
+    from agui_client._run.ending import Checkpoint
+    from agui_client.teams.call_journal import CallRecord
+    from agui_client.teams.names import Names
+    from agui_client.teams.passing import Passing
+
+Marks: TypeAlias = tuple[list[str], list[str] | None]
+"""The `begun` and `left` of a `CallRecord`."""
+Keep: TypeAlias = Callable[[Sequence[Event], Marks], Awaitable[None]]
+"""Sends events of results, and keeps the marks; none of that can be lost when it returns."""
+_NO_MARKS: Marks = ([], None)
+
+
+def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Names) -> Continuation | None:
+    """Return the place where a member's process ended, if it was between two runs, or the member is a team.
+
+    A team has the calls in its conversation answered by its own members.
+
+    Args:
+        journal: The record of the call; None if it has not been made yet.
+        input: The input of the member.
+        names: The ids of the invocation.
+
+    Returns:
+        The place; None if the member is run with the input.
+    """
+    if journal is None or (journal.left is None and (journal.team is None or input.resume)):
+        return None
+    statuses = dict.fromkeys(journal.left or (), CallStatus.WAITING)
+    statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
+    own: dict[str, Any] = {"owner": CallOwner.APPLICATION}
+    records = [
+        ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[above], shown=call, **own)
+        for message in input.messages
+        if message.role == "assistant"
+        for call in message.tool_calls or ()
+        if (above := names.up(call.id)) in statuses
+    ]
+    # A run of the team that was begun without answers has given each call a stand-in for its result.
+    messages = [each for each in input.messages if not _stands_in_for(each, statuses, names)]
+    state: Any = {} if input.state is None else input.state
+    document = ConversationSnapshot(thread_id=input.thread_id, messages=messages, state=state, tool_calls=records)
+    return Continuation(document=document, is_between_runs=journal.left is not None)
+
+
+class ToolsAtWork:
+    """The tools of one invocation of a member.
+
+    Args:
+        names: The ids of the invocation.
+        passing: Passes the events of the member on.
+        journal: The record of the call; None if it has not been made yet.
+        keep: Keeps what must not be lost; None where nothing is saved.
+        is_between_runs: Whether the member goes on behind a run.
+    """
+
+    def __init__(
+        self, names: Names, passing: Passing, journal: CallRecord | None, keep: Keep | None, *, is_between_runs: bool
+    ) -> None:
+        self.unsent: list[Event] = []
+        """The events of results that come before all others: those that came with the call."""
+        self._names, self._passing, self._keep = names, passing, keep
+        self._run: AgentRun | None = None
+        self._marks = _NO_MARKS if journal is None else (journal.begun, journal.left)
+        # Tools that answers of people have called before the first run are called by these answers again.
+        self._has_round = is_between_runs
+        self._open_calls: list[str] = []
+        self._sent: set[str] = set()
+
+    def watch(self, run: AgentRun) -> None:
+        """Note the tools of a run from now on, and the results that came with the call."""
+        self._run = run
+        if self._keep is not None:
+            run.call.save_also(self._note)
+        self.unsent = self._events_of(run.call.given_results)
+
+    def is_sent(self, message_id: str) -> bool:
+        """Return whether the event of a result was sent when the tool had ended, while others were at work."""
+        return message_id in self._sent
+
+    def results_at_failure(self) -> list[Event]:
+        """Return the events of results of tools that had ended when the member failed, while others were at work."""
+        if self._run is None:
+            return []
+        answered = self._run.call.conversation.reducer.answered_call_ids
+        results = {each.tool_call_id: each for each in self._run.messages if isinstance(each, ToolMessage)}
+        unanswered = self._passing.unanswered
+        return self._events_of(
+            each for key, each in results.items() if key in answered and self._names.up(key) in unanswered
+        )
+
+    def begun_at_failure(self) -> set[str]:
+        """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
+        calls = [] if self._run is None else self._run.call.conversation.unknown_tool_calls
+        return {self._names.up(each.id) for each in calls}
+
+    async def _note(self, checkpoint: Checkpoint) -> None:
+        """Keep which tools are at work and which are not, and the results that are new.
+
+        Args:
+            checkpoint: The member's conversation, before a function is called, behind one, or before a run.
+        """
+        assert self._keep is not None
+        assert self._run is not None
+        done = {each.tool_call_id for each in checkpoint.results}
+        records = [each for each in self._run.call.conversation.open_records if each.tool_call_id not in done]
+        before = self._marks
+        self._marks = marks = self._marks_at(checkpoint, records)
+        if marks == before == _NO_MARKS:
+            return
+        events, self.unsent = [*self.unsent, *self._events_of(self._new_results(checkpoint, records))], []
+        # Also if nothing is new: the marks that another tool has made may not be saved yet.
+        await self._keep(events, marks)
+
+    def _marks_at(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> Marks:
+        """Return the calls that were begun, and those of the same round that were not.
+
+        Args:
+            checkpoint: The member's conversation.
+            records: The records of its calls without a result.
+        """
+        if checkpoint.run_id is not None:
+            self._has_round = True
+            return _NO_MARKS
+        ours = [each for each in records if each.owner is CallOwner.APPLICATION]
+        begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
+        left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
+        is_begun = begun or checkpoint.results or (left and self._marks[1] is not None)
+        if not is_begun:
+            return _NO_MARKS
+        self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
+        # No tool answers what else waits, so the member is asked again behind the results.
+        waits = any(each.owner is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
+        waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
+        up = self._names.up
+        return [up(each) for each in begun], None if waits or not self._has_round else [up(each) for each in left]
+
+    def _new_results(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> list[ToolMessage]:
+        """Return the results that the team's run has not sent: the member's events come when all tools have ended.
+
+        Args:
+            checkpoint: The member's conversation.
+            records: The records of its calls without a result.
+        """
+        results = {each.tool_call_id: each for each in checkpoint.members["messages"] if each.role == "tool"}
+        results |= {each.tool_call_id: each for each in checkpoint.results}
+        open_ids = {each.tool_call_id for each in records}
+        done = [each for each in self._open_calls if each not in open_ids and each in results]
+        self._open_calls = [each for each in self._open_calls if each in open_ids]
+        self._sent.update(results[each].id for each in done)
+        return [results[each] for each in done]
+
+    def _events_of(self, results: Iterable[ToolMessage]) -> list[Event]:
+        return [passed for each in results for passed in self._passing.feed(event_of_result(each))]
+
+
+def _stands_in_for(message: Message, calls: Collection[str], names: Names) -> bool:
+    return isinstance(message, ToolMessage) and stands_in(message) and names.up(message.tool_call_id) in calls
