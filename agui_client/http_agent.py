@@ -57,8 +57,9 @@ class HttpAgent(AbstractAgent[StateT]):
             is as if it stood behind a socket. For its lifespan, give a client with `agui_client.asgi.ASGITransport`.
         reconnect: The policy for taking up a stream that was cut, such as `LastEventId()` of `agui_client.reconnect`;
             without one, a cut stream is an error. A run is never posted again.
-        connect_url: The address that sends a thread again, absolute or relative to `url`, as events or as one JSON
-            document with `messages` and `state`; see `connect_agent`.
+        connect_url: The address that sends a thread again, as events or as one JSON document with `messages` and
+            `state`; see `connect_agent`. It is absolute or relative to `url`, as a link is: "connect" for an app of
+            `agent_app` whose `url` ends in a slash.
         capabilities_url: The address of the agent's `AgentCapabilities` as JSON, absolute or relative to `url`; see
             `capabilities`.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older

@@ -3,11 +3,12 @@
     HttpAgent(url, reconnect=LastEventId())
 
 A run is posted once. A policy names the request that goes on with it; `_transport.resuming` sends that request, waits
-between attempts, and joins the responses.
+between attempts, and joins the responses. `stop_run` is for callers who leave a run that its server would go on with.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput
 
     from agui_client._protocol.events import WireEvent
+    from agui_client._run.hooks import HookContext
     from agui_client._transport.client import Address, Request
 
-__all__ = ["Connect", "DetachedRuns", "LastEventId", "ReconnectPolicy"]
+__all__ = ["Connect", "DetachedRuns", "LastEventId", "ReconnectPolicy", "stop_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,28 @@ class DetachedRuns(ReconnectPolicy):
         again = replace(self.connecting(request, input), is_reconnect=True)
         joining = WhenItIsOver(None if is_replay else FromTheBeginning(input.run_id), partial(_has_answer, input))
         return TakingUp(partial(_anywhere, again), joining, self.attempts, self.patience)
+
+
+async def stop_run(context: HookContext) -> None:
+    """Stop a run that was left, where the server keeps runs (`agui_client.runs`), and wait until it has ended.
+
+        HttpAgent(url, on_abort=stop_run)
+
+    Such a server goes on with a run whose caller leaves, and meanwhile refuses another one of the thread. The request
+    is a POST to `/stop` below the agent's address, with the run's headers and credentials. `run.detach()` leaves a run
+    without it.
+
+    Args:
+        context: The run that was left.
+
+    Raises:
+        UsageError: The run was not posted to a server.
+        TransportError: The server did not stop the run, such as one that keeps no runs, or does not know this one.
+    """
+    if not context.scope.requests:
+        raise UsageError("on_abort=stop_run is for an HttpAgent: no request was posted for this run")
+    named = {"threadId": context.thread_id, "runId": context.run_id}
+    await context.scope.requests[-1].ask_below("stop", json.dumps(named).encode())
 
 
 def _has_answer(input: RunAgentInput, response: Sequence[WireEvent]) -> bool:

@@ -177,6 +177,15 @@ class OpenRun:
         end_of += [core.StepFinishedEvent(step_name=name, subagent_run_id=owner) for owner, name in self._steps]
         return end_of
 
+    def subagent_ends(self, message: str) -> list[core.Event]:
+        """Return events that end the announced invocations that have not ended, inner ones first.
+
+        Args:
+            message: The reason, for people.
+        """
+        active = [each for each, is_active in reversed(self._subagents.items()) if is_active]
+        return [core.SubagentErrorEvent(subagent_run_id=each, message=message, code="cancelled") for each in active]
+
     def active_subagents(self) -> list[str]:
         """Name the announced invocations that have not ended (SUB-7)."""
         return [owner_name(subagent) for subagent, is_active in self._subagents.items() if is_active]

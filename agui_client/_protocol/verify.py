@@ -97,6 +97,17 @@ class Verifier:
         else:
             self._phase, self.checks = "finished", self._turns
 
+    def ends(self, message: str) -> list[Event]:
+        """Return events that end all that the open run has not closed, inner items first (LIFE-5, SUB-7).
+
+        Args:
+            message: The reason for which subagents end, for people.
+
+        Returns:
+            The events; none if no run is open.
+        """
+        return [*self._run.ends(), *self._run.subagent_ends(message)] if self._phase == "open" else []
+
     @property
     def left_open(self) -> list[str]:
         """The ids of the messages and tool calls that the latest run has not closed; RUN_ERROR closes none."""

@@ -9,7 +9,7 @@ from ag_ui.core import AssistantMessage
 
 from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._run.result import pending_calls
-from agui_client._run.run_request import NO_ANSWERS, Answers, with_conversation
+from agui_client._run.run_request import Answers, with_conversation
 from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client.errors import ToolRoundsExceededError
@@ -38,7 +38,7 @@ async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -
         Their results.
     """
     if not call.approved or call.state.is_stopped:
-        return NO_ANSWERS
+        return Answers()
     found = map(call.conversation.reducer.tool_call, call.approved)
     approved = [each for each in found if each is not None]
 
@@ -75,7 +75,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
         await save()
     # The call may have been stopped during the save.
     if call.state.is_stopped or not (ours or is_asked):
-        return NO_ANSWERS
+        return Answers()
     try:
         # Before a person is asked: an answer must not be lost to a limit.
         call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
@@ -94,7 +94,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
         entries = await answer_interrupts(answer, call.round.scope.people, interrupts, keep)
         if not ours and not entries:
-            return NO_ANSWERS
+            return Answers()
         messages = await _execute(call, save, ours, {})
         has_all = len(entries) == len(interrupts) and len(messages) == len(ours)
         return Answers(messages, entries, is_complete=has_all and not are_others_waiting)
@@ -143,7 +143,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
         if answers is None:
             done = [each.message for some in call.executed[earlier:] for each in some.values() if each.message]
             call.conversation.add_own_results(done)
-    return answers or NO_ANSWERS
+    return answers or Answers()
 
 
 async def _execute(

@@ -21,6 +21,7 @@ from agui_client.conversation import state_as_json
 if TYPE_CHECKING:
     from ag_ui.core import Message, RunAgentInput, ToolCall
 
+    from agui_client._run.scope import RunScope
     from agui_client.conversation import Conversation
 
 
@@ -61,12 +62,17 @@ class HookContext:
     Args:
         run_input: The input of the run.
         conversation: The conversation.
+        scope: The run, as observers see it.
         run_id: The id of the run, if it is not the one that was asked for.
     """
 
-    def __init__(self, run_input: RunAgentInput, conversation: Conversation, run_id: str | None = None) -> None:
+    def __init__(
+        self, run_input: RunAgentInput, conversation: Conversation, scope: RunScope, run_id: str | None = None
+    ) -> None:
         self.input = run_input
         """The input of the run."""
+        self.scope = scope
+        """The run, as observers see it."""
         self.run_id = run_input.run_id if run_id is None else run_id
         """The id of the run that was asked for; in `on_abort` of a replay, of the run that is being replayed."""
         self._conversation = conversation

@@ -78,7 +78,7 @@ async def _wind_up(call: Call, failure: Exception | None, *, is_whole: bool) -> 
     on_abort = None if call.is_detached else call.setup.options.get("on_abort")
     has_begun = source is not None and run.scope.may_have_started
     if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=call.state.has_left_run):
-        context = HookContext(run.input, call.conversation, run.run_id)
+        context = HookContext(run.input, call.conversation, run.scope, run.run_id)
         await run.inside(ending.call_on_abort, on_abort, context)
     # Before the hooks, which see the conversation as the next run will.
     ending.settle(call, failure, is_whole=is_whole)

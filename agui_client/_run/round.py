@@ -217,5 +217,5 @@ class Round:
 
     @cached_property
     def _hooks(self) -> HookCalls:
-        context = HookContext(self._first_input, self.conversation)
+        context = HookContext(self._first_input, self.conversation, self.scope)
         return HookCalls(self._setup.subscribers, context, self.conversation)

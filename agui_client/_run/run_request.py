@@ -48,10 +48,6 @@ class Answers:
     """The id of the run that follows."""
 
 
-NO_ANSWERS = Answers(run_id="")
-"""The answers to a run that nothing here answers, so that no run follows."""
-
-
 class RunRequest:
     """A call, checked against the conversation.
 

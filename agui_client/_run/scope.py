@@ -219,7 +219,8 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     tool_limits: ToolLimits | None
     """Limits of the tool rounds, and of how tools are executed."""
     on_abort: OnAbort | None
-    """Called, sync or async, when a run is left before its end, for servers that have a way to stop one."""
+    """Called, sync or async, when a run is left before its end, for servers that have a way to stop one; for those that
+    keep runs, `agui_client.reconnect.stop_run`."""
     middleware: Iterable[Middleware]
     """Functions around each run, outermost first; see `use`."""
     observers: Iterable[RunObserver]

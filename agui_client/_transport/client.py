@@ -26,6 +26,8 @@ DEFAULT_MAX_RUN_BYTES = 256 * 1024 * 1024
 _OF_DOCUMENTS = {"accept": JSON, "accept-encoding": ACCEPTED}
 _OF_STREAMS = _OF_DOCUMENTS | {"accept": EVENT_STREAM, "cache-control": "no-store"}
 """Headers that are always sent."""
+CONNECT_HEADER = "x-agui-connect"
+"""The header of requests for a thread, by which `agent_app` knows one at an address that would begin a run."""
 
 Address: TypeAlias = httpx.URL
 """An address that was checked."""
@@ -231,6 +233,7 @@ def _own_headers(request: Request) -> dict[str, str]:
     headers = {**(_OF_DOCUMENTS if request.is_document else _OF_STREAMS)}
     if request.is_replay:
         headers["accept"] = f"{EVENT_STREAM}, {JSON};q=0.5"
+        headers[CONNECT_HEADER] = "1"
     if request.method == "POST":
         headers["content-type"] = JSON
     return headers

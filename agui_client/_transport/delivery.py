@@ -18,7 +18,7 @@ from agui_client import errors
 from agui_client._transport import response as responses
 from agui_client._transport.client import Attempt, Request, Transport
 from agui_client._transport.clock import Clock
-from agui_client._transport.credentials import UnauthorizedContext
+from agui_client._transport.credentials import Headers, UnauthorizedContext
 from agui_client._transport.response import Body, address_of
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
@@ -249,7 +249,9 @@ class Delivery:
         return "" if self._redirects < _MAX_REDIRECTS else f", and {_MAX_REDIRECTS} redirects were followed already"
 
 
-async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted: bytes = b"") -> bytes:
+async def fetch(
+    transport: Transport, url: httpx.URL, timeouts: Timeouts, posted: bytes = b"", *, headers: Headers | None = None
+) -> bytes:
     """Get a JSON document beside an agent, with the agent's credentials and retries.
 
     Args:
@@ -257,6 +259,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted
         url: The address of the document.
         timeouts: The time limits; the one for the first event is that for the answer.
         posted: The JSON to post; empty to ask with GET.
+        headers: Headers that stand over the agent's.
 
     Returns:
         The document, not yet read as JSON.
@@ -266,7 +269,7 @@ async def fetch(transport: Transport, url: httpx.URL, timeouts: Timeouts, posted
         StreamTooLargeError: The document is larger than an event may be.
     """
     most, content = transport.max_event_bytes, bytearray()
-    request = Request(body=posted, url=url, is_document=True, timeouts=timeouts)
+    request = Request(body=posted, url=url, is_document=True, headers=headers, timeouts=timeouts)
     clock = Clock(timeouts, Framer(most), address_of(url))
     async with AsyncExitStack() as stack:
         stack.callback(clock.close)

@@ -18,7 +18,7 @@ from agui_client._protocol.events import WireEvent
 from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.clock import Clock
-from agui_client._transport.delivery import Delivery
+from agui_client._transport.delivery import Delivery, fetch
 from agui_client._transport.response import JSON, Body
 from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
@@ -80,6 +80,24 @@ class HttpSource(Source):
                 raise
             self._reading[0].fail(error)
         return self._finish()
+
+    async def ask_below(self, path: str, posted: bytes) -> bytes:
+        """Post JSON to an address below the agent's, with the credentials of this POST.
+
+        Args:
+            path: The path below the agent's, such as "stop".
+            posted: The JSON.
+
+        Returns:
+            The JSON that answered it.
+
+        Raises:
+            TransportError: No such answer arrived.
+        """
+        request, url = self._request, self._transport.url
+        own_path, mark, query = url.raw_path.partition(b"?")
+        below = url.copy_with(raw_path=b"%b/%b%b%b" % (own_path.rstrip(b"/"), path.encode(), mark, query))
+        return await fetch(self._transport, below, request.timeouts, posted, headers=request.headers)
 
     async def pause(self) -> None:
         """Let the event loop have its turn, unless it had one since the last time; see that the run has time left."""

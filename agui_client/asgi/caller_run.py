@@ -7,7 +7,7 @@ declared stay pending in its run.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
-from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping
 from agui_client.errors import RunFailedError
 from agui_client.state.merging import ABSENT
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
 
 _FAILED = "The agent failed; the server's log has the reason."
+_STOPPED = "The run was stopped."
 _ENDS = (RunFinishedEvent, RunErrorEvent)
 _logger = logging.getLogger("agui_client.sse")
 
@@ -45,7 +45,7 @@ async def caller_events(
     *,
     expose_errors: bool = False,
     block: AbstractAsyncContextManager[object] | None = None,
-    stopping: Stopping | None = None,
+    stopped_with: Callable[[], RunErrorEvent | None] | None = None,
 ) -> AsyncGenerator[Event]:
     """Iterate a call as one run of its caller, whatever number of rounds it takes.
 
@@ -53,10 +53,12 @@ async def caller_events(
         run: The run, entered or not.
         expose_errors: Whether the caller gets the text of exceptions.
         block: Left when the run is over and its last event is not sent yet; a failure of it is one of the run.
-        stopping: Says whether the server stops, and has stopped the run; None if nothing of that is known.
+        stopped_with: Returns the last event of a run that the server has stopped for a reason of its own, such as its
+            own end; None if its caller or the application has.
 
     Yields:
-        One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR.
+        One RUN_STARTED, the events of all rounds, and one RUN_FINISHED or RUN_ERROR. What a run that was stopped has
+        left open is closed before its RUN_FINISHED (LIFE-5); RUN_ERROR closes it itself (LIFE-6).
     """
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
@@ -82,15 +84,32 @@ async def caller_events(
                     yield event
             if not has_started:
                 yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
-            is_cut = stopping is not None and stopping.has_begun and _is_cut(run)
-            last = SHUTTING_DOWN if is_cut else caller_end(run, last)
+            error = stopped_with() if stopped_with else None
+            last = error if error and _is_cut(run) else caller_end(run, last)
     except Exception as error:
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
+    for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
+        yield event
+
+
+def _last_events(
+    run: AgentRun, last: RunFinishedEvent | RunErrorEvent, usage: Sequence[TokenUsage], ids: Mapping[str, str]
+) -> list[Event]:
+    """Return the caller's terminal event, behind the ends of all that the run has left open if it was stopped.
+
+    Args:
+        run: The run.
+        last: The terminal event.
+        usage: The tokens that its rounds reported.
+        ids: The ids of the caller's thread and run.
+    """
     if run.is_entered:
-        usage += run.call.unreported_usage
-    ids = {"thread_id": thread_id, "run_id": run_id} if isinstance(last, RunFinishedEvent) else {}
-    yield last.model_copy(update={**ids, "usage": aggregate_token_usage(usage) or None})
+        usage = [*usage, *run.call.unreported_usage]
+    last = last.model_copy(update={"usage": aggregate_token_usage(usage) or None})
+    if isinstance(last, RunErrorEvent):
+        return [last]
+    return [*run.call.round.pipeline.verifier.ends(_STOPPED), last.model_copy(update=ids)]
 
 
 def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_errors: bool) -> RunErrorEvent:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
     Event,
     MessagesSnapshotEvent,
+    RunErrorEvent,
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
@@ -16,11 +17,12 @@ from ag_ui.core import (
 
 from agui_client._conversation.state_base import taken_base
 from agui_client._tools.toolset import known_functions
+from agui_client._transport.client import CONNECT_HEADER
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import clone_for
 from agui_client.asgi.caller_interrupts import stored_interrupts
 from agui_client.asgi.caller_run import failure_event
-from agui_client.asgi.stopping import SHUTTING_DOWN, Stopping
+from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -32,6 +34,21 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
     from agui_client._tools.toolset import OfferedTool
     from agui_client.asgi.seal import Seal, Signing
+    from agui_client.asgi.served_request import ServedRequest
+
+
+def check_wants_run(request: ServedRequest) -> None:
+    """Refuse a request for a thread at an address that would begin a run, which its caller has not asked for.
+
+    Args:
+        request: The request, whose path need not end in /connect.
+
+    Raises:
+        RequestRefusedError: The request says that it wants a thread, as those of `connect_agent()` do.
+    """
+    if CONNECT_HEADER in request.headers and not request.is_connect:
+        what = "this address begins runs; the one that sends a thread again is the agent's with /connect behind it"
+        raise RequestRefusedError(404, what)
 
 
 def connected_run(agent: AbstractAgent, input: RunAgentInput, signing: Signing) -> AgentRun:
@@ -85,7 +102,11 @@ class _StoredThread(AbstractAgent):
 
 
 async def replayed_events(
-    run: AgentRun, *, expose_errors: bool, block: AbstractAsyncContextManager[object], stopping: Stopping
+    run: AgentRun,
+    *,
+    expose_errors: bool,
+    block: AbstractAsyncContextManager[object],
+    stopped_with: Callable[[], RunErrorEvent | None],
 ) -> AsyncGenerator[Event]:
     """Iterate a thread that is sent again, run by run as the agent sends it.
 
@@ -93,7 +114,8 @@ async def replayed_events(
         run: The replay, entered.
         expose_errors: Whether the caller gets the text of exceptions.
         block: Left when the replay is over.
-        stopping: Says whether the server stops, and has stopped the replay.
+        stopped_with: Returns the last event of a replay that the server has stopped for a reason of its own; None if
+            it has none.
 
     Yields:
         The events of all runs, and a RUN_ERROR if the replay was stopped, or failed in another way than by one.
@@ -102,8 +124,8 @@ async def replayed_events(
         async with block:
             async for event in run:
                 yield event
-        if stopping.has_begun and run.partial.aborted:
-            yield SHUTTING_DOWN
+        if run.partial.aborted and (error := stopped_with()) is not None:
+            yield error
     except RunFailedError:
         return  # its RUN_ERROR was sent
     except Exception as error:

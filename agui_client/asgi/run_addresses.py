@@ -2,7 +2,8 @@
 
 POST to the app's path begins a run, or follows the one of that id; with `Last-Event-ID`, it goes on behind that event.
 Below it, `/connect` sends the thread and follows the run that is going on, `/stop` stops a run, `/answer` answers one
-that waits, and `/runs` lists the caller's runs. The last three take and return JSON.
+that waits, and `/runs` lists the caller's runs. The last three take and return JSON. An empty stream of `/connect` says
+that there is nothing to send.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pydantic_core import to_json
 
 from agui_client._protocol.fail_fast import failing_fast
 from agui_client._protocol.open_items import quoted
+from agui_client.asgi.connecting import check_wants_run
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
@@ -147,6 +149,7 @@ class RunAddresses:
             return *(await self._at(cursor, owner, input.thread_id)), None
         key = RunKey(owner, input.thread_id, input.run_id)
         if not request.is_connect:
+            check_wants_run(request)
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
             run = await self._runs.get(key) or await self._begin(key, request, input)
@@ -208,7 +211,7 @@ class RunAddresses:
             # The same request may have come to another process just now.
             if (run := await self._runs.get(key)) is not None:
                 return run
-            raise RequestRefusedError(409, "a run is going on in this thread") from error
+            raise _busy() from error
         except RequestRepeatedError as error:
             raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
@@ -229,17 +232,23 @@ class RunAddresses:
     async def _replay(
         self, request: ServedRequest, input: RunAgentInput, latest: KeptRun | None
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept."""
+        """Send a thread in which no run is going on: as its agent sends it, or else its latest run that is kept.
+
+        Pages connect before their thread has a run, and an empty stream tells them that there is nothing to send.
+        """
         async with AsyncExitStack() as stack:
             try:
                 events = await stack.enter_async_context(self._served.open(request, input))
             except RequestRefusedError as refused:
-                if refused.status != _CANNOT_CONNECT or latest is None:
+                if refused.status != _CANNOT_CONNECT:
                     raise
             else:
                 async with aclosing(frames_of(events)) as frames:
                     yield frames
                 return
+        if latest is None:
+            yield _no_chunks()
+            return
         with latest.log.followed():
             async with aclosing(_chunks(latest.log, None)) as chunks:
                 yield chunks
@@ -255,7 +264,7 @@ class RunAddresses:
         try:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
-            raise RequestRefusedError(409, "a run is going on in this thread") from error
+            raise _busy() from error
         except RequestRepeatedError as error:
             raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
@@ -285,6 +294,11 @@ class RunAddresses:
         if latest is None:
             raise RequestRefusedError(404, f"no run of thread {named.thread_id!r} is kept here")
         return latest, named.resume
+
+
+def _busy() -> RequestRefusedError:
+    what = "a run is going on in this thread: follow it at /connect, or stop it at /stop"
+    return RequestRefusedError(409, what)
 
 
 def _shutting_down() -> RequestRefusedError:
@@ -376,6 +390,11 @@ async def _chunks(log: RunLog, place: Place | None) -> AsyncGenerator[bytes]:
         while frames := await log.read(place):
             yield b"".join(b"id: %b\n%b" % (_cursor(log, at), each) for at, each in frames)
             place = frames[-1][0]
+
+
+async def _no_chunks() -> AsyncGenerator[bytes]:
+    for chunk in list[bytes]():
+        yield chunk
 
 
 def _cursor(log: RunLog, place: Place) -> bytes:

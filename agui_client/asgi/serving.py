@@ -24,7 +24,7 @@ from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import answering_run, continued_run
 from agui_client.asgi.caller_run import caller_events
-from agui_client.asgi.connecting import connected_run, replayed_events
+from agui_client.asgi.connecting import check_wants_run, connected_run, replayed_events
 from agui_client.asgi.in_process import Receive, Send
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import check_length, input_of, is_large, read_body
@@ -221,7 +221,7 @@ class AgentApp:
         """Judge a request by its headers, before its body is read.
 
         Returns:
-            The request, and the function that answers it with JSON; None if it asks for a run.
+            The request, and the function that answers it with JSON; None if it asks for a run or a thread.
 
         Raises:
             RequestRefusedError: It is refused.
@@ -244,8 +244,9 @@ class AgentApp:
         if kind != "application/json":
             raise RequestRefusedError(415, "the content type must be application/json")
         check_length(headers, self._max_body_bytes)
-        end = next((each for each in (_CONNECT, *self._commands) if path.endswith(each)), "")
-        below = path.removesuffix(end) or "/"
+        whole = path.rstrip("/")
+        end = next((each for each in (_CONNECT, *self._commands) if whole.endswith(each)), "")
+        below = (whole.removesuffix(end) or "/") if end else path
         return ServedRequest(below, headers, scope, is_connect=end == _CONNECT, caller=caller), self._commands.get(end)
 
     async def _respond(self, request: ServedRequest, input: RunAgentInput, receive: Receive, send: Send) -> None:
@@ -315,13 +316,15 @@ class AgentApp:
         """
         if self._stopping.has_begun:
             raise RequestRefusedError(503, "the server is shutting down", _SOON)
+        check_wants_run(request)
         async with AsyncExitStack() as stack:
             run = await self.enter(request, input, stack)
             events_of = replayed_events if request.is_connect else caller_events
             stack.enter_context(self._stopping.run(run))
             # The block of the chosen agent is left before the run's last event is sent: it may have saved the thread.
             block = aclosing(stack)
-            events = events_of(run, expose_errors=self._expose_errors, block=block, stopping=self._stopping)
+            last_event = self._stopping.last_event
+            events = events_of(run, expose_errors=self._expose_errors, block=block, stopped_with=last_event)
             async with aclosing(events):
                 yield events
 

@@ -54,6 +54,10 @@ class Stopping:
         self._last_at = 0.0
         self._responses: dict[Callable[[], None], anyio.Event] = {}
 
+    def last_event(self) -> RunErrorEvent | None:
+        """Return the last event of a run that was stopped because the server stops; None if it goes on."""
+        return SHUTTING_DOWN if self.has_begun else None
+
     def begin(self) -> None:
         """Stop the runs that are going on, one after the other, and those that begin from now on. Idempotent."""
         if self.has_begun:

@@ -230,7 +230,9 @@ class KeptRun:
         if self._scope.cancel_called:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
-        events: AsyncGenerator[Event] = caller_events(run, expose_errors=self.expose_errors, block=aclosing(stack))
+        events: AsyncGenerator[Event] = caller_events(
+            run, expose_errors=self.expose_errors, block=aclosing(stack), stopped_with=lambda: self._last
+        )
         async with aclosing(events):
             number = 0
             async for event in events:
@@ -251,12 +253,10 @@ class KeptRun:
         return not run.call.options.keys().isdisjoint(("resume", "tool_results"))
 
     async def _finish(self, event: Event, run: AgentRun) -> None:
-        is_cancelled = status_after(event) is RunStatus.STOPPED
         if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
             self.answered_ids = _taken(self.answered_ids, run)
-        last = self._last if is_cancelled and self._last is not None else event
         if self.log.phase is Phase.OPEN and not self._is_given_up:
-            await self.finish(last, _left(self.input, run) if interrupts_in(event) else None)
+            await self.finish(event, _left(self.input, run) if interrupts_in(event) else None)
 
 
 def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:

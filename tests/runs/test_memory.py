@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import pytest
-from ag_ui.core import RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
+from ag_ui.core import AssistantMessage, RunErrorEvent, RunFinishedEvent, TextMessageContentEvent
 
-from agui_client import Approve, HttpAgent, InterruptsNotCoveredError, Resolve, RunInProgressError, UsageError, tool
+from agui_client import (
+    Approve,
+    HttpAgent,
+    HTTPStatusError,
+    InterruptsNotCoveredError,
+    Resolve,
+    RunInProgressError,
+    UsageError,
+    tool,
+)
 from agui_client.asgi import ASGITransport, RequestRefusedError, agent_app
 from agui_client.runs import Runs, RunStatus, WaitingRun, run_log
 from agui_client.teams import ParallelAgent, SequentialAgent
@@ -186,7 +195,8 @@ async def test_a_caller_who_connects_gets_the_thread_and_follows_its_run(*, is_s
     again = HttpAgent("http://app/", app=caller.app, connect_url="http://app/connect", thread_id="t")
     await again.connect_agent()
     assert [each.content for each in again.messages] == contents
-    assert (await caller.post("connect", threadId="other")).status_code == (200 if is_stored else 405)
+    new = await caller.post("connect", threadId="other")
+    assert (new.status_code, bool(new.text)) == (200, is_stored)
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "in the caller's input"])
@@ -221,6 +231,35 @@ async def test_a_page_that_connects_to_a_stored_thread_answers_what_waits_in_it(
         await page.run_agent(resume={waiting[0]["id"]: Approve()})
     assert ([each.content for each in page.messages], paid) == (["Hi", None, "paid 3", "Done."], [3])
     assert (await threads.get("t")) is not None
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_request_for_a_thread_begins_no_run_at_a_wrong_address(*, keeps: bool) -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
+    app = agent_app(agent, runs=Runs() if keeps else None)
+    caller = HttpAgent("http://app/", app=app, thread_id="t", connect_url="conect")
+    await caller.run_agent("Hi")
+    with pytest.raises(HTTPStatusError, match=r"this address begins runs; .* with /connect behind it") as refused:
+        await caller.connect_agent()
+    assert (refused.value.status_code, len(agent.inputs)) == (404, 1)
+
+
+async def test_a_slash_behind_an_address_changes_nothing() -> None:
+    agent = ScriptedAgent(turn(text("One.")), turn(text("Two.")))
+    app = agent_app(agent, runs=Runs())
+    await HttpAgent("http://app/", app=app, thread_id="t").run_agent("Hi")
+    page = HttpAgent("http://app/", app=app, thread_id="t", connect_url="connect/")
+    assert ((await page.connect_agent()).text, len(agent.inputs)) == ("One.", 1)
+
+
+async def test_a_page_that_connects_before_its_thread_has_a_run_gets_nothing() -> None:
+    agent = ScriptedAgent(turn(text("One.")))
+    page = HttpAgent("http://app/", app=agent_app(agent, runs=Runs()), connect_url="connect")
+    page.add_messages([AssistantMessage(id="g", content="Good day.")])
+    connected = await page.connect_agent()
+    assert (connected.outcome, connected.warnings) == (None, [])
+    assert (await page.run_agent("Hi")).text == "One."
+    assert [each.content for each in page.messages] == ["Good day.", "Hi", "One."]
 
 
 async def test_a_thread_has_one_run_at_a_time_and_a_refused_run_leaves_nothing() -> None:
@@ -324,7 +363,11 @@ async def test_a_request_that_is_refused_gets_the_reason() -> None:
     await caller.read(1)
     place: dict[str, Any] = {"threadId": None, "runId": None}
     requests: list[tuple[int, str, httpx.Response]] = [
-        (409, "a run is going on in this thread", await caller.post(runId="other")),
+        (
+            409,
+            "a run is going on in this thread: follow it at /connect, or stop it at /stop",
+            await caller.post(runId="other"),
+        ),
         (422, "run 'r' waits for no answer: it is running", await caller.post("answer", runId=None, resume=[])),
         (404, "no run 'x' of thread 't' is kept here", await caller.post(headers={"last-event-id": "0-x"})),
         (
