@@ -38,12 +38,14 @@ __all__ = ["Connect", "DetachedRuns", "LastEventId", "ReconnectPolicy", "stop_ru
 class ReconnectPolicy(Record, ABC):
     """The base of the policies.
 
-    Waits between attempts are those of the agent's `RetryPolicy`. The server's `retry:` and `Retry-After` make them
-    longer, up to `RetryPolicy.max_wait`. No wait goes beyond `Timeouts.total`.
+    Waits between attempts are those of the agent's `RetryPolicy`, but at most two seconds, or its `first_wait` if that
+    is longer. The server's `retry:` and `Retry-After` make them longer, up to `RetryPolicy.max_wait`. No wait goes
+    beyond `Timeouts.total`.
     """
 
-    attempts: int = 5
-    """The number of requests in a row that bring no new event, after which the run fails; an event resets it."""
+    attempts: int = 12
+    """The number of requests in a row that bring no new event, after which the run fails; an event resets it. By
+    default, a server that refuses connections is asked for about 17 seconds, in which it may be started again."""
 
     def __post_init__(self) -> None:
         attempts = cast("object", self.attempts)

@@ -6,8 +6,7 @@ DATABASE_URL names a PostgreSQL database; without it, SQLite keeps the runs in s
 
 import hmac
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
@@ -32,14 +31,10 @@ def send_link(waiting: WaitingRun) -> None:
     print(waiting.interrupts[0].message, f"http://127.0.0.1:8000/approve?{query}", flush=True)
 
 
-@asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-    async with runs:
-        yield
-
-
-app = FastAPI(lifespan=lifespan)
-app.mount("/agent", agent_app(demo_agent(), runs=runs, secret=SECRET))
+served = agent_app(demo_agent(), runs=runs, secret=SECRET)
+# The lifespan opens the runs, and leaves them to the other worker when this one is stopped.
+app = FastAPI(lifespan=served.lifespan)
+app.mount("/agent", served)
 app.get("/")(lambda: FileResponse(__file__.replace(".py", ".html")))
 
 

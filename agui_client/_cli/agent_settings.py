@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agui_client.messages import MediaPart
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SUFFIXES_OF_DATABASES = (".db", ".sqlite", ".sqlite3")
 URL_VARIABLE = "AGUI_URL"
 """The variable of the environment with the address, where no URL is given."""
 _HEADERS_VARIABLE = "AGUI_HEADERS"
@@ -201,8 +202,17 @@ def _check_url(context: click.Context, parameter: click.Parameter, value: str | 
 
 def _check_runs_url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     # `Runs` checks whether the database can be used.
-    is_database = value is not None and value.startswith(("sqlite:", "postgresql:", "postgresql+"))
-    return value if is_database else _check_url(context, parameter, value)
+    if value is None or value.startswith(("sqlite:", "postgresql:", "postgresql+")):
+        return value
+    if "://" in value and not _is_address(value):
+        # The message leaves out an address that may hold a password.
+        kinds = "http://localhost:8000/, sqlite:///runs.db or postgresql://user@host/database"
+        raise click.BadParameter(f"write {kinds}, not {value.partition('://')[0]}://", param_hint="'URL'")
+    if Path(value).is_file():
+        return f"sqlite:///{Path(value).absolute()}"
+    if Path(value).suffix in _SUFFIXES_OF_DATABASES:
+        raise click.BadParameter(f"there is no file {value}", param_hint="'URL'")
+    return _check_url(context, parameter, value)
 
 
 def _is_address(text: str) -> bool:

@@ -30,11 +30,12 @@ _ADVICE_BY_STATUS = {
 }
 
 
-def report(error: AGUIError) -> list[str]:
+def report(error: AGUIError, again: str = "what arrived is kept; ask again to begin a new run") -> list[str]:
     """Describe an error.
 
     Args:
         error: The error.
+        again: The advice where a run broke off.
 
     Returns:
         What happened in a sentence, then what to do, where there is advice, then the ids, where the server knows them.
@@ -43,7 +44,7 @@ def report(error: AGUIError) -> list[str]:
     if isinstance(error, IncompleteRunError):
         broke = isinstance(error.__cause__, TransportError)
         why = _BROKE if broke else "the agent ended its answer before the run was over"
-        return [why, "what arrived is kept; ask again to begin a new run", f"{_ids(error)}: {happened}"]
+        return [why, again, f"{_ids(error)}: {happened}"]
     if (advice := _advice(error)) is None:
         return [happened]
     ids = [_ids(error)] if isinstance(error, TransportError) and error.may_have_started else []

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import shlex
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -295,15 +296,24 @@ class Transcript:
                 return False
         return True
 
-    def close(self, result: RunResult) -> None:
-        """Write interrupts, pending calls, usage and timings of a run that has ended."""
+    def close(self, result: RunResult, *, is_kept: bool = False) -> None:
+        """Write interrupts, pending calls, usage and timings of a run that has ended.
+
+        Args:
+            result: The result of the run.
+            is_kept: Whether `agui runs` can answer it.
+        """
         self.end_line()
         for interrupt in result.interrupts:
             asker = self.speakers.name(interrupt.subagent_run_id)
             asked = (
                 f"{asker}: {interrupt.message or interrupt.reason}" if asker else interrupt.message or interrupt.reason
             )
-            self.note(f"waiting for an answer to {interrupt.id!r}: {asked} (from Python, resume= answers it)")
+            how = "from Python, resume= answers it"
+            if is_kept:
+                word = "approve" if len(result.interrupts) == 1 else f"{interrupt.id}=approve"
+                how = f"agui runs answer URL {shlex.join([result.run_id, word])}, or deny, cancel, JSON or text"
+            self.note(f"waiting for an answer to {interrupt.id!r}: {asked} ({how})")
         for call in result.pending_tool_calls:
             self.note(f"waiting for the result of {call.function.name} ({call.id})")
         if isinstance(result.outcome, RunFinishedCancelledOutcome):

@@ -17,17 +17,19 @@ from pydantic import TypeAdapter
 
 from agui_client._cli.agent_settings import runs_arguments
 from agui_client._cli.command_group import CommandGroup
+from agui_client._cli.error_report import report
 from agui_client._cli.exit_codes import ExitCode, code_of, complain, drive
 from agui_client._cli.output import Transcript, WarningLines, escaped_json, one_line
-from agui_client._interrupts.answers import Cancel, Resolve, cover
+from agui_client._interrupts.answers import HOW_BY_ID, Cancel, Resolve, cover
 from agui_client._tools.approval import Approve, Deny
 from agui_client._transport.client import Transport
 from agui_client._transport.credentials import Credentials
 from agui_client._transport.delivery import fetch
 from agui_client._transport.timeouts import Timeouts
-from agui_client.errors import HTTPStatusError
+from agui_client.errors import HTTPStatusError, IncompleteRunError, InterruptsNotCoveredError
 from agui_client.function_agent import FunctionAgent
 from agui_client.http_agent import HttpAgent
+from agui_client.reconnect import LastEventId
 from agui_client.runs import Runs
 from agui_client.runs.records import Place, cursor_of
 
@@ -101,7 +103,9 @@ class ServedRuns:
         """Return an agent whose run is the run."""
         # At a cursor, as the same request without one would begin the run anew if it is not kept any more.
         headers = {**self.headers, "Last-Event-ID": cursor_of(info["runId"], Place(0))}
-        return HttpAgent(self.url, headers=headers, timeout=self.timeout, thread_id=info["threadId"])
+        policy, connect_url = LastEventId(), self._below("connect")
+        about: Any = {"timeout": self.timeout, "connect_url": connect_url, "reconnect": policy}
+        return HttpAgent(self.url, headers=headers, thread_id=info["threadId"], **about)
 
     async def _ask(self, path: str, **body: Any) -> Any:
         """Send a command, and return the JSON that answers it.
@@ -113,11 +117,13 @@ class ServedRuns:
         Raises:
             TransportError: No answer arrived.
         """
-        parts = urlsplit(self.url)
-        url = parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
-        transport = Transport(url, credentials=Credentials(self.headers))
+        transport = Transport(self._below(path), credentials=Credentials(self.headers))
         content = json.dumps(body).encode()
         return json.loads(await fetch(transport, transport.url, Timeouts.of(self.timeout), content))
+
+    def _below(self, path: str) -> str:
+        parts = urlsplit(self.url)
+        return parts._replace(path=f"{parts.path.rstrip('/')}/{path}").geturl()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +206,13 @@ async def _follow(kept: KeptRuns, info: Mapping[str, Any]) -> int:
             async for event in stream:
                 transcript.show(event, stream.state)
             result = await stream.result()
+    except IncompleteRunError as error:
+        transcript.end()
+        complain(*report(error, "the run may go on without this command; agui runs list shows what became of it"))
+        return ExitCode.BROKEN
     finally:
         transcript.end()
-    transcript.close(result)
+    transcript.close(result, is_kept=True)
     return code_of(result)
 
 
@@ -211,8 +221,9 @@ def runs() -> None:
     """List, follow, stop and answer runs that are kept.
 
     URL is the address of an agent that keeps its runs, with `agui serve --runs memory` or agent_app(..., runs=Runs()),
-    or the URL of their database, such as sqlite:///runs.db or postgresql://user@host/database. -H and --timeout are
-    for addresses. At an address, there are the runs that `authorize=` lets the caller see; in a database, all of them.
+    or their database: the file of an SQLite database, or a URL such as postgresql://user@host/database. -H and
+    --timeout are for addresses. At an address, there are the runs that `authorize=` lets the caller see; in a database,
+    all of them.
     """
 
 
@@ -230,7 +241,7 @@ def list_runs(as_json: bool, **given: Any) -> int:
         async with _opened(**given) as kept:
             infos = await kept.list()
         if not infos:
-            complain("there are no runs; those that have ended are kept for some minutes")
+            complain("there are no runs; those that have ended are kept for the seconds of Runs(keep=)")
         for info in infos:
             click.echo(escaped_json(json.dumps(info, ensure_ascii=False), sys.stdout) if as_json else _line(info))
         return ExitCode.SUCCESS
@@ -274,8 +285,8 @@ def stop(run_id: str, **given: Any) -> int:
 def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
     """Answer the run RUN, which waits, and follow the run that goes on.
 
-    ANSWER is approve, deny, cancel, or an answer as JSON or text. If the run has several interrupts, there is one
-    INTERRUPT=ANSWER for each.
+    ANSWER is approve, deny, cancel, or an answer as JSON or text. INTERRUPT=ANSWER names the interrupt by its id, one
+    for each if the run has several.
     """
 
     async def answer_it() -> int:
@@ -285,7 +296,13 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
             interrupts = _INTERRUPTS.validate_python(info["interrupts"])
             if not interrupts:
                 raise click.UsageError(f"this run waits for no answer: it is {info['status']}")
-            begun = await kept.answer(info, cover(interrupts, _answers(answers, interrupts)))
+            try:
+                resume = cover(interrupts, _answers(answers, interrupts), HOW_BY_ID)
+            except InterruptsNotCoveredError as error:
+                ids = ", ".join(one_line(each.id) for each in interrupts)
+                words = "an answer is approve, deny, cancel, or JSON or text that fits"
+                raise click.UsageError(f"{error}; {words}; INTERRUPT=ANSWER is for {ids}") from error
+            begun = await kept.answer(info, resume)
             return await _follow(kept, begun)
 
     return drive(lambda: asyncio.run(answer_it()))
@@ -297,13 +314,13 @@ def _answers(words: tuple[str, ...], interrupts: list[Interrupt]) -> dict[str, A
     Raises:
         click.UsageError: A word names no interrupt.
     """
-    if len(words) == len(interrupts) == 1:
-        return {interrupts[0].id: _answer(words[0])}
     # The longest first: an id may have "=" in it, and begin like another one.
     ids = sorted((each.id for each in interrupts), key=len, reverse=True)
     answers: dict[str, Answer] = {}
     for word in words:
         found = next((each for each in ids if word.startswith(f"{each}=")), None)
+        if found is None and len(words) == len(interrupts) == 1:
+            return {ids[0]: _answer(word)}
         if found is None:
             raise click.UsageError(f"write INTERRUPT=ANSWER, with one of these: {', '.join(map(one_line, ids))}")
         answers[found] = _answer(word[len(found) + 1 :])

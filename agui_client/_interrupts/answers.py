@@ -34,6 +34,9 @@ from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 
 _logger = logging.getLogger("agui_client.tools")
 _ANSWERS = "Resolve(answer), Approve(), Deny(reason) or Cancel()"
+_HOW = f"answer with resume={{id: ...}}, {_ANSWERS}, or call abandon_interrupts() to go on without"
+HOW_BY_ID = f"give each id its answer, {_ANSWERS}"
+"""The advice where there is no agent whose interrupts could be abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,13 @@ Resume: TypeAlias = Mapping[str, Answer] | Sequence[ResumeEntry]
 """Answers by interrupt id, or the protocol's own entries."""
 
 
-def cover(pending: Sequence[Interrupt], resume: Resume | None) -> list[ResumeEntry]:
+def cover(pending: Sequence[Interrupt], resume: Resume | None, how: str = _HOW) -> list[ResumeEntry]:
     """Turn answers into resume entries, if they answer every pending interrupt exactly once.
 
     Args:
         pending: The interrupts of the thread's most recent interrupted run.
         resume: The answers; None if there are none.
+        how: The advice to a caller who left an answer out.
 
     Returns:
         One entry per interrupt, in the order of the answers; empty if nothing is pending and nothing was answered.
@@ -85,7 +89,7 @@ def cover(pending: Sequence[Interrupt], resume: Resume | None) -> list[ResumeEnt
     by_id = {interrupt.id: interrupt for interrupt in pending}
     entries = [_json_entry(entry) for entry in _entries(by_id, resume or {})]
     # All at once: who answers ten questions should not learn of the mistakes one by one.
-    if problems := dict.fromkeys(_problems(by_id, entries)):
+    if problems := dict.fromkeys(_problems(by_id, entries, how)):
         raise InterruptsNotCoveredError(f"nothing was sent: {'; '.join(problems)}")
     return entries
 
@@ -259,10 +263,9 @@ def _entry(interrupt: Interrupt, answer: Answer) -> ResumeEntry:
     return ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload, metadata=metadata)
 
 
-def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry]) -> Iterator[str]:
+def _problems(by_id: Mapping[str, Interrupt], entries: Sequence[ResumeEntry], how: str) -> Iterator[str]:
     answered = Counter(entry.interrupt_id for entry in entries)
     if missing := [repr(each) for each in by_id if each not in answered]:
-        how = f"answer with resume={{id: ...}}, {_ANSWERS}, or call abandon_interrupts() to go on without"
         yield f"no answer to {', '.join(missing)}; {how}"
     for entry in entries:
         interrupt = by_id.get(entry.interrupt_id)

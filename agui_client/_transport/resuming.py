@@ -40,7 +40,7 @@ _logger = logging.getLogger("agui_client.transport")
 _BUSY = 409
 """The status of servers that work on a run of the thread."""
 _LONGEST_PAUSE = 2.0
-"""Seconds between two questions to a server that still works on the run."""
+"""Seconds between two questions to a server that still works on the run, or is started again meanwhile."""
 _NO_ANSWER = (502, 504)
 """Statuses of proxies whose server has not answered, or not in time, and may be at work."""
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
@@ -203,9 +203,7 @@ class ResumableSource(HttpSource):
         error = cause if isinstance(cause, TransportError) else ConnectError("the stream stopped early")
         asked = retry_after(error) if isinstance(error, HTTPStatusError) else self._numbered.retry_seconds
         grown = policy.wait_before(max(self._failures, self._waits) + 1, ConnectError(""))
-        if self._waits:
-            grown = min(grown, _LONGEST_PAUSE)
-        return min(max(asked or 0.0, grown), policy.max_wait)
+        return min(max(asked or 0.0, min(grown, max(_LONGEST_PAUSE, policy.first_wait))), policy.max_wait)
 
 
 def _is_at_work(error: TransportError) -> bool:

@@ -139,7 +139,7 @@ class AgentApp:
                 raise UsageError(
                     f"runs= takes Runs() of agui_client.runs, or Runs(URL) to keep them there, not {runs!r}"
                 )
-            check_on_crash(on_crash)
+            check_on_crash(on_crash, is_durable=runs.is_durable)
             how = Recipe(name, {}, {}, when_left, expose_errors, on_crash)
             self._addresses = RunAddresses(runs, self, how, max_body_bytes=max_body_bytes)
             self._commands = self._addresses.commands
@@ -162,7 +162,8 @@ class AgentApp:
 
         At SIGTERM or Ctrl-C, runs end with RUN_ERROR (code `shutting_down`), and the blocks of their agents are left,
         so that threads are saved and others can have them; the server's own handling of the signal goes on. An
-        app that is served alone needs no lifespan for it.
+        app that is served alone needs no lifespan for it. Runs that are kept (`runs=`) are opened when the server
+        starts, and closed when it stops: with a URL, they are left to other processes at once.
 
         Args:
             app: The app that has the lifespan, as frameworks pass it; not used.
@@ -421,7 +422,9 @@ def agent_app(
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
         runs: The `agui_client.runs.Runs` that a run belongs to instead of its caller, who may leave and come back;
-            without it, a run ends when its caller leaves. It adds addresses below the app's: see `asgi.run_addresses`.
+            without it, a run ends when its caller leaves. It adds addresses below the app's, which take POST requests:
+            `/connect` follows the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs`
+            lists the caller's (docs/runs.md). The app opens and closes the runs in its `lifespan()`.
         when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
         name: With runs that are stored, the name of the agent, which is the same in each process; apps that share
             `runs` need different ones.
@@ -430,7 +433,8 @@ def agent_app(
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents
             that send a token at a time; the first one after a silence is not delayed. None sends each as it comes.
         stop_within: Seconds within which the runs are ended one after the other when the server stops, those that began
-            last first; runs that are over before their turn are not cut. Fewer than the server has before it is killed.
+            last first; runs that are over before their turn are not cut. Callers have five seconds more to read the
+            end, so the server needs this and some seconds more before it is killed. Runs that are kept end at once.
 
     Returns:
         The app.

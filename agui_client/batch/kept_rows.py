@@ -49,6 +49,9 @@ async def kept_rows(runs: Runs, batch: str, agents: Mapping[str, str], options: 
         batch: The name of the batch.
         agents: The names by which the agents were added to the runs, by those that the batch has for them.
         options: The keywords of all runs.
+
+    Raises:
+        UsageError: The runs were closed, such as at the end of an earlier batch.
     """
     async with AsyncExitStack() as blocks:
         if not runs.is_open:

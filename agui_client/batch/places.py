@@ -5,6 +5,7 @@ Only single attempts go to a place. Journal, pace, retries, budgets and `parse=`
 
 from __future__ import annotations
 
+import logging
 import pickle
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     Place: TypeAlias = Callable[[], AbstractAsyncContextManager[Ask]]
     """Opens a place."""
 
+_logger = logging.getLogger("agui_client.batch")
+
 
 def place_of(
     on: Any, name: str | None, agents: Mapping[str, AgentSource | str], options: RunOptions, at_once: int
@@ -46,6 +49,8 @@ def place_of(
     kept = modules.get("agui_client.runs")
     if kept is not None and isinstance(on, kept.Runs):
         return _kept(on, name, agents, options)
+    if name is not None and isinstance(on, str):
+        raise UsageError("on= takes Runs(URL) of agui_client.runs, not the URL itself")  # which may have a password
     if name is not None:
         raise UsageError("name= is for on=Runs(...), which know a batch by it; a journal= is known by its file")
     made = {each: source for each, source in agents.items() if not isinstance(source, str)}
@@ -58,7 +63,7 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     """Return the place where rows are runs that are kept.
 
     Raises:
-        UsageError: The batch or an agent has no name, or an option cannot be stored.
+        UsageError: The batch or an agent has no name, no agent of the name was added, or an option cannot be stored.
     """
     from agui_client.batch.kept_rows import STORED_OPTIONS, kept_rows
 
@@ -67,6 +72,10 @@ def _kept(runs: Runs, name: str | None, agents: Mapping[str, AgentSource | str],
     named = {each: source for each, source in agents.items() if isinstance(source, str)}
     if len(named) < len(agents):
         raise UsageError("with on=Runs(...), give the agent by its name: runs.add('helper', agent), run_many('helper')")
+    for each in named.values():
+        runs.check_added(each)
+    if not runs.is_durable:
+        _logger.warning("the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database")
     if refused := sorted(options.keys() - STORED_OPTIONS):
         raise UsageError(f"{refused[0]}= cannot be stored with runs; give it to the agent that is added to them")
     return partial(kept_rows, runs, name, named, options)
@@ -91,7 +100,7 @@ def _here_or_far(on: Any, agents: Mapping[str, AgentSource], options: RunOptions
         open_cluster, pack = partial(RayCluster, ray, at_once), ray.cloudpickle.dumps
     else:
         kind = type(on).__name__
-        places = "a distributed.Client, the module ray after ray.init(), or Runs(...)"
+        places = "a distributed.Client, the module ray after ray.init(), or Runs(URL)"
         raise UsageError(f"on= takes {places}, not this {kind}")
     carried = {name: Carried(batch, _content(source, options, pack)) for name, source in agents.items()}
     return partial(_far, open_cluster, carried)

@@ -218,11 +218,17 @@ def _written(place: Place) -> str:
     return f"{place.position}{attempt}{f'~{place.ends}' if place.ends else ''}"
 
 
-def check_on_crash(on_crash: object) -> None:
+def check_on_crash(on_crash: object, *, is_durable: bool) -> None:
     """Check what becomes of a run whose process ends.
 
+    Args:
+        on_crash: The value.
+        is_durable: Whether the runs outlive their process.
+
     Raises:
-        UsageError: It is no such value.
+        UsageError: It is no such value, or runs in memory are to fail, of which nothing is left then.
     """
     if on_crash not in ("again", "fail"):
         raise UsageError(f'on_crash= is "again" or "fail", not {on_crash!r}')
+    if on_crash == "fail" and not is_durable:
+        raise UsageError('on_crash="fail" is for Runs(URL): of runs in memory, nothing is left when their process ends')

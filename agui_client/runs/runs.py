@@ -15,7 +15,7 @@ import anyio
 from ag_ui.core import ResumeEntry, RunAgentInput
 
 from agui_client._concurrency import spawn
-from agui_client._interrupts.answers import cover
+from agui_client._interrupts.answers import HOW_BY_ID, cover
 from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
@@ -66,6 +66,10 @@ AgentSource: TypeAlias = Agent | Opener
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 K = TypeVar("K", bound=KeptRun)
 
+_CLOSED = (
+    "these runs were closed, so no run can begin; make another Runs, or put all that uses these into one block: "
+    "async with runs"
+)
 _DEFAULT_KEEP, _DEFAULT_KEEP_STORED = 300.0, 7 * 86400.0
 _KEEP_MIRRORS = 60.0
 """The seconds for which a process has the events of an ended run at hand that are in a database."""
@@ -80,19 +84,22 @@ class Runs:
         runs = Runs()
         app = agent_app(planner, runs=runs)
 
-    Each run is carried out in a task of its own, which writes its events to a log in memory. Callers follow the log:
+    Each run goes on in a task of its own, which writes its events to a log in memory. Callers follow the log:
     they may come late, leave, come back, and be slow. Used in one event loop, asyncio's or trio's.
 
     With the URL of a database, the runs outlive the process: another one that has the database goes on with them. They
     need asyncio, and agents with names: `add`, and `name=` of `agent_app`.
 
+    An app opens and closes its runs in `app.lifespan()`, which a framework that it is mounted in has to enter:
+    `FastAPI(lifespan=app.lifespan)`. Programs without an app have a block: `async with runs:`.
+
     Args:
         url: The URL of an SQLite or PostgreSQL database, such as `sqlite:///runs.db`; None keeps runs in memory.
         keep: Seconds for which the events of a run are kept after its end: 300 by default, and seven days with a URL.
-        max_bytes: The bytes that all logs and the inputs of their runs may take, about. If they take more, ended runs
-            are dropped, those that ended first before others; if that is not enough, the largest run ends with
+        max_bytes: The approximate bytes that all logs and the inputs of their runs may take. If they take more, ended
+            runs are dropped, those that ended first before others; if that is not enough, the largest run ends with
             RUN_ERROR (`log_full`).
-        at_once: The runs that this process carries out at one time; further ones wait for their turn, in the order in
+        at_once: The runs that go on in this process at one time; further ones wait for their turn, in the order in
             which they were asked for. None for no limit. A run that waits for a person's answer has ended, and takes
             no turn.
         owner_of: A function that returns the owner of a caller's runs, of what `authorize=` of the app returned. By
@@ -120,6 +127,8 @@ class Runs:
             raise UsageError(f"max_bytes= is a whole number above zero, not {max_bytes!r}")
         if at_once is not None and (not is_a(at_once, int) or at_once < 1):
             raise UsageError(f"at_once= is a whole number above zero, or None for no limit, not {at_once!r}")
+        if owner_of is not None and not callable(cast("object", owner_of)):
+            raise UsageError(f"owner_of= is a function of what authorize= returned, not {owner_of!r}")
         self._turns = None if at_once is None else anyio.CapacityLimiter(at_once)
         self._shelf = RunShelf(keep if url is None else min(keep, _KEEP_MIRRORS), max_bytes)
         self._engine: DurableRuns | None = None
@@ -187,14 +196,25 @@ class Runs:
             name: The name.
             agent: The agent, of which each run gets a clone without messages; or a function of a thread id, as for
                 `start`.
-            on_crash: Says what becomes of a run whose process ends: "again" runs the part again that was cut, "fail"
-                ends the run with RUN_ERROR (`process_ended`).
+            on_crash: With a URL, says what becomes of a run whose process ends: "again" runs the part again that was
+                cut, "fail" ends the run with RUN_ERROR (`process_ended`).
 
         Raises:
             UsageError: With a URL, another agent has the name; or an argument has a wrong value.
         """
-        check_on_crash(on_crash)
+        check_on_crash(on_crash, is_durable=self.is_durable)
+        if not is_a(name, str):
+            raise UsageError(f'runs.add takes a name and an agent, as in runs.add("helper", agent), not {name!r}')
         self.name(name, _NamedOpener(agent, on_crash))
+
+    def check_added(self, name: str) -> None:
+        """Check that an agent was added under a name, for other parts of the package.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if not isinstance(self._named.get(name), _NamedOpener):
+            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
 
     def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
         """Return what any process needs to run an agent with a name.
@@ -202,9 +222,8 @@ class Runs:
         Raises:
             UsageError: There is none, or an argument cannot be stored.
         """
-        named = self._named.get(name)
-        if not isinstance(named, _NamedOpener):
-            raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
+        self.check_added(name)
+        named = cast("_NamedOpener", self._named[name])
         if refused := sorted(options.keys() - _STORED_OPTIONS):
             raise UsageError(f"{refused[0]}= cannot be stored; give it to the agent that is named {name!r}")
         if isinstance(prompt, RunAgentInput):
@@ -221,7 +240,7 @@ class Runs:
 
         Args:
             run_id: The id of the run.
-            after: The cursor of the event to go on behind; None begins with the first event.
+            after: The cursor of the last event that you have; None begins with the first event.
             thread_id: The thread of the run; None for any.
             owner: The owner of the run; None for any.
 
@@ -231,6 +250,8 @@ class Runs:
         Raises:
             UsageError: No such run is kept, several are, or the cursor is of another run.
         """
+        if after is not None and not is_a(after, str):
+            raise UsageError(f"after= is the cursor that came with an event, a text, not {after!r}")
         log = (await self.find(run_id, thread_id, owner)).log
         of, place = (run_id, Place(0)) if after is None else read_cursor(after)
         if of != run_id:
@@ -297,7 +318,7 @@ class Runs:
         log, left = run.log, run.log.left_input
         if log.status is not RunStatus.WAITING or left is None:
             raise UsageError(f"run {run_id!r} waits for no answer: {_reason(log)}")
-        entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers)]
+        entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers, HOW_BY_ID)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
         recipe = run.recipe
         if recipe is not None:
@@ -339,7 +360,12 @@ class Runs:
 
         Args:
             owner: The owner; None for the runs of all.
+
+        Raises:
+            UsageError: The owner is no text.
         """
+        if owner is not None and not is_a(owner, str):
+            raise UsageError(f"owner= is a text, or None for the runs of all, not {owner!r}")
         if self._engine is not None:
             return await self._engine.infos(owner)
         infos = [each.log.info for each in self._shelf if owner in (None, each.log.key.owner)]
@@ -358,7 +384,12 @@ class Runs:
 
         Returns:
             The function.
+
+        Raises:
+            UsageError: It is no function.
         """
+        if not callable(cast("object", function)):
+            raise UsageError(f"on_waiting takes a function of a WaitingRun, not {function!r}")
         self._on_waiting.append(function)
         return function
 
@@ -386,13 +417,16 @@ class Runs:
         return going_on
 
     async def open(self) -> None:
-        """With a URL, begin to carry out runs, also those that other processes have left. Idempotent.
+        """With a URL, begin to run the runs of the database, also those that other processes have left. Idempotent.
 
-        The first use does so, too; call this, or enter the block, when a server starts.
+        The first use does so, too, and so does `app.lifespan()`. A program without an app calls this, or enters the
+        block.
 
         Raises:
             UsageError: Another `Runs` with a URL is at work in this process, or these were closed.
         """
+        if self._is_closed:
+            raise RunsClosedError(_CLOSED)
         if self._engine is not None:
             await self._engine.open()
 
@@ -407,8 +441,8 @@ class Runs:
 
     @property
     def is_open(self) -> bool:
-        """Whether the runs are in use; runs without a URL always are."""
-        return self._engine is None or self._engine.is_open
+        """Whether the runs are in use; runs without a URL are until they are closed."""
+        return not self._is_closed and (self._engine is None or self._engine.is_open)
 
     @property
     def is_durable(self) -> bool:
@@ -419,8 +453,10 @@ class Runs:
         """Name what enters runs, so that another process can go on with them; for other parts of the package.
 
         Raises:
-            UsageError: With a URL, another agent has the name, or the runs are in use.
+            UsageError: The name is no text, or an empty one. With a URL, another agent has it, or the runs are in use.
         """
+        if not is_a(name, str) or not name:
+            raise UsageError(f"the name of an agent of runs is a text that is not empty, not {name!r}")
         if self._engine is not None and self._engine.is_open:
             raise UsageError(f"{name!r} was named too late: with a URL, name all agents before the runs are used")
         if self._engine is not None and name in self._named:
@@ -459,8 +495,6 @@ class Runs:
             RunInProgressError: A run of the thread is going on.
             UsageError: These runs were closed.
         """
-        if self._is_closed:
-            raise RunsClosedError("these runs were closed, so no run can begin; make another Runs()")
         await self.open()
         latest = self._shelf.latest(key.owner, key.thread_id)
         if self._engine is None and latest is not None and latest.log.is_going_on:
@@ -495,8 +529,11 @@ class Runs:
         """Return the run of an id, for other parts of the package.
 
         Raises:
-            UsageError: There is none, or there are several.
+            UsageError: There is none, there are several, or the id is no text.
         """
+        if not is_a(run_id, str):
+            what = f"run_id= is the id of a run, such as info.run_id, not a {type(run_id).__name__}"
+            raise UsageError(what)
         if self._engine is None:
             return self._shelf.find(run_id, thread_id, owner)
         return await self._engine.find(run_id, thread_id, owner)
@@ -599,7 +636,7 @@ def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
         own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
         return lambda _: own
     if not callable(cast("object", agent)) or inspect.isclass(agent):
-        raise UsageError(f"runs.start takes an agent, or a function of a thread id that returns one, not {agent!r}")
+        raise UsageError(f"runs take an agent, or a function of a thread id that returns one, not {agent!r}")
     return agent
 
 

@@ -126,6 +126,8 @@ def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> N
     runs.add("helper", agent)
     wrong: list[tuple[Any, dict[str, Any]]] = [
         ("helper", {"on": runs}),
+        ("helpr", {"on": runs, "name": "b"}),
+        ({"old": "helper", "new": "helpr"}, {"on": runs, "name": "b"}),
         ("helper", {"name": "b"}),
         ("helper", {}),
         (agent, {"on": runs, "name": "b"}),
@@ -135,7 +137,26 @@ def test_what_a_batch_on_runs_cannot_have_is_refused_before_anything_runs() -> N
     for given, options in wrong:
         with pytest.raises(UsageError):
             run_many(given, ["a"], **options)
+    with pytest.raises(UsageError, match=r"^on= takes Runs\(URL\) of agui_client.runs, not the URL itself$"):
+        run_many("helper", ["a"], on="postgresql://ann:secret@host/runs", name="b")
     assert agent.inputs == []
+
+
+def test_a_batch_on_runs_that_an_earlier_batch_has_closed_is_refused_as_a_whole(tmp_path: Path) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    runs = Runs(f"sqlite:///{tmp_path / 'runs.db'}")
+    runs.add("helper", ScriptedAgent(turn(text("Hi"))))
+    assert [done.text for done in run_many("helper", ["a"], on=runs, name="b")] == ["Hi"]
+    with pytest.raises(UsageError, match=r"^these runs were closed"):
+        list(run_many("helper", ["a", "b"], on=runs, name="b"))
+
+
+async def test_a_batch_on_runs_in_memory_says_that_they_end_with_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Answerer()
+    assert await agent.answers({"a": "one"}) == {"a": "Answer to one"}
+    assert [each.getMessage() for each in caplog.records if each.name == "agui_client.batch"] == [
+        "the rows are runs in memory, which end with this program; Runs(URL) keeps them in a database"
+    ]
 
 
 def test_a_batch_goes_on_when_its_program_is_killed_and_started_again(tmp_path: Path) -> None:

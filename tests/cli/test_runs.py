@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -37,6 +38,20 @@ async def choose(request, input):
 
 done = ScriptedAgent(turn(text("Done.")), tools=[pay])
 app = agent_app(done)
+"""
+
+HOLDING = """
+import asyncio
+from pathlib import Path
+
+async def words(input):
+    yield "Well, "
+    while Path({!r}).exists():
+        await asyncio.sleep(0.05)
+    yield "done."
+
+from agui_client import FunctionAgent
+hold = FunctionAgent(words)
 """
 
 
@@ -69,6 +84,15 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     assert (passed_over.returncode, "waits for no answer: it is superseded" in passed_over.stderr) == (2, True)
     wrong = [agui("runs", "answer", url, "r1", "deny"), agui("runs", "follow", url, "other")]
     assert [each.returncode for each in wrong] == [2, 2]
+    HttpAgent(url, thread_id="later").run_agent_sync("Pay", run_id="r5")
+    waits = "(agui runs answer URL r5 approve, or deny, cancel, JSON or text)\n"
+    assert agui("runs", "follow", url, "r5").stderr.endswith(f": Allow the call of pay? {waits}")
+    [asked] = json.loads(agui("runs", "list", url, "--json").stdout.splitlines()[0])["interrupts"]
+    for word in ("aprove", "nope=approve"):
+        refused = agui("runs", "answer", url, "r5", word)
+        words = "an answer is approve, deny, cancel, or JSON or text that fits; INTERRUPT=ANSWER is for"
+        assert (refused.returncode, f"; {words} {asked['id']}; " in refused.stderr) == (2, True)
+    assert agui("runs", "answer", url, "r5", f"{asked['id']}=approve").stdout == "Done.\n"
 
 
 def test_an_address_without_kept_runs_says_how_to_keep_them(agui: Agui) -> None:
@@ -95,7 +119,8 @@ def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Star
     HttpAgent(url, thread_id="bills").run_agent_sync("Pay", run_id="r1")
     with HttpAgent(url, thread_id="slow").stream_sync("Wait", run_id="r2") as run:
         assert next(run.text_stream) == "Well,"
-    stopped, answered = agui("runs", "stop", database, "r2"), agui("runs", "answer", database, "r1", "approve")
+    file = str(tmp_path / "runs.db")
+    stopped, answered = agui("runs", "stop", file, "r2"), agui("runs", "answer", database, "r1", "approve")
     assert stopped.stdout.split()[:3] == ["r2", "slow", "stopped"]
     assert (answered.stdout, answered.returncode) == ("Done.\n", 0)
     HttpAgent(url, thread_id="later").run_agent_sync("Pay", run_id="r3")
@@ -122,6 +147,64 @@ def test_runs_in_a_database_are_listed_followed_answered_and_stopped(start: Star
         ["bills", "finished"],
     ]
     assert (followed.stdout, followed.returncode) == ("I pay.\n", 4)
+
+
+def test_a_run_that_is_followed_at_its_address_goes_on_when_the_server_is_started_again(
+    start: Start, agui: Agui, tmp_path: Path
+) -> None:
+    pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
+    path, hold = tmp_path / "holding.py", tmp_path / "hold"
+    path.write_text(HOLDING.format(str(hold)), "utf-8")
+    hold.touch()
+    serving = ("serve", f"{path}:hold", "--runs", f"sqlite:///{tmp_path / 'runs.db'}", "--port")
+    first = start(*serving, "0")
+    assert first.stdout is not None
+    url = first.stdout.readline().split(" answers at ")[1].split()[0]
+    with HttpAgent(url).stream_sync("Wait", run_id="r") as run:
+        assert next(run.text_stream) == "Well, "
+    follower = start("runs", "follow", url, "r")
+    assert follower.stdout is not None
+    assert follower.stdout.read(6) == "Well, "
+    first.kill()
+    first.wait()
+    hold.unlink()
+    start(*serving, str(urlsplit(url).port))
+    assert follower.communicate(timeout=30)[0].endswith("Well, done.\n")
+    assert follower.returncode == 0
+
+
+def test_a_run_whose_server_has_forgotten_it_is_not_said_to_begin_anew(start: Start, tmp_path: Path) -> None:
+    path, hold = tmp_path / "holding.py", tmp_path / "hold"
+    path.write_text(HOLDING.format(str(hold)), "utf-8")
+    hold.touch()
+    serving = ("serve", f"{path}:hold", "--runs", "memory", "--port")
+    first = start(*serving, "0")
+    assert first.stdout is not None
+    url = first.stdout.readline().split(" answers at ")[1].split()[0]
+    with HttpAgent(url).stream_sync("Wait", run_id="r") as run:
+        assert next(run.text_stream) == "Well, "
+    follower = start("runs", "follow", url, "r")
+    assert follower.stdout is not None
+    assert follower.stdout.read(6) == "Well, "
+    first.kill()
+    first.wait()
+    start(*serving, str(urlsplit(url).port))
+    said = follower.communicate(timeout=30)[1]
+    assert "the run may go on without this command; agui runs list shows what became of it" in said
+    assert ("begin a new run" in said, follower.returncode) == (False, 3)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("typo.db", "there is no file typo.db"),
+        ("postgres://ann:secret@host/runs", "or postgresql://user@host/database, not postgres://"),
+        ("localhost:8000", "did you mean http://localhost:8000?"),
+    ],
+)
+def test_a_place_where_no_runs_can_be_says_how_to_write_it(agui: Agui, url: str, message: str) -> None:
+    refused = agui("runs", "list", url)
+    assert (refused.returncode, message in refused.stderr, "secret" in refused.stderr) == (2, True, False)
 
 
 def test_a_database_without_runs_is_left_as_it_is(agui: Agui, tmp_path: Path) -> None:

@@ -666,8 +666,58 @@ async def test_runs_that_are_closed_end_with_an_error_and_give_back_their_thread
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"keep": -1}, "keep="), ({"max_bytes": 0}, "max_bytes="), ({"keep": "long"}, "keep=")],
+    [
+        ({"keep": -1}, "keep="),
+        ({"max_bytes": 0}, "max_bytes="),
+        ({"keep": "long"}, "keep="),
+        ({"owner_of": "name"}, "owner_of="),
+    ],
 )
 def test_bounds_that_are_none_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Runs(**options)
+
+
+async def test_arguments_of_a_wrong_kind_are_refused_with_what_to_give() -> None:
+    runs, agent = Runs(), ScriptedAgent(turn(text("Hi")))
+    given: Any = runs
+    runs.add("helper", agent)
+    info = await runs.start("helper", "Hi")
+    ways: dict[str, Any] = {
+        r"^run_id= is the id of a run, such as info\.run_id, not a RunInfo$": lambda: anext(given.follow(info)),
+        r"^after= is the cursor that came with an event, a text, not 3$": lambda: anext(
+            given.follow(info.run_id, after=3)
+        ),
+        r"^owner= is a text, or None for the runs of all, not 3$": lambda: given.list(owner=3),
+    }
+    for message, ask in ways.items():
+        with pytest.raises(UsageError, match=message):
+            await ask()
+    added = r'^runs\.add takes a name and an agent, as in runs\.add\("helper", agent\), not '
+    for swapped in ((3, agent), (agent, "helper")):
+        with pytest.raises(UsageError, match=added):
+            given.add(*swapped)
+    named = "^the name of an agent of runs is a text that is not empty, not "
+    for name in ("", 3):
+        with pytest.raises(UsageError, match=named):
+            agent_app(agent, runs=runs, name=name)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^runs take an agent, or a function of a thread id"):
+        given.add("wrong", "helper")
+    with pytest.raises(UsageError, match=r"^on_waiting takes a function of a WaitingRun, not 'x'$"):
+        given.on_waiting("x")
+
+
+async def test_an_answer_that_is_left_out_is_asked_for_in_the_words_of_runs() -> None:
+    runs, agent = Runs(), ScriptedAgent(turn(outcome=interrupt("Proceed?", interrupt_id="i")))
+    asking = await runs.start(agent, "Hi")
+    _ = [each async for each in runs.follow(asking.run_id)]
+    message = r"^nothing was sent: no answer to 'i'; give each id its answer, Resolve\(answer\), Approve\(\), "
+    with pytest.raises(InterruptsNotCoveredError, match=message + r"Deny\(reason\) or Cancel\(\)$"):
+        await runs.answer(asking.run_id, {})
+
+
+async def test_runs_that_were_closed_are_not_opened_again() -> None:
+    async with Runs() as runs:
+        pass
+    with pytest.raises(UsageError, match=r"^these runs were closed"):
+        await runs.open()

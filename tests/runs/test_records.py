@@ -8,6 +8,7 @@ import pytest
 from ag_ui.core import Interrupt
 
 from agui_client import UsageError
+from agui_client.asgi import agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
 from agui_client.runs.records import Place, cursor_of, read_cursor
 from agui_client.testing import ScriptedAgent, turn
@@ -84,6 +85,11 @@ def test_the_description_of_a_run_is_json() -> None:
 def test_what_becomes_of_a_run_whose_process_ends_is_one_of_two() -> None:
     runs, agent = Runs(), ScriptedAgent(turn())
     runs.add("again", agent, on_crash="again")
-    runs.add("fail", agent, on_crash="fail")
+    for make in (
+        lambda: runs.add("fail", agent, on_crash="fail"),
+        lambda: agent_app(agent, runs=runs, on_crash="fail"),
+    ):
+        with pytest.raises(UsageError, match=r'^on_crash="fail" is for Runs\(URL\)'):
+            make()
     with pytest.raises(UsageError, match=r'^on_crash= is "again" or "fail", not \'never\'$'):
         runs.add("never", agent, on_crash="never")  # type: ignore[arg-type]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts
+from agui_client._transport import resuming, retry
 from agui_client.errors import ConnectError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
 from agui_client.testing import ScriptedAgent, turn
@@ -169,6 +171,28 @@ async def test_a_refusal_ends_the_run_and_a_server_that_is_busy_is_asked_again()
     assert [request.method for request in server.requests] == ["POST", "GET", "GET"]
     assert "it could not be taken up: 2 requests in a row brought no event; " in str(failure.value)
     assert "404" in str(failure.value)
+
+
+async def test_a_server_that_is_away_is_asked_for_long_enough_to_be_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(resuming, "anyio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(retry, "random", SimpleNamespace(uniform=max))
+    away = Reply([], status=503, content_type=None)
+    with serve_bytes(Reply(_ALL[:3], end="close"), *[away] * 11, Reply(_ALL[3:])) as server:
+        result = await HttpAgent(server.url, thread_id="t", reconnect=LastEventId()).run_agent("hi", run_id="r")
+    assert (result.text, result.reconnects) == ("".join(_WORDS), 1)
+    assert slept == [0.2, 0.4, 0.8, 1.6, *[2.0] * 8]
+    slept.clear()
+    slow = RetryPolicy(first_wait=3)
+    with serve_bytes(Reply(_ALL[:3], end="close"), away) as server, pytest.raises(IncompleteRunError):
+        await HttpAgent(server.url, thread_id="t", retry=slow, reconnect=LastEventId()).run_agent("hi", run_id="r")
+    assert slept == [3.0] * 12
 
 
 async def test_an_abort_during_the_wait_does_not_reconnect() -> None:

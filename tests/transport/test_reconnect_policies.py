@@ -58,7 +58,7 @@ def test_a_policy_names_the_request_that_goes_on(
 ) -> None:
     way = policy.way(SENT, GIVEN, connect_url, is_replay=False)
     assert way is not None
-    assert (way.request("5"), way.attempts, way.patience) == (request_again, 5, float("inf"))
+    assert (way.request("5"), way.attempts, way.patience) == (request_again, 12, float("inf"))
     assert (way.request(None) is None) == isinstance(policy, LastEventId)
 
 
