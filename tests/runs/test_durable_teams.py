@@ -13,25 +13,19 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
-import httpx
 import pytest
 
 from agui_client import HttpAgent
-from support.durable_servers import Servers, page, read_until
+from support.durable_servers import Servers, page, read_until, status_of
 from support.payers import KEYS, results_of
 from support.postgres import postgres_server
 from support.waiting import until
 
 pytest.importorskip("dbos")
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 _PROGRAM = Path(__file__).parents[1] / "support" / "durable_payers.py"
 _SECONDS = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
@@ -61,12 +55,6 @@ async def ended(url: str, thread_id: str) -> HttpAgent:
         follower = page(url, thread_id)
         await follower.run_agent("Go", run_id="r")
     return follower
-
-
-async def status_of(url: str, thread_id: str) -> str:
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        infos = (await client.post(f"{url}runs", json={})).json()
-    return next(str(each["status"]) for each in infos if each["threadId"] == thread_id)
 
 
 @pytest.mark.parametrize("member", ["solo:one", "left:two", "worker:five", "taker:seven"])
