@@ -283,6 +283,8 @@ def answer(run_id: str, answers: tuple[str, ...], **given: Any) -> int:
         async with _opened(**given) as kept:
             info = await _found(kept, run_id)
             interrupts = _INTERRUPTS.validate_python(info["interrupts"])
+            if not interrupts:
+                raise click.UsageError(f"this run waits for no answer: it is {info['status']}")
             begun = await kept.answer(info, cover(interrupts, _answers(answers, interrupts)))
             return await _follow(kept, begun)
 
@@ -293,10 +295,8 @@ def _answers(words: tuple[str, ...], interrupts: list[Interrupt]) -> dict[str, A
     """Return the answers that the words of the command line mean, by interrupt id.
 
     Raises:
-        click.UsageError: The run waits for no answer, or a word names no interrupt.
+        click.UsageError: A word names no interrupt.
     """
-    if not interrupts:
-        raise click.UsageError("this run waits for no answer")
     if len(words) == len(interrupts) == 1:
         return {interrupts[0].id: _answer(words[0])}
     # The longest first: an id may have "=" in it, and begin like another one.
@@ -326,4 +326,4 @@ def _line(info: Mapping[str, Any]) -> str:
     if info["isQueued"]:
         status, about = "queued", "waits for a process that has its agent"
     ids = f"{one_line(info['runId'])}  {one_line(info['threadId'])}"
-    return f"{ids}  {status:8}  {info['begunAt'][:19]}  {info['eventCount']:>5} events  {about}".rstrip()
+    return f"{ids}  {status:10}  {info['begunAt'][:19]}  {info['eventCount']:>5} events  {about}".rstrip()

@@ -9,7 +9,7 @@ from agui_client.asgi.caller_interrupts import APPROVAL, PASSED_ON, QUESTION, ap
 from agui_client.errors import RequestRepeatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from ag_ui.core import Message, ResumeEntry
 
@@ -41,6 +41,33 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
     Raises:
         RequestRepeatedError: One of them answers an interrupt that was answered before.
     """
+    for interrupt_id in answered_before(conversation, [each.interrupt_id for each in resume]):
+        raise _answered(interrupt_id)
+
+
+def refuse_answered_by_runs(given: Iterable[str], answered: Container[str], waiting: Container[str]) -> None:
+    """Refuse answers that a run of the thread that is kept has carried.
+
+    Args:
+        given: The ids of the interrupts that are answered, as the caller got them.
+        answered: Those that the runs of the thread have answered.
+        waiting: Those that a run of the thread waits for, perhaps once more.
+
+    Raises:
+        RequestRepeatedError: One of them was answered before.
+    """
+    for interrupt_id in given:
+        if interrupt_id in answered and interrupt_id not in waiting:
+            raise _answered(interrupt_id)
+
+
+def answered_before(conversation: Conversation, interrupt_ids: Iterable[str]) -> Iterator[str]:
+    """Yield those of some interrupts that wait no longer: their calls were decided about, or they were answered.
+
+    Args:
+        conversation: The conversation.
+        interrupt_ids: The ids that the agent gave.
+    """
     answered = conversation.reducer.answered_call_ids
     decided = {each for each in answered if not conversation.is_unreported(each)}
     decided |= {each.tool_call_id for each in conversation.ledger if each.is_begun}
@@ -50,8 +77,7 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
     # The answers that a failed run carried may be given again.
     waiting = (*conversation.pending_interrupts, *conversation.answered_interrupts)
     over = past - {each.id for each in waiting}
-    for entry in resume:
-        interrupt_id = entry.interrupt_id
+    for interrupt_id in interrupt_ids:
         if interrupt_id.startswith(APPROVAL):
             call_id, ordinal = approved_call(interrupt_id)
             record = records.get(call_id)
@@ -62,7 +88,7 @@ def refuse_answered(conversation: Conversation, resume: Iterable[ResumeEntry]) -
         else:
             is_over = interrupt_id.removeprefix(PASSED_ON) in over
         if is_over:
-            raise _answered(interrupt_id)
+            yield interrupt_id
 
 
 def refuse_approvals_of_answered_calls(messages: Sequence[Message], resume: Iterable[ResumeEntry]) -> None:

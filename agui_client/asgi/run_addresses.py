@@ -27,11 +27,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import to_json
 
 from agui_client._protocol.fail_fast import failing_fast
+from agui_client._protocol.open_items import quoted
 from agui_client.asgi.refusals import RequestRefusedError
 from agui_client.asgi.request_body import parsed
 from agui_client.asgi.served_request import ServedRequest
 from agui_client.asgi.sse_body import frames_of
-from agui_client.errors import RunInProgressError, UsageError
+from agui_client.errors import RequestRepeatedError, RunInProgressError, UsageError
 from agui_client.runs.records import (
     Place,
     RunKey,
@@ -148,7 +149,9 @@ class RunAddresses:
         if not request.is_connect:
             if not 0 < len(input.run_id) <= _LONGEST_ID:
                 raise RequestRefusedError(422, f"the runId of a run that is kept has 1 to {_LONGEST_ID} characters")
-            return await self._runs.get(key) or await self._begin(key, request, input), Place(0), None
+            run = await self._runs.get(key) or await self._begin(key, request, input)
+            _check_same(run.input, input)
+            return run, Place(0), None
         # A caller whose stream was cut, and who has no cursor, names its run, which may have ended meanwhile.
         if (named := await self._runs.get(key)) is not None:
             return named, None, None
@@ -206,6 +209,8 @@ class RunAddresses:
             if (run := await self._runs.get(key)) is not None:
                 return run
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RequestRepeatedError as error:
+            raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
             raise _shutting_down() from error
 
@@ -251,6 +256,8 @@ class RunAddresses:
             info = await self._runs.answer(key.run_id, resume, thread_id=key.thread_id, owner=key.owner)
         except RunInProgressError as error:
             raise RequestRefusedError(409, "a run is going on in this thread") from error
+        except RequestRepeatedError as error:
+            raise RequestRefusedError(409, str(error)) from error
         except RunsClosedError as error:
             raise _shutting_down() from error
         except UsageError as error:
@@ -291,6 +298,24 @@ def _validated(data: Any) -> _Named:
         details = invalid.errors(include_url=False, include_input=False, include_context=False)
         raise RequestRefusedError(422, details) from None
     return named
+
+
+def _check_same(begun: RunAgentInput, input: RunAgentInput) -> None:
+    """Check that a request for a run that has begun asks for the same.
+
+    Raises:
+        RequestRefusedError: It does not.
+    """
+    if begun is not input and _asked(begun) != _asked(input):
+        what = f"run {quoted(input.run_id)} of this thread was begun with other messages, tools or answers"
+        raise RequestRefusedError(409, f"{what}; a new request needs a runId of its own")
+
+
+def _asked(input: RunAgentInput) -> Any:
+    """Return what an input asks for, without the ids of messages, which a page may make anew."""
+    what = {"messages": {"__all__": {"id"}}}
+    asked = input.model_dump(mode="json", exclude_none=True, include={"messages", "tools", "resume"}, exclude=what)
+    return {name: value for name, value in asked.items() if value}
 
 
 def _as_json(caller: Any) -> Any:

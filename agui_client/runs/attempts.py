@@ -72,7 +72,7 @@ class Attempt:
             if self._last is not None:
                 await self.run.finish(self._last)
             else:
-                await self.run.carry_out(None)
+                await self.run.carry_out(())
             # All is stored, or not to be stored.
             tasks.cancel_scope.cancel()
 
@@ -102,6 +102,7 @@ class Attempt:
                 asked = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in interrupts_in(last)]
                 values: dict[str, Any] = {"status": status_after(last).value, "interrupts": json.dumps(asked)}
                 values["event_count"] = self.run.log.end.position + 1
+                values["answers"] = json.dumps(sorted(self.run.answered_ids))
                 left = None if left_input is None else left_input.model_dump_json(by_alias=True, exclude_none=True)
                 await self._store({**values, "left_input": left, "checkpoint": None}, last=frame_of(last))
         except (RunLostError, RunsUnavailableError):

@@ -241,6 +241,7 @@ class DurableRuns:
             The run, or the mirror of one that another process has begun.
 
         Raises:
+            RequestRepeatedError: The run answers what another run of the thread has answered.
             RunInProgressError: A run of the thread is going on, or the run is stored already.
             RunsUnavailableError: The database cannot be reached.
             UsageError: Another process had the agent, and refused the run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -21,6 +21,7 @@ from ag_ui.core import (
 from agui_client._protocol.open_items import quoted
 from agui_client.asgi.caller_input import StoredThreadRequest
 from agui_client.asgi.caller_run import caller_events, failure_event
+from agui_client.asgi.repetition import answered_before
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import ThreadBusyError
 from agui_client.runs.records import Recipe, RunStatus, WhenLeft
@@ -114,6 +115,10 @@ class KeptRun:
     ) -> None:
         self.log = log
         """The log that the run writes."""
+        self.input = input
+        """The input that asked for the run."""
+        self.answered_ids = frozenset(each.interrupt_id for each in input.resume or ())
+        """The interrupts that the run answers, which are not answered again; fewer if it failed before it did so."""
         self.reenter = reenter
         """Makes the run that goes on with answers to the interrupts of this one."""
         self.when_left: WhenLeft = when_left
@@ -126,16 +131,16 @@ class KeptRun:
         """Whether another process began the run."""
         self.journal: Journal | None = None
         """Stores what the run needs to go on in another process; None if it ends with this one."""
-        self._input, self._enter, self._is_given_up, self._turns = input, enter, False, turns
+        self._enter, self._is_given_up, self._turns = enter, False, turns
         self._run: AgentRun | None = None
         self._scope = anyio.CancelScope()
         self._last: RunErrorEvent | None = None
 
-    async def carry_out(self, before: RunLog | None) -> None:
+    async def carry_out(self, before: Iterable[RunLog]) -> None:
         """Carry out the run, and write its events to the log.
 
         Args:
-            before: The log of the thread's run before this one, whose interrupts this one answers or abandons.
+            before: The logs of runs of the thread that wait, whose interrupts this one answers or abandons.
         """
         # Behind the block, which may have a lease to give back.
         refusal: Exception | None = None
@@ -147,8 +152,8 @@ class KeptRun:
                     except Exception as error:
                         refusal = error
                     else:
-                        if before is not None:
-                            before.settle()
+                        for each in before:
+                            each.settle(is_answered=self._is_answer_to(each, run))
                         if self.journal is not None:
                             await self.journal.begin(run)
                         await self._write(run, stack)
@@ -239,11 +244,33 @@ class KeptRun:
                 if number % _BEFORE_OTHERS == 0:
                     await anyio.lowlevel.checkpoint()
 
+    def _is_answer_to(self, before: RunLog, run: AgentRun) -> bool:
+        if self.answered_ids:
+            return any(each.id in self.answered_ids for each in before.interrupts)
+        # A program gives the answers to the agent itself.
+        return not run.call.options.keys().isdisjoint(("resume", "tool_results"))
+
     async def _finish(self, event: Event, run: AgentRun) -> None:
         is_cancelled = status_after(event) is RunStatus.STOPPED
+        if self.answered_ids and status_after(event) in (RunStatus.FAILED, RunStatus.STOPPED):
+            self.answered_ids = _taken(self.answered_ids, run)
         last = self._last if is_cancelled and self._last is not None else event
         if self.log.phase is Phase.OPEN and not self._is_given_up:
-            await self.finish(last, _left(self._input, run) if interrupts_in(event) else None)
+            await self.finish(last, _left(self.input, run) if interrupts_in(event) else None)
+
+
+def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
+    """Return those interrupts that a run which has failed has answered nevertheless; the others may be answered again.
+
+    Args:
+        answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
+        run: The run.
+    """
+    if run.call.setup.agent.is_team:
+        # What its members have called is not in the conversation.
+        return answered_ids
+    own_ids = {each if run.seal is None else run.seal.verified(each): each for each in answered_ids}
+    return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
 
 
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
+from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import AGUIError, RunInProgressError
 from agui_client.runs.records import Place, Recipe, RunKey, RunStatus, RunsUnavailableError
 from agui_client.runs.run_tables import GROUP, PROCESS, RUN, SCHEMA, UNTOLD, EventGroup, StoredRun
@@ -70,6 +71,7 @@ class RunDatabase:
         now = {"number": self.now, "begun_at": self.now, "status": RunStatus.RUNNING.value}
         self._insert_run = sa.insert(RUN).values(
             **{name: sa.bindparam(name) for name in ("owner", "thread_id", "run_id", "workflow_id", "agent", "recipe")},
+            answers=sa.bindparam("answers"),
             executor_id=sa.bindparam("executor_id"),
             attempt=sa.bindparam("attempt"),
             is_stop_wanted=False,
@@ -201,8 +203,10 @@ class RunDatabase:
             is_left: Whether it is left to any process that has the agent, rather than carried out by this one.
 
         Raises:
+            RequestRepeatedError: The run answers what another run of the thread has answered.
             RunInProgressError: A run of the thread is going on, or the run is stored already.
         """
+        answered_ids = [each["interruptId"] for each in recipe.input.get("resume") or ()]
         values: dict[str, Any] = {
             **key._asdict(),
             "workflow_id": workflow_id,
@@ -211,9 +215,18 @@ class RunDatabase:
             "recipe": json.dumps({each.name: getattr(recipe, each.name) for each in fields(recipe)}),
             "executor_id": "" if is_left else self.executor_id,
             "attempt": 0 if is_left else 1,
+            "answers": json.dumps(answered_ids),
         }
+
+        def insert(connection: sa.Connection) -> None:
+            """Add the row, and take it back if the answers were given before."""
+            connection.execute(self._insert_run, values)
+            # Behind that: of two processes with the same answer, the second one now sees the run of the first.
+            if answered_ids:
+                _refuse_answered(connection, key, answered_ids)
+
         try:
-            await self._writes.do(lambda db: db.execute(self._insert_run, values))
+            await self._writes.do(insert)
         except IntegrityError:
             raise RunInProgressError(f"a run is going on in thread {key.thread_id!r}") from None
 
@@ -260,7 +273,7 @@ class RunDatabase:
                 if not connection.execute(self._insert_group, {**row, **mine}).rowcount:
                     return is_repeated and self._is_over(connection, mine, values)
             if answers is not None:
-                connection.execute(_SETTLE, {f"of_{name}": value for name, value in answers._asdict().items()})
+                _settle(connection, answers)
             if not values:
                 return True
             is_end = group is not None and group.is_end
@@ -349,17 +362,19 @@ _DESCRIBED = (
     *(each for each in RUN.c if each is not RUN.c.event_count),
     sa.case((_IS_RUNNING, sa.func.coalesce(_STORED_COUNT, 0)), else_=RUN.c.event_count).label("event_count"),
 )
+_ASKED = sa.select(RUN.c.workflow_id, RUN.c.run_id, RUN.c.status, RUN.c.interrupts, RUN.c.answers).where(
+    RUN.c.owner == sa.bindparam("of_owner"), RUN.c.thread_id == sa.bindparam("of_thread_id")
+)
+_IS_WAITING = RUN.c.status == RunStatus.WAITING.value
+_SELECT_OTHER_ASKED = _ASKED.where(
+    RUN.c.run_id != sa.bindparam("of_run_id"), sa.or_(_IS_WAITING, RUN.c.answers != "[]")
+)
+_SELECT_WAITING_AND_SELF = _ASKED.where(sa.or_(_IS_WAITING, RUN.c.run_id == sa.bindparam("of_run_id")))
 _SETTLE = (
     sa.update(RUN)
-    .where(
-        RUN.c.owner == sa.bindparam("of_owner"),
-        RUN.c.thread_id == sa.bindparam("of_thread_id"),
-        RUN.c.run_id != sa.bindparam("of_run_id"),
-        RUN.c.status == RunStatus.WAITING.value,
-    )
-    .values(status=RunStatus.FINISHED.value, left_input=None)
+    .where(RUN.c.workflow_id == sa.bindparam("of_workflow"))
+    .values(status=sa.bindparam("of_status"), left_input=None)
 )
-"""Notes that what the other runs of a thread waited for was answered, or is abandoned."""
 _INSERT_GROUP = """
 insert into agui_run_events (workflow_id, attempt, position, event_count, frames, beginning, is_end)
 select workflow_id, attempt, :position, :event_count, :frames, :beginning, :is_end from agui_run
@@ -373,6 +388,37 @@ from json_each({wanted}) w join agui_run_events e on e.workflow_id = w.key
 and (e.attempt, e.position) > ({attempt}, {position})
 order by e.workflow_id, e.attempt, e.position limit :most
 """
+
+
+def _refuse_answered(connection: sa.Connection, key: RunKey, given: Collection[str]) -> None:
+    """Refuse a run that answers what another run of its thread has answered.
+
+    Raises:
+        RequestRepeatedError: It does.
+    """
+    others = connection.execute(_SELECT_OTHER_ASKED, _of(key)).all()
+    answered = {each for row in others for each in json.loads(row.answers)}
+    waiting = {each for row in others if row.status == RunStatus.WAITING for each in _asked_ids(row)}
+    refuse_answered_by_runs(given, answered, waiting)
+
+
+def _settle(connection: sa.Connection, key: RunKey) -> None:
+    """Note that what the other runs of a thread waited for was answered by a run, or is abandoned."""
+    rows = connection.execute(_SELECT_WAITING_AND_SELF, _of(key)).all()
+    answered = {each for row in rows if row.run_id == key.run_id for each in json.loads(row.answers)}
+    for row in rows:
+        if row.run_id != key.run_id:
+            status = RunStatus.SUPERSEDED if answered.isdisjoint(_asked_ids(row)) else RunStatus.FINISHED
+            connection.execute(_SETTLE, {"of_workflow": row.workflow_id, "of_status": status.value})
+
+
+def _of(key: RunKey) -> dict[str, str]:
+    return {f"of_{name}": value for name, value in key._asdict().items()}
+
+
+def _asked_ids(row: Any) -> set[str]:
+    """Return the ids of the interrupts that a run has ended with."""
+    return {each["id"] for each in json.loads(row.interrupts)}
 
 
 def _row(workflow_id: str, executor_id: str, attempt: int, status: str = "running") -> sa.ColumnElement[bool]:

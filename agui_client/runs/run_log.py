@@ -214,10 +214,15 @@ class RunLog:
         else:
             self._announce()
 
-    def settle(self) -> None:
-        """Note that what the run waited for was answered."""
+    def settle(self, *, is_answered: bool) -> None:
+        """Note that another run of the thread has begun, after which the run no longer waits.
+
+        Args:
+            is_answered: Whether the other run answers what this one waited for.
+        """
         if self.status is RunStatus.WAITING:
-            self.status, self.left_input = RunStatus.FINISHED, None
+            self.status = RunStatus.FINISHED if is_answered else RunStatus.SUPERSEDED
+            self.left_input = None
 
     def drop(self) -> None:
         """Forget the events."""

@@ -43,6 +43,7 @@ RUN = sa.Table(
     sa.Column("ended_at", sa.Double),
     sa.Column("event_count", sa.Integer, nullable=False),
     sa.Column("interrupts", sa.Text, nullable=False),
+    sa.Column("answers", sa.Text, nullable=False),
     sa.Column("is_told", sa.Boolean, nullable=False),
     sa.Column("left_input", sa.Text),
     sa.Column("checkpoint", sa.Text),

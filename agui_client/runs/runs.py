@@ -290,13 +290,14 @@ class Runs:
 
         Raises:
             InterruptsNotCoveredError: The answers do not answer each interrupt once.
+            RequestRepeatedError: An interrupt was answered at the same moment.
             RunInProgressError: A run of the thread is going on.
             UsageError: No such run is kept, several are, it waits for no answer, or the answers are refused.
         """
         run = await self.find(run_id, thread_id, owner)
         log, left = run.log, run.log.left_input
         if log.status is not RunStatus.WAITING or left is None:
-            raise UsageError(f"run {run_id!r} waits for no answer: it is {log.status.value}")
+            raise UsageError(f"run {run_id!r} waits for no answer: {_reason(log)}")
         entries = [ResumeEntry.model_validate(each) for each in cover(log.interrupts, answers)]
         input = left.model_copy(update={"run_id": str(uuid4()), "resume": entries})
         recipe = run.recipe
@@ -455,6 +456,7 @@ class Runs:
             The run, which may yet be refused: `log.opened()` waits for that.
 
         Raises:
+            RequestRepeatedError: The input answers what another run of the thread has answered.
             RunInProgressError: A run of the thread is going on.
             UsageError: These runs were closed.
         """
@@ -477,11 +479,13 @@ class Runs:
         )
         if self._engine is not None:
             return await self._engine.begin(run)
+        self._shelf.refuse_answered(run)
+        waiting = [each.log for each in self._shelf.waiting(key)]
         self._shelf.add(run)
         context = copy_context()
         # A run inside of another one would be given its handlers and its time limit, and this one outlives it.
         context.run(CURRENT_SCOPE.set, None)
-        spawn(partial(self._carry_out, run, None if latest is None else latest.log), context)
+        spawn(partial(self._carry_out, run, waiting), context)
         return run
 
     async def get(self, key: RunKey) -> KeptRun | None:
@@ -520,7 +524,7 @@ class Runs:
 
     # --- inside
 
-    async def _carry_out(self, run: KeptRun, before: RunLog | None) -> None:
+    async def _carry_out(self, run: KeptRun, before: Sequence[RunLog]) -> None:
         await run.carry_out(before)
         if run.log.status is RunStatus.WAITING:
             await tell(self._on_waiting, WaitingRun.of(run.log.key, run.log.interrupts))
@@ -561,6 +565,13 @@ def _engine(
     except ImportError as error:
         raise UsageError("Runs with a URL need DBOS: pip install 'agui-client[durable]'") from error
     return DurableRuns(url, shelf, agents, rebuild, on_waiting, keep)
+
+
+def _reason(log: RunLog) -> str:
+    """Return the reason why a run waits for no answer."""
+    if log.status is RunStatus.SUPERSEDED:
+        return "another run of its thread has begun instead"
+    return "it was answered" if log.status is RunStatus.FINISHED and log.interrupts else f"it is {log.status.value}"
 
 
 def _unknown(name: str) -> Reenter:

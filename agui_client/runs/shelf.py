@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from agui_client.asgi.repetition import refuse_answered_by_runs
 from agui_client.errors import UsageError
 from agui_client.runs.kept_run import LOG_FULL
+from agui_client.runs.records import RunStatus
 from agui_client.runs.run_log import RunLog
 
 if TYPE_CHECKING:
@@ -68,6 +70,23 @@ class RunShelf:
         self._drop_expired()
         runs = self._threads.get((owner, thread_id))
         return runs[-1] if runs else None
+
+    def refuse_answered(self, run: KeptRun) -> None:
+        """Refuse a run that answers what another run of its thread has answered.
+
+        Raises:
+            RequestRepeatedError: It does.
+        """
+        key = run.log.key
+        others = self._threads.get((key.owner, key.thread_id), ())
+        answered = {each for other in others for each in other.answered_ids}
+        asked = {each.id for other in self.waiting(key) for each in other.log.interrupts}
+        refuse_answered_by_runs(run.answered_ids, answered, asked)
+
+    def waiting(self, key: RunKey) -> Sequence[KeptRun]:
+        """Return the runs of the same thread that wait for a person."""
+        runs = self._threads.get((key.owner, key.thread_id), ())
+        return [each for each in runs if each.log.status is RunStatus.WAITING]
 
     def find(self, run_id: str, thread_id: str | None, owner: str | None) -> KeptRun:
         """Return the run of an id.

@@ -62,6 +62,11 @@ def test_runs_are_listed_followed_answered_and_stopped(start: Start, agui: Agui,
     assert [(each.stdout, each.returncode) for each in (followed, answered)] == [("I pay.\n", 4), ("Done.\n", 0)]
     assert agui("runs", "stop", url, "r2").stdout.split()[:3] == ["r2", "slow", "stopped"]
     assert [each[2] for each in listed()] == ["finished", "stopped", "finished"]
+    HttpAgent(url, thread_id="more").run_agent_sync("Pay", run_id="r3")
+    HttpAgent(url, thread_id="more").run_agent_sync("Pay", run_id="r4")
+    assert listed()[:2] == [("r4", "more", "waiting"), ("r3", "more", "superseded")]
+    passed_over = agui("runs", "answer", url, "r3", "approve")
+    assert (passed_over.returncode, "waits for no answer: it is superseded" in passed_over.stderr) == (2, True)
     wrong = [agui("runs", "answer", url, "r1", "deny"), agui("runs", "follow", url, "other")]
     assert [each.returncode for each in wrong] == [2, 2]
 

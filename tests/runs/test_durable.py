@@ -35,8 +35,10 @@ from agui_client import (
     ConnectError,
     FunctionAgent,
     HttpAgent,
+    HTTPStatusError,
     IncompleteRunError,
     RunInProgressError,
+    TransportError,
     UsageError,
 )
 from agui_client.reconnect import Connect, LastEventId
@@ -262,6 +264,42 @@ async def test_another_worker_takes_the_answer_to_what_a_run_of_a_stored_thread_
     assert texts(stored) == texts(again.messages) == told(3)
     assert [each.id for each in stored] == [each.id for each in again.messages]
     assert [each.content for each in stored if isinstance(each, ToolMessage)] == ["pay done", "book done"]
+
+
+async def test_a_question_is_answered_once_through_all_workers_and_after_a_take_over(servers: Servers) -> None:
+    workers = [await servers.start(), await servers.start()]
+    pages = [page(url) for _, url in workers]
+    [asked] = (await pages[0].run_agent("book", run_id="r")).interrupts
+    await pages[1].connect_agent()
+    servers.flag("hold", up=True)
+    refused: list[int] = []
+
+    async def answer(number: int) -> None:
+        try:
+            async with pages[number].stream(resume={asked.id: Approve()}, run_id=f"by-{number}") as run:
+                async for _ in run:
+                    pass
+        except HTTPStatusError as error:
+            refused.append(number)
+            assert error.status_code == 409  # noqa: PT017 - any other ends the test
+        except TransportError:
+            """The worker was killed."""
+
+    with anyio.fail_after(_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer, 0)
+            tasks.start_soon(answer, 1)
+            await until(lambda: len(servers.calls) == len(refused) == 1, _SECONDS)
+            winner = 1 - refused[0]
+            workers[winner][0].kill()
+        servers.flag("hold", up=False)
+        async with httpx.AsyncClient(timeout=_SECONDS) as client:
+            # The other worker takes the run over.
+            while (await client.post(f"{workers[refused[0]][1]}runs", json={})).json()[0]["status"] == "running":  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        with pytest.raises(HTTPStatusError, match="answered before"):
+            await pages[refused[0]].run_agent(resume={asked.id: Approve()})
+    assert servers.calls == ["book-0"]
 
 
 async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers) -> None:

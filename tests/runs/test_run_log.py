@@ -102,7 +102,7 @@ async def test_the_description_of_a_run_says_how_it_ended(last: Event, status: R
     assert log.ended_at is not None
     assert log.ended_at >= log.begun_at
     assert (0 <= log.age < 60, log.phase, keeper.reports) == (True, Phase.OVER, ["end"])
-    log.settle()
+    log.settle(is_answered=True)
     settled = RunStatus.FINISHED if status is RunStatus.WAITING else status
     assert (log.info.status, log.info.interrupts) == (settled, ())
 

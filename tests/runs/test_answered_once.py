@@ -1,0 +1,219 @@
+"""Questions of runs that are kept: each is answered once, and the runs tell what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui.core import (
+    AssistantMessage,
+    Event,
+    Interrupt,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunStartedEvent,
+    TextMessageChunkEvent,
+    ToolCallChunkEvent,
+)
+
+from agui_client import Approve, FunctionAgent, HttpAgent, HTTPStatusError, Resolve, RunFailedError, UsageError, tool
+from agui_client.asgi import agent_app
+from agui_client.runs import Runs
+from support.postgres import postgres_server
+
+pytest.importorskip("dbos")
+
+_SECONDS = 30.0
+_PLACES = ["memory", "sqlite", *(["postgresql"] if os.environ.get("AGUI_THREADS") else [])]
+
+paid: list[int] = []
+
+
+@tool(approval="always")
+def pay(amount: int) -> str:
+    """Pay."""
+    paid.append(amount)
+    return "paid"
+
+
+async def clerk(run_input: RunAgentInput) -> AsyncGenerator[Event]:
+    """Pay what the last user asks for; "break" fails behind the payment, and "book" has a question of its own."""
+    ids: Any = {"thread_id": run_input.thread_id, "run_id": run_input.run_id}
+    prompts = [str(each.content) for each in run_input.messages if each.role == "user"]
+    last, is_again = run_input.messages[-1], any(isinstance(each, AssistantMessage) for each in run_input.messages)
+    yield RunStartedEvent(**ids)
+    if run_input.thread_id == "silent":
+        await anyio.sleep_forever()
+    if last.role == "user" and prompts[-1] in ("pay", "break"):
+        yield ToolCallChunkEvent(tool_call_id="call", tool_call_name="pay", delta='{"amount":3}')
+    elif prompts[-1] == "book" and not run_input.resume:
+        yield TextMessageChunkEvent(message_id="asking", role="assistant", delta="Hm.")
+        asked = Interrupt(id="hotel", reason="input", message="Which hotel?")
+        yield RunFinishedEvent(**ids, outcome=RunFinishedInterruptOutcome(interrupts=[asked]))
+        return
+    elif prompts[-1] in broken:
+        broken.remove(prompts[-1])
+        yield RunErrorEvent(message="broken")
+        return
+    else:
+        assert is_again or prompts[-1] not in ("pay", "book")
+        yield TextMessageChunkEvent(message_id=f"m-{run_input.run_id}", role="assistant", delta="Done.")
+    yield RunFinishedEvent(**ids)
+
+
+broken: set[str] = set()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=_PLACES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str | None]:
+    paid.clear()
+    broken.clear()
+    with ExitStack() as stack:
+        if request.param == "postgresql":
+            yield f"postgresql://{stack.enter_context(postgres_server()).address}"
+        else:
+            yield None if request.param == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+class Served:
+    """A served agent and its kept runs."""
+
+    def __init__(self, url: str | None, **bounds: Any) -> None:
+        self.runs = Runs(url, **bounds)
+        self._app = agent_app(FunctionAgent(clerk, tools=[pay]), runs=self.runs, secret="a secret of these tests")
+
+    def page(self, thread_id: str = "t") -> HttpAgent:
+        return HttpAgent("http://app/", app=self._app, connect_url="http://app/connect", thread_id=thread_id)
+
+    async def asking(self, prompt: str) -> tuple[HttpAgent, HttpAgent, str]:
+        """Begin a run that asks; return two pages that show the question, and its id."""
+        first, second = self.page(), self.page()
+        result = await first.run_agent(prompt, run_id="asks")
+        await second.connect_agent()
+        [asked], [same] = result.interrupts, second.pending_interrupts
+        assert asked.id == same.id
+        return first, second, asked.id
+
+    async def statuses(self) -> dict[str, str]:
+        return {each.run_id: each.status.value for each in await self.runs.list()}
+
+
+async def answered(page: HttpAgent, asked: str, answer: Any = None, run_id: str | None = None) -> str | int:
+    """Answer a question on a page; return the text of the agent, or the status of the refusal."""
+    options: Any = {} if run_id is None else {"run_id": run_id}
+    try:
+        with anyio.fail_after(_SECONDS):
+            return (await page.run_agent(resume={asked: answer or Approve()}, **options)).text
+    except HTTPStatusError as refused:
+        return refused.status_code
+
+
+async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs as runs:
+        first, second, asked = await served.asking("pay")
+        following = await runs.answer("asks", {asked: Approve()})
+        assert [event.type.value async for _, event in runs.follow(following.run_id)][-1] == "RUN_FINISHED"
+        assert [await answered(each, asked) for each in (first, second)] == [409, 409]
+        with pytest.raises(HTTPStatusError, match="which was answered before; nothing was done"):
+            await first.run_agent(resume={asked: Approve()})
+        assert paid == [3]
+        with pytest.raises(UsageError, match="waits for no answer: it was answered"):
+            await runs.answer("asks", {asked: Approve()})
+        # A new question, about another call of the same id, is one.
+        assert (await second.connect_agent()).interrupts == []
+        [again] = (await second.run_agent("pay")).interrupts
+        assert (await answered(second, again.id), paid) == ("Done.", [3, 3])
+
+
+async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs as runs:
+        first, second, asked = await served.asking("pay")
+        answers = [answered(first, asked, run_id="one"), answered(second, asked, run_id="other")]
+        assert sorted(map(str, await asyncio.gather(*answers))) == ["409", "Done."]
+        late = served.page()
+        await late.connect_agent()
+        assert (len(await runs.list()), late.pending_interrupts, paid) == (2, [], [3])
+        # The page that was refused still shows the question.
+        still = first if first.pending_interrupts else second
+        assert (await answered(still, asked), paid) == (409, [3])
+
+
+async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs:
+        first, second, asked = await served.asking("book")
+        broken.add("book")
+        with pytest.raises(RunFailedError):
+            await answered(first, asked, Resolve("Grand"))
+        assert await answered(second, asked, Resolve("Grand")) == "Done."
+        assert await answered(first, asked, Resolve("Grand")) == 409
+
+
+async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_given_again_once(url: str | None) -> None:
+    served = Served(url, at_once=1)
+    async with served.runs as runs:
+        first, second, asked = await served.asking("pay")
+        async with served.page("silent").stream("wait") as going_on:
+            await anext(aiter(going_on))
+            withdrawn = asyncio.create_task(answered(first, asked, run_id="withdrawn"))
+            while "withdrawn" not in await served.statuses():  # noqa: ASYNC110 - it is stored in a thread
+                await anyio.sleep(0.01)
+            await runs.stop("withdrawn")
+            with pytest.raises(RunFailedError, match="stopped before it had begun"):
+                await withdrawn
+            assert (await served.statuses())["asks"] == "waiting"
+            await runs.stop(going_on.run_id)
+        assert [await answered(each, asked) for each in (second, first)] == ["Done.", 409]
+        assert ((await served.statuses())["asks"], paid) == ("finished", [3])
+
+
+async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs:
+        first, second, asked = await served.asking("break")
+        broken.add("break")
+        with pytest.raises(RunFailedError):
+            await answered(first, asked)
+        assert (await answered(second, asked), paid) == (409, [3])
+
+
+async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs as runs:
+        first, second, asked = await served.asking("pay")
+        stranger = served.page()
+        assert (await stranger.run_agent("something else", run_id="else")).text == "Done."
+        assert await served.statuses() == {"else": "finished", "asks": "superseded"}
+        with pytest.raises(UsageError, match="waits for no answer: another run of its thread has begun instead"):
+            await runs.answer("asks", {asked: Approve()})
+        # Who still sees it may answer it, once.
+        assert [await answered(each, asked) for each in (first, second)] == ["Done.", 409]
+        assert paid == [3]
+
+
+async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(url: str | None) -> None:
+    served = Served(url)
+    async with served.runs:
+        assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
+        assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
+        with pytest.raises(HTTPStatusError, match="begun with other messages, tools or answers") as refused:
+            await served.page().run_agent("Hello", run_id="r")
+        assert refused.value.status_code == 409
