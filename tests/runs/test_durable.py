@@ -293,10 +293,9 @@ async def test_a_question_is_answered_once_through_all_workers_and_after_a_take_
             winner = 1 - refused[0]
             workers[winner][0].kill()
         servers.flag("hold", up=False)
-        async with httpx.AsyncClient(timeout=_SECONDS) as client:
-            # The other worker takes the run over.
-            while (await client.post(f"{workers[refused[0]][1]}runs", json={})).json()[0]["status"] == "running":  # noqa: ASYNC110
-                await anyio.sleep(0.05)
+        # The other worker takes the run over.
+        while await status_of(workers[refused[0]][1], "t") == "running":  # noqa: ASYNC110
+            await anyio.sleep(0.05)
         with pytest.raises(HTTPStatusError, match="answered before"):
             await pages[refused[0]].run_agent(resume={asked.id: Approve()})
     assert servers.calls == ["book-0"]
@@ -309,11 +308,10 @@ async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers
     program.kill()
     _, url = await servers.start()
     with anyio.fail_after(_SECONDS):
-        async with httpx.AsyncClient(timeout=_SECONDS) as client:
-            # What is waited for happens in another process.
-            while (info := (await client.post(f"{url}runs", json={})).json()[0])["status"] == "running":  # noqa: ASYNC110
-                await anyio.sleep(0.05)
-    assert info["status"] == "failed"
+        # What is waited for happens in another process.
+        while (status := await status_of(url, "t")) == "running":  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+    assert status == "failed"
     assert servers.calls == ["pay-0"]
 
 
