@@ -29,7 +29,8 @@ class UnrecognizedEvent(Record):
 WireEvent: TypeAlias = Event | UnrecognizedEvent
 """The events between the agent and validation."""
 
-_TERMINAL = frozenset({"RUN_FINISHED", "RUN_ERROR"})
+TERMINAL = ("RUN_FINISHED", "RUN_ERROR")
+"""The types of the events that end a run; no set, as the type of an event may be any JSON before it is decoded."""
 
 VALIDATOR = failing_fast(TypeAdapter[Event](Event).core_schema)
 """The validator of any event, which stops at its first faults; made once, since that takes milliseconds."""
@@ -37,4 +38,4 @@ VALIDATOR = failing_fast(TypeAdapter[Event](Event).core_schema)
 
 def is_terminal(event: WireEvent) -> bool:
     """Return whether an event ends its run, also if it is not validated yet."""
-    return event.type in _TERMINAL
+    return event.type in TERMINAL

@@ -128,7 +128,8 @@ def is_of_a_member(event: object) -> bool:
 def without_rounds(state: Any) -> Any:
     """Return a caller's state without the rounds of tools that a team would go on with.
 
-    Only a run of this side leaves calls to be executed (SEC-3), and its journal is stored.
+    A caller could name calls there that no member has made, and have them executed (SEC-3). Journals to go on with are
+    those that were stored on this side.
 
     Args:
         state: The state.

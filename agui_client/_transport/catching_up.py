@@ -109,7 +109,7 @@ class Delivered:
             self.parents[event.tool_call_id].add(event.parent_message_id)
 
     def _note_end(self, event: WireEvent) -> None:
-        """Note the end of a step or a subagent that an event begins, or that it is no longer needed."""
+        """Note the event that would end the step or the subagent that begins; forget it when that has ended."""
         owner: str | None = getattr(event, "subagent_run_id", None)
         match event:
             case core.StepStartedEvent(step_name=name):
@@ -208,7 +208,7 @@ class CatchingUp:
         if is_known and not missing:
             return ()
         if item in self._delivered.closed and item in self._openers:
-            return self._begin_again(item, event)
+            return self._reopened(item, event)
         opener: Any = self._delivered.openers.get(item)
         if type(opener) in _CHUNKS and type(event) not in _CHUNKS:
             return (opener.model_copy(update={"delta": missing}),)
@@ -216,8 +216,8 @@ class CatchingUp:
             return (_content(item, missing, opener),)
         return (event.model_copy(update={"delta": missing}),)
 
-    def _begin_again(self, item: Item, event: Any) -> Iterable[WireEvent]:
-        """Open an item again that was closed when an earlier attempt at the run ended, with all that it has now."""
+    def _reopened(self, item: Item, event: Any) -> Iterable[WireEvent]:
+        """Return events that open an item again, with all of it: it was closed when an earlier attempt ended."""
         kind, item_id = item
         call = self._thread.tool_call(item_id) if kind == "call" else None
         content = getattr(self._thread.message(item_id), "content", None) if call is None else call.function.arguments

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ag_ui.core import RunStartedEvent
 
-from agui_client._protocol.events import WireEvent, is_terminal
+from agui_client._protocol.events import TERMINAL, WireEvent, is_terminal
 from agui_client._transport.catching_up import CatchingUp, Delivered
-
-_ENDS = ("RUN_FINISHED", "RUN_ERROR")
 
 
 class Joining(ABC):
@@ -67,10 +65,10 @@ class AtCursor(Joining):
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the latest frame is the end of a run."""
-        if frame is None or not any(end in frame for end in _ENDS):
+        if frame is None or not any(name in frame for name in TERMINAL):
             return False
         try:
-            return json.loads(frame)["type"] in _ENDS
+            return json.loads(frame)["type"] in TERMINAL
         except (ValueError, LookupError, TypeError, RecursionError):
             return False
 

@@ -142,6 +142,7 @@ class ResumableSource(HttpSource):
         cause = cut
         try:
             await self._leave_body()
+            self._note_pending(clock)
             while self._has_patience(clock) and self._failures < self._way.attempts:
                 seconds = self._seconds_before_next(cause)
                 if seconds >= clock.left:
@@ -154,6 +155,7 @@ class ResumableSource(HttpSource):
                     cause = error
                     if _is_at_work(error) and self._way.patience < math.inf:
                         self._joining.is_pending = self._joining.is_known = True
+                        self._note_pending(clock)
                     elif not _may_pass(error):
                         break
                 else:
@@ -183,16 +185,19 @@ class ResumableSource(HttpSource):
             return f"{self._failures} requests in a row brought no event"
         return f"the server had no end of the run for {clock.now() - self._pending_since:.0f} s"
 
-    def _has_patience(self, clock: Clock) -> bool:
-        """Return whether a server is asked again; a server that may still work on the run has failed at nothing.
-
-        Where nothing of the run has arrived, the server may never have got it, and answers the same then: it has the
-        time that a first event may take.
-        """
+    def _note_pending(self, clock: Clock) -> None:
+        """Count the latest answer as no failure if the server may still work on the run."""
         if self._joining.is_pending:
             self._joining.is_pending = False
             self._failures, self._waits = 0, self._waits + 1
             self._pending_since = min(self._pending_since, clock.now())
+
+    def _has_patience(self, clock: Clock) -> bool:
+        """Return whether a server that may still work on the run is asked again.
+
+        Where nothing of the run has arrived, the server may never have got it, and answers the same then: it has the
+        time that a first event may take.
+        """
         patience, first_event = self._way.patience, self._request.timeouts.first_event
         if first_event is not None and not self._joining.is_known:
             patience = min(patience, first_event)

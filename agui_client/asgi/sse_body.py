@@ -14,7 +14,7 @@ from ag_ui.encoder import EventEncoder
 from pydantic_core import to_json
 
 from agui_client._concurrency import spawn
-from agui_client._protocol.events import UnrecognizedEvent
+from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent
 from agui_client._transport.timeouts import is_duration
 from agui_client.asgi.caller_run import caller_events
 from agui_client.errors import UsageError
@@ -60,6 +60,12 @@ def frame_of(event: WireEvent) -> bytes:
     # The encoder's own way takes about twice as long, and most events are deltas.
     data = {key: values[name] for name, key, is_optional in members if not is_optional or values[name] is not None}
     return b"data: %b\n\n" % to_json(data, inf_nan_mode="null")
+
+
+def event_of(frame: bytes) -> Event:
+    """Return the event that `frame_of` has encoded."""
+    event: Event = VALIDATOR.validate_json(frame[len(b"data: ") :], by_alias=True, by_name=False)
+    return event
 
 
 async def frames_of(events: AsyncIterable[WireEvent]) -> AsyncGenerator[bytes]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 
 from agui_client._protocol.decode import Decoder
+from agui_client._protocol.events import TERMINAL
 from agui_client._protocol.json_difference import Operation, difference
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import write
@@ -140,7 +141,7 @@ class AnswerChanges:
 
     def usage(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the tokens that an event reports as those of the run; empty for other events."""
-        if event.get("type") not in ("RUN_FINISHED", "RUN_ERROR") or self.error is not None:
+        if event.get("type") not in TERMINAL or self.error is not None:
             return []
         return [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in self._pipeline.outcome.usage]
 

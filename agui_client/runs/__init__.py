@@ -5,11 +5,12 @@
     run = await runs.start(planner, "Plan a trip")  # the same from a program
     async for cursor, event in runs.follow(run.run_id): ...
 
-The modules, from low to high: `records` (descriptions of runs), `run_log` (the events of one run), `kept_run` (the task
-that writes them), `shelf` (the runs of a process, and their bounds), `on_waiting` (who is told of runs that wait),
-`runs`; and for runs that outlive their process `run_tables`, `transactions` (which go together), `run_database` (each
-question and change), `mirrors` (runs of other processes), `attempts` (what is stored of a run), `workflows` (DBOS) and
-`durable`. The addresses of a served agent whose runs are kept are in `asgi.run_addresses`.
+The modules, from low to high: `records` (descriptions of runs), `earlier_attempts` (the way of followers from events
+that were cut to those that replace them), `run_log` (the events of one run), `kept_run` (the task that writes them),
+`shelf` (the runs of a process, and their bounds), `on_waiting` (the functions to call with runs that wait), `runs`; and
+for runs that outlive their process `run_tables`, `transactions` (which go together), `run_database` (each question and
+change), `mirrors` (runs of other processes), `attempts` (what is stored of a run), `workflows` (DBOS) and `durable`.
+The addresses of a served agent whose runs are kept are in `asgi.run_addresses`.
 """
 
 from agui_client.runs.records import FollowedEvent, RunInfo, RunStatus, RunsUnavailableError, WaitingRun

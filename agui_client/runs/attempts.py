@@ -120,10 +120,10 @@ class Attempt:
             return
         self._sent_run_id = checkpoint.run_id
         values: dict[str, Any] = {"checkpoint": Continuation.of(checkpoint).model_dump_json(by_alias=True)}
-        if not is_sent:
-            values["checkpoint_position"] = self.run.log.end.position
         # Members of a team speak side by side, so there is no place between their events where the log could be cut:
         # all of the team's run is, and the conversation that takes its place has what the members have said.
+        if not is_sent:
+            values["checkpoint_position"] = self.run.log.end.position
         # The first checkpoint is made when the run is certain: what its thread waited for is answered.
         answers, self._answers = self._answers, None
         try:
@@ -183,5 +183,4 @@ def _has_journal(checkpoint: Checkpoint) -> bool:
 
 def _has_begun_tools(checkpoint: Checkpoint) -> bool:
     """Return whether a tool was called since the run before, whose call must not be lost."""
-    open_ids = {each.tool_call_id for each in checkpoint.results}
-    return bool(open_ids) or any(each.status == "executing" for each in checkpoint.members["tool_calls"])
+    return bool(checkpoint.results) or any(each.status == "executing" for each in checkpoint.members["tool_calls"])

@@ -1,9 +1,10 @@
 """Runs that outlive their process: which ones this process carries out, and when it takes over those of others.
 
     begin ──▶ own ──▶ ended                 a row of the database names the process and the attempt
-               │ given up: the process is stopping, or finds that another one has the run
-               ▼
-            orphaned ──▶ own, as another attempt: of this process or another one, from the last checkpoint
+      │        │ given up: the process is stopping, or finds that another one has the run
+      │        ▼
+      └───▶ queued ──▶ own, as another attempt: of this process or another one, from the last checkpoint
+       this process does not have the agent
 
 Each process has a lease, which it renews as long as it lives. The runs of a process whose lease has passed are taken
 over. Nothing that an earlier attempt still wants to store is stored then. A run that waits for a person has ended; its
@@ -271,12 +272,12 @@ class DurableRuns:
 
         A caller that is cancelled no longer waits, but leaves the run to the process that will have the agent.
         """
-        waits_from = monotonic()
+        warns_at = monotonic() + LEASE
         while (row := await self._database.get(workflow_id)) is not None:
             if row.attempt and (run := await self._mirrors.get(workflow_id)) is not None:
                 return run
-            if monotonic() - waits_from > LEASE:
-                waits_from = inf
+            if monotonic() > warns_at:
+                warns_at = inf  # once
                 _logger.warning(_NO_PROCESS, row.key.run_id, agent)
             await asyncio.sleep(_BEAT)
         raise UsageError("the process that has the agent refused the run; its log says why")

@@ -163,8 +163,15 @@ class Mirrors:
         if run is not None and not isinstance(run, MirroredRun) and run.log.phase is Phase.OPEN:
             # Its last events may not be stored yet.
             return run.log.info
-        times, asked = (row.begun_at, row.ended_at), interrupts_of(row)
-        return RunInfo.of(row.key, row.status, *times, row.event_count, asked, is_queued=row.is_queued)
+        return RunInfo.of(
+            row.key,
+            row.status,
+            row.begun_at,
+            row.ended_at,
+            row.event_count,
+            interrupts_of(row),
+            is_queued=row.is_queued,
+        )
 
     async def _run_of(self, row: StoredRun) -> KeptRun:
         run = self._shelf.get(row.key)

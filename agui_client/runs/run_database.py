@@ -279,7 +279,7 @@ class RunDatabase:
             is_end = group is not None and group.is_end
             return bool(connection.execute(self._end if is_end else _CHANGE, {**values, **mine}).rowcount)
 
-        # Events that are lost with the machine are no other case than those that its process did not come to store.
+        # If the machine loses power, events without values may be lost, as others are that were not stored yet.
         if not await self._writes.do(write, is_synced=bool(values)):
             raise RunLostError("another process has taken the run over, as this one gave no sign of life in time")
 

@@ -6,28 +6,22 @@ A log holds encoded frames, so that its size is known and a follower costs no en
        └──────────────────▲ (refused)
 
 It is opened when the run has begun, over from its terminal event on, and dropped when its memory is needed or its time
-has passed; a follower that still reads it then gets no more.
-
-A run whose process ended is attempted again, from its last checkpoint: the events behind that are cut out of the log,
-and snapshots of the conversation and new events take their place. A follower that has read some of the cut events
-first gets the ends of the messages, calls and steps that they left open. Subagents go on instead: a team that is run
-again gives its members the ids that they had, and no id is announced twice in a stream (SUB-6). So such a follower gets
-the beginning and the end of each subagent once, whichever attempts they are of.
+has passed; a follower that still reads it then gets no more. Events that another attempt at the run replaces go to
+`earlier_attempts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from ag_ui.core import (
-    Event,
     MessagesSnapshotEvent,
     RunAgentInput,
     RunErrorEvent,
@@ -35,16 +29,13 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     StateSnapshotEvent,
-    SubagentErrorEvent,
-    SubagentStartedEvent,
 )
 from pydantic_core import to_json
 
-from agui_client._protocol.events import VALIDATOR, WireEvent
-from agui_client._protocol.open_items import OpenRun
-from agui_client._protocol.warnings import WarningLog
-from agui_client.asgi.sse_body import frame_of
+from agui_client._protocol.events import WireEvent
+from agui_client.asgi.sse_body import event_of, frame_of
 from agui_client.errors import UsageError
+from agui_client.runs.earlier_attempts import EarlierAttempts
 from agui_client.runs.records import Place, RunInfo, RunKey, RunStatus
 
 if TYPE_CHECKING:
@@ -54,10 +45,6 @@ STOPPED = RunErrorEvent(message="The run was stopped before it had begun.", code
 """The only event of a run that was stopped before it had begun."""
 _OVERHEAD, _OVERHEAD_OF_LOG = 64, 4096
 """The bytes that a frame and a log take besides their contents, about."""
-_SUBAGENT = b'data: {"type":"SUBAGENT_'
-"""The beginning of a frame with the beginning or the end of a subagent."""
-_FINISHED = b'data: {"type":"RUN_FINISHED"'
-"""The beginning of the frame with which a run finishes."""
 _MOST_AT_ONCE = 256
 """The frames that a follower gets in one go."""
 
@@ -89,17 +76,6 @@ class LogKeeper(Protocol):
     def on_left(self, log: RunLog, /) -> None:
         """Note that the last follower has left a run that is going on."""
         ...
-
-
-class _Cut(NamedTuple):
-    """Events that were replaced, as the process that wrote them ended."""
-
-    attempt: int
-    """The attempt that wrote them."""
-    position: int
-    """The number of events before them."""
-    frames: Sequence[bytes]
-    """Their frames."""
 
 
 class RunLog:
@@ -139,7 +115,7 @@ class RunLog:
         """Whether another process writes the log: then followers may have read more of it there than there is here."""
         self._frames: list[bytes] = []
         self._shown: int | None = None
-        self._cuts: list[_Cut] = []
+        self._earlier = EarlierAttempts()
         self._before: tuple[Sequence[Message], Any] | None = None
         self._followers = 0
         self._change: anyio.Event | None = None
@@ -186,16 +162,15 @@ class RunLog:
             attempt: The number of the attempt.
             position: The number of events that stay.
         """
-        cut = self._frames[position:]
-        self._cuts.append(_Cut(self.attempt, position, cut))
-        self.attempt = attempt
-        self._frames = self._frames[:position]
+        self._earlier.add(self.attempt, position, self._frames[position:])
+        self.attempt, self._frames = attempt, self._frames[:position]
         self._announce()
 
     def show(self, position: int) -> None:
         """Let followers read the events up to a position, as they are stored; without a call, they may read all.
 
-        What is not stored is lost with the process: no other one could tell a follower what it has to end of it.
+        An event that is not stored is lost with the process. A follower that had it would never get the end of what it
+        opens: the process that takes the run over does not know of it.
         """
         self._shown = position
         self._announce()
@@ -253,7 +228,7 @@ class RunLog:
         """Forget the events."""
         self._grow(-self.size)
         self.phase, self._before, self.left_input = Phase.DROPPED, None, None
-        self._frames, self._cuts = [], []
+        self._frames, self._earlier = [], EarlierAttempts()
         self._announce()
 
     # --- for followers
@@ -334,51 +309,18 @@ class RunLog:
         while True:
             self.check(place)
             if place.attempt < self.attempt:
-                if ends := self._ends(place):
+                if ends := self._earlier.ends(place):
                     return ends
-                place = self._caught_up(place)
+                place = self._earlier.caught_up(place, self.attempt)
             shown = len(self._frames) if self._shown is None else self._shown
             if self._is_ahead(place) or (place.position >= shown and self.is_going_on):
                 await self._changed()
                 continue
             frames = self._frames[place.position : min(place.position + _MOST_AT_ONCE, shown)]
-            found = self._frames_for(place, frames)
+            found = self._earlier.passed_on(frames, place, self._frames)
             if found or not frames:
                 return found
             place = place._replace(position=place.position + len(frames))
-
-    def _ends(self, place: Place) -> list[tuple[Place, bytes]]:
-        """Return the ends of what a follower saw of an earlier attempt, apart from those that it has."""
-        ends = _ends_of(self._seen(place))[place.ends :]
-        return [(place._replace(ends=number), each) for number, each in enumerate(ends, place.ends + 1)]
-
-    def _caught_up(self, place: Place) -> Place:
-        """Return the place where a follower of an earlier attempt goes on."""
-        position = min([place.position, *(each.position for each in self._cuts if each.attempt >= place.attempt)])
-        has_subagents = any(each.startswith(_SUBAGENT) for each in self._seen(place))
-        left = [Place(place.position, place.attempt)] if has_subagents else []
-        return Place(position, self.attempt, (*place.earlier, *left))
-
-    def _seen(self, place: Place) -> Sequence[bytes]:
-        """Return the frames that were cut and that a follower has seen."""
-        cut = next((each for each in self._cuts if each.attempt >= place.attempt), None)
-        return cut.frames[: max(0, place.position - cut.position)] if cut is not None else ()
-
-    def _frames_for(self, place: Place, frames: Sequence[bytes]) -> list[tuple[Place, bytes]]:
-        """Return frames behind a place as a follower gets them, each with the place behind it."""
-        if not place.earlier:
-            return [(Place(number, place.attempt), each) for number, each in enumerate(frames, place.position + 1)]
-        subagents = _KnownSubagents(frame for earlier in place.earlier for frame in self._seen(earlier))
-        for frame in self._frames[: place.position]:
-            subagents.passed(frame)
-        found: list[tuple[Place, bytes]] = []
-        for frame in frames:
-            passed = subagents.passed(frame)
-            ends = [(place._replace(ends=number), each) for number, each in enumerate(passed[:-1], 1)]
-            found += ends[place.ends :]
-            place = Place(place.position + 1, place.attempt, place.earlier)
-            found += [(place, each) for each in passed[-1:]]
-        return found
 
     async def beginning(self) -> tuple[bytes, bytes, bytes]:
         """Wait for the first event, and return frames for a caller who has nothing of the thread.
@@ -419,45 +361,6 @@ class RunLog:
         await self._change.wait()
 
 
-class _KnownSubagents:
-    """The subagents that a follower saw begin in earlier attempts.
-
-    Args:
-        seen: The frames of these attempts that the follower saw.
-    """
-
-    def __init__(self, seen: Iterable[bytes]) -> None:
-        self._is_active: dict[str, bool] = {}
-        for frame in seen:
-            if frame.startswith(_SUBAGENT):
-                event: Any = event_of(frame)
-                is_begin = isinstance(event, SubagentStartedEvent)
-                self._is_active[event.subagent_run_id] = is_begin and self._is_active.get(event.subagent_run_id, True)
-
-    def passed(self, frame: bytes) -> Sequence[bytes]:
-        """Take in a frame of the present attempt; return what the follower gets for it."""
-        if frame.startswith(_FINISHED):
-            return [*self._ends(), frame]
-        if not frame.startswith(_SUBAGENT):
-            return [frame]
-        event: Any = event_of(frame)
-        is_active = self._is_active.get(event.subagent_run_id)
-        if is_active is None:
-            return [frame]
-        if isinstance(event, SubagentStartedEvent):
-            return ()
-        self._is_active[event.subagent_run_id] = False
-        return [frame] if is_active else ()
-
-    def _ends(self) -> list[bytes]:
-        """Return the ends of those that the present attempt did not make again (SUB-7), the inner ones first."""
-        active = [each for each, is_active in reversed(self._is_active.items()) if is_active]
-        message = "The process of the run ended."
-        return [
-            frame_of(SubagentErrorEvent(subagent_run_id=each, message=message, code="cancelled")) for each in active
-        ]
-
-
 def interrupts_in(event: WireEvent) -> Sequence[Interrupt]:
     """Return the interrupts that a run ends with, if an event is the end of one."""
     outcome = event.outcome if isinstance(event, RunFinishedEvent) else None
@@ -472,22 +375,6 @@ def status_after(last: WireEvent) -> RunStatus:
         return RunStatus.WAITING
     is_stopped = isinstance(last.outcome, RunFinishedCancelledOutcome)
     return RunStatus.STOPPED if is_stopped else RunStatus.FINISHED
-
-
-def event_of(frame: bytes) -> Event:
-    """Return the event that is in a frame of a log."""
-    event: Event = VALIDATOR.validate_json(frame[len(b"data: ") :], by_alias=True, by_name=False)
-    return event
-
-
-def _ends_of(frames: Sequence[bytes]) -> list[bytes]:
-    """Return the ends of messages, calls and steps that events leave open."""
-    run = OpenRun(WarningLog())
-    for frame in frames:
-        event = event_of(frame)
-        if (check := run.checks.get(type(event))) is not None:
-            check(event)
-    return [frame_of(each) for each in run.ends()]
 
 
 def _size_of(message: Message) -> int:

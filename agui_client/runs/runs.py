@@ -21,6 +21,7 @@ from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
+from agui_client.asgi.sse_body import event_of
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
@@ -40,7 +41,7 @@ from agui_client.runs.records import (
     cursor_of,
     read_cursor,
 )
-from agui_client.runs.run_log import RunLog, event_of
+from agui_client.runs.run_log import RunLog
 from agui_client.runs.shelf import RunShelf
 
 if TYPE_CHECKING:

@@ -309,7 +309,8 @@ class MemberCalls:
     def take_answers(self) -> None:
         """Keep the answers to what members have asked: another attempt needs them again if this one fails.
 
-        Of a flow that this run does not take up, nobody will know more of the tools that were begun.
+        If the run does not take up the flow that its caller's state has, the tools that were begun in that flow will
+        have no result, and are answered as unknown.
         """
         if self._abandoned is not None:
             self.answer(begun_in(self._abandoned), UNKNOWN_RESULT)
@@ -343,8 +344,7 @@ class MemberCalls:
         """Keep which tools of a member are at work; wait until that is saved, with the events before it."""
         for event in events:
             self._source.put_nowait(event)
-        begun, left = marks
-        call.record = call.record.model_copy(update={"begun": begun, "left": left})
+        call.record = call.record.model_copy(update=marks._asdict())
         self.journal.keep(call.invocation, call.record)
         await self._source.saved()
 

@@ -249,7 +249,7 @@ class SubagentRun:
                         items = self._with_watched(items, event, run)
                     for item in items:
                         yield item
-                for item in self._tools.unsent:
+                for item in self._tools.take_unsent():
                     yield item
                 self._end(run)
         except Exception as error:
@@ -377,8 +377,7 @@ class SubagentRun:
 
     def _with_watched(self, items: Iterable[Any], event: Any, run: AgentRun) -> list[Any]:
         """Return items with what else an event becomes, behind results that were given with the call."""
-        given: list[Any] = self._tools.unsent
-        self._tools.unsent = []
+        given: list[Any] = [*self._tools.take_unsent()]
         if isinstance(event, StateSnapshotEvent | StateDeltaEvent) and (changes := self._journal_changes(event)):
             given.append(JournalChange(changes))
         if isinstance(event, ToolCallResultEvent) and self._tools.is_sent(event.message_id):

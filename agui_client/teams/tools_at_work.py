@@ -7,7 +7,7 @@ there. If the process ends, the member goes on behind its tools as any agent doe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ag_ui.core import Event, Message, ToolMessage
 
@@ -26,11 +26,19 @@ if TYPE_CHECKING:
     from agui_client.teams.names import Names
     from agui_client.teams.passing import Passing
 
-Marks: TypeAlias = tuple[list[str], list[str] | None]
-"""The `begun` and `left` of a `CallRecord`."""
+
+class Marks(NamedTuple):
+    """The fields of a `CallRecord` that say which tools are at work."""
+
+    begun: list[str]
+    """The calls whose functions were called, and that have no result."""
+    left: list[str] | None
+    """The calls of the same round that were not begun; None if the member cannot go on with such a round."""
+
+
 Keep: TypeAlias = Callable[[Sequence[Event], Marks], Awaitable[None]]
 """Sends events of results, and keeps the marks; none of that can be lost when it returns."""
-_NO_MARKS: Marks = ([], None)
+_NO_MARKS = Marks([], None)
 
 
 def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Names) -> Continuation | None:
@@ -52,11 +60,11 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
     statuses |= dict.fromkeys(journal.begun, CallStatus.EXECUTING)
     own: dict[str, Any] = {"owner": CallOwner.APPLICATION}
     records = [
-        ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[above], shown=call, **own)
+        ToolCallRecord(tool_call_id=call.id, message_id=message.id, status=statuses[outer_id], shown=call, **own)
         for message in input.messages
         if message.role == "assistant"
         for call in message.tool_calls or ()
-        if (above := names.up(call.id)) in statuses
+        if (outer_id := names.up(call.id)) in statuses
     ]
     # A run of the team that was begun without answers has given each call a stand-in for its result.
     messages = [each for each in input.messages if not _stands_in_for(each, statuses, names)]
@@ -80,10 +88,10 @@ class ToolsAtWork:
         self, names: Names, passing: Passing, journal: CallRecord | None, keep: Keep | None, *, is_between_runs: bool
     ) -> None:
         self.unsent: list[Event] = []
-        """The events of results that come before all others: those that came with the call."""
+        """The events of results that came with the call, until they are sent: before all others."""
         self._names, self._passing, self._keep = names, passing, keep
         self._run: AgentRun | None = None
-        self._marks = _NO_MARKS if journal is None else (journal.begun, journal.left)
+        self._marks = _NO_MARKS if journal is None else Marks(journal.begun, journal.left)
         # Tools that answers of people have called before the first run are called by these answers again.
         self._has_round = is_between_runs
         self._open_calls: list[str] = []
@@ -95,6 +103,11 @@ class ToolsAtWork:
         if self._keep is not None:
             run.call.save_also(self._note)
         self.unsent = self._events_of(run.call.given_results)
+
+    def take_unsent(self) -> list[Event]:
+        """Return the events of `unsent`, which are sent now."""
+        events, self.unsent = self.unsent, []
+        return events
 
     def is_sent(self, message_id: str) -> bool:
         """Return whether the event of a result was sent when the tool had ended, while others were at work."""
@@ -130,7 +143,7 @@ class ToolsAtWork:
         self._marks = marks = self._marks_at(checkpoint, records)
         if marks == before == _NO_MARKS:
             return
-        events, self.unsent = [*self.unsent, *self._events_of(self._new_results(checkpoint, records))], []
+        events = self.take_unsent() + self._events_of(self._new_results(checkpoint, records))
         # Also if nothing is new: the marks that another tool has made may not be saved yet.
         await self._keep(events, marks)
 
@@ -147,15 +160,16 @@ class ToolsAtWork:
         ours = [each for each in records if each.owner is CallOwner.APPLICATION]
         begun = [each.tool_call_id for each in ours if each.is_begun or each.status is CallStatus.ASKED]
         left = [each.tool_call_id for each in ours if each.status is CallStatus.WAITING]
-        is_begun = begun or checkpoint.results or (left and self._marks[1] is not None)
-        if not is_begun:
+        if not (begun or checkpoint.results or (left and self._marks.left is not None)):
+            # No tool of the round was called, so the run that asks for them may be made again.
             return _NO_MARKS
         self._open_calls = [*dict.fromkeys([*self._open_calls, *begun, *left])]
         # No tool answers what else waits, so the member is asked again behind the results.
         waits = any(each.owner is CallOwner.CALLER or each.status is CallStatus.ASKED for each in records)
         waits = waits or bool(checkpoint.members["pending_interrupts"] or checkpoint.members["kept_answers"])
         up = self._names.up
-        return [up(each) for each in begun], None if waits or not self._has_round else [up(each) for each in left]
+        goes_on = self._has_round and not waits
+        return Marks([up(each) for each in begun], [up(each) for each in left] if goes_on else None)
 
     def _new_results(self, checkpoint: Checkpoint, records: Sequence[ToolCallRecord]) -> list[ToolMessage]:
         """Return the results that the team's run has not sent: the member's events come when all tools have ended.

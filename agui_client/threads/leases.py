@@ -66,8 +66,8 @@ async def take_lease(store: ThreadStore, owner: str, thread_id: str, seconds: fl
     Raises:
         ThreadBusyError: The lease was not free in time.
     """
-    taken = partial(store.lease, owner, thread_id, seconds)
-    return await _as_soon_as_free(taken, store, owner, thread_id, wait, lambda: None)
+    take = partial(store.lease, owner, thread_id, seconds)
+    return await _as_soon_as_free(take, store, owner, thread_id, wait, lambda: None)
 
 
 async def _as_soon_as_free(

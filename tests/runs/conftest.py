@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.postgres import postgres_server
+from support.postgres import PostgresServer, postgres_server
 
 _POSTGRESQL = pytest.param(
     "postgresql",
@@ -16,15 +16,27 @@ _POSTGRESQL = pytest.param(
 )
 
 
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", _POSTGRESQL])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database for `Runs`."""
+    return _new_database(request, tmp_path)
+
+
 @pytest.fixture(params=["memory", "sqlite", _POSTGRESQL])
-def runs_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str | None]:
+def runs_url(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
     """The URL for `Runs`: None for memory, or that of an empty database."""
-    if request.param == "memory":
-        yield None
-        return
+    return None if request.param == "memory" else _new_database(request, tmp_path)
+
+
+def _new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     pytest.importorskip("dbos")
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'runs.db'}"
-        return
-    with postgres_server() as server:
-        yield f"postgresql://{server.address}"
+        return f"sqlite:///{tmp_path / 'runs.db'}"
+    server: PostgresServer = request.getfixturevalue("postgresql")
+    return f"postgresql://{server.new_database()}"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
@@ -27,12 +24,9 @@ from ag_ui.core import (
 from agui_client import Approve, FunctionAgent, HttpAgent, HTTPStatusError, Resolve, RunFailedError, UsageError, tool
 from agui_client.asgi import agent_app
 from agui_client.runs import Runs
-from support.postgres import postgres_server
 
-pytest.importorskip("dbos")
-
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
-_PLACES = ["memory", "sqlite", *(["postgresql"] if os.environ.get("AGUI_THREADS") else [])]
 
 paid: list[int] = []
 
@@ -72,23 +66,10 @@ async def clerk(run_input: RunAgentInput) -> AsyncGenerator[Event]:
 broken: set[str] = set()
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=_PLACES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[str | None]:
+@pytest.fixture(autouse=True)
+def _nothing_paid() -> None:
     paid.clear()
     broken.clear()
-    with ExitStack() as stack:
-        if request.param == "postgresql":
-            yield f"postgresql://{stack.enter_context(postgres_server()).address}"
-        else:
-            yield None if request.param == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 class Served:
@@ -124,8 +105,8 @@ async def answered(page: HttpAgent, asked: str, answer: Any = None, run_id: str 
         return refused.status_code
 
 
-async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(url: str | None) -> None:
-    served = Served(url)
+async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(runs_url: str | None) -> None:
+    served = Served(runs_url)
     async with served.runs as runs:
         first, second, asked = await served.asking("pay")
         following = await runs.answer("asks", {asked: Approve()})
@@ -142,8 +123,8 @@ async def test_a_question_that_was_answered_by_a_link_is_answered_on_no_page(url
         assert (await answered(second, again.id), paid) == ("Done.", [3, 3])
 
 
-async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(url: str | None) -> None:
-    served = Served(url)
+async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(runs_url: str | None) -> None:
+    served = Served(runs_url)
     async with served.runs as runs:
         first, second, asked = await served.asking("pay")
         answers = [answered(first, asked, run_id="one"), answered(second, asked, run_id="other")]
@@ -156,8 +137,8 @@ async def test_of_answers_that_come_at_the_same_moment_one_is_carried_out(url: s
         assert (await answered(still, asked), paid) == (409, [3])
 
 
-async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(url: str | None) -> None:
-    served = Served(url)
+async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(runs_url: str | None) -> None:
+    served = Served(runs_url)
     async with served.runs:
         first, second, asked = await served.asking("book")
         broken.add("book")
@@ -167,8 +148,10 @@ async def test_an_answer_that_a_failed_run_has_not_used_may_be_given_again(url: 
         assert await answered(first, asked, Resolve("Grand")) == 409
 
 
-async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_given_again_once(url: str | None) -> None:
-    served = Served(url, at_once=1)
+async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_given_again_once(
+    runs_url: str | None,
+) -> None:
+    served = Served(runs_url, at_once=1)
     async with served.runs as runs:
         first, second, asked = await served.asking("pay")
         async with served.page("silent").stream("wait") as going_on:
@@ -185,8 +168,8 @@ async def test_an_answer_that_was_withdrawn_before_its_run_had_begun_may_be_give
         assert ((await served.statuses())["asks"], paid) == ("finished", [3])
 
 
-async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(url: str | None) -> None:
-    served = Served(url)
+async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(runs_url: str | None) -> None:
+    served = Served(runs_url)
     async with served.runs:
         first, second, asked = await served.asking("break")
         broken.add("break")
@@ -195,8 +178,8 @@ async def test_a_payment_that_was_made_by_a_failed_run_is_not_made_again(url: st
         assert (await answered(second, asked), paid) == (409, [3])
 
 
-async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(url: str | None) -> None:
-    served = Served(url)
+async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(runs_url: str | None) -> None:
+    served = Served(runs_url)
     async with served.runs as runs:
         first, second, asked = await served.asking("pay")
         stranger = served.page()
@@ -209,8 +192,10 @@ async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(url: s
         assert paid == [3]
 
 
-async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(url: str | None) -> None:
-    served = Served(url)
+async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(
+    runs_url: str | None,
+) -> None:
+    served = Served(runs_url)
     async with served.runs:
         assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."
         assert (await served.page().run_agent("Hi", run_id="r")).text == "Done."

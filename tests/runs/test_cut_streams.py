@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -39,22 +40,26 @@ pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _WORDS = [f"word{number} " for number in range(60)]
 _QUICK = RetryPolicy(first_wait=0.002, max_wait=0.005)
 _SEEDS = range(5, 5 + int(os.environ.get("AGUI_CLIENT_CUTS", "1")))
-_POLICIES = pytest.mark.parametrize(
-    "policy", [LastEventId(attempts=50), Connect(attempts=50)], ids=["at a cursor", "again"]
-)
+_AT_CURSOR, _AGAIN = LastEventId(attempts=50), Connect(attempts=50)
+_IN_ANSWERS: dict[str, Any] = {"seconds": (0.015, 0.04)}
+_BEFORE_ANSWERS_TOO: dict[str, Any] = {"seconds": (0.0, 0.03), "unanswered": 1, "at_any_moment": True}
 
 
-async def _told(run_input: RunAgentInput, message_id: str) -> AsyncIterator[Event]:
+async def _slow_text(message_id: str) -> AsyncIterator[Event]:
     yield TextMessageStartEvent(message_id=message_id, role="assistant")
     for word in _WORDS:
         await anyio.sleep(0.002)
         yield TextMessageContentEvent(message_id=message_id, delta=word)
 
 
-@_POLICIES
+@pytest.mark.parametrize(
+    ("policy", "cutting"),
+    [(_AT_CURSOR, _IN_ANSWERS), (_AGAIN, _IN_ANSWERS), (_AGAIN, _BEFORE_ANSWERS_TOO)],
+    ids=["at a cursor", "again", "again, before answers, too"],
+)
 @pytest.mark.parametrize("seed", _SEEDS)
 async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_twenty_cuts(
-    policy: ReconnectPolicy, runs_url: str | None, seed: int
+    policy: ReconnectPolicy, cutting: dict[str, Any], runs_url: str | None, seed: int
 ) -> None:
     begun: list[str] = []
 
@@ -64,14 +69,14 @@ async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_twenty
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
         yield StateSnapshotEvent(snapshot={"n": 0})
         yield StateDeltaEvent.model_validate({"delta": [{"op": "add", "path": "/n", "value": 1}]})
-        async for event in _told(run_input, "m"):
+        async for event in _slow_text("m"):
             yield event
         await until(lambda: not proxy.left)
         yield TextMessageEndEvent(message_id="m")
         yield RunFinishedEvent(thread_id=thread_id, run_id=run_id)
 
     with serve(agent_app(FunctionAgent(tell), runs=Runs(runs_url))) as server:
-        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seconds=(0.015, 0.04), seed=seed)
+        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seed=seed, **cutting)
         async with proxy.serving():
             agent = HttpAgent(f"{proxy.url}/", connect_url="connect", reconnect=policy, retry=_QUICK)
             result = await agent.run_agent("Tell me")
@@ -80,7 +85,7 @@ async def test_a_run_that_is_kept_runs_once_and_its_answer_is_whole_after_twenty
     assert result.reconnects > 5
 
 
-@_POLICIES
+@pytest.mark.parametrize("policy", [_AT_CURSOR, _AGAIN], ids=["at a cursor", "again"])
 @pytest.mark.parametrize("seed", _SEEDS)
 async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_after_it(
     policy: ReconnectPolicy, runs_url: str | None, seed: int
@@ -92,7 +97,7 @@ async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_af
         begun.append(run_input.run_id)
         thread_id, run_id, number = run_input.thread_id, run_input.run_id, len(begun)
         yield RunStartedEvent(thread_id=thread_id, run_id=run_id)
-        async for event in _told(run_input, f"m{number}"):
+        async for event in _slow_text(f"m{number}"):
             yield event
         await until(lambda: proxy.left <= 20 - 10 * number)
         yield TextMessageEndEvent(message_id=f"m{number}")
@@ -110,7 +115,7 @@ async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_af
         return "Two."
 
     with serve(agent_app(FunctionAgent(tell), runs=Runs(runs_url))) as server:
-        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seconds=(0.015, 0.04), seed=seed)
+        proxy = CuttingProxy(urlsplit(server.url).port or 0, cuts=20, seed=seed, **_IN_ANSWERS)
         async with proxy.serving():
             agent = HttpAgent(f"{proxy.url}/", connect_url="connect", reconnect=policy, retry=_QUICK, tools=[ask])
             result = await agent.run_agent("Tell me")
@@ -118,32 +123,6 @@ async def test_a_tool_of_the_caller_is_called_once_whatever_is_cut_before_and_af
     contents = [each.content for each in agent.messages]
     assert contents == ["Tell me", "".join(_WORDS), "Two.", "".join(_WORDS)]
     assert result.reconnects > 5
-
-
-@pytest.mark.parametrize("seed", _SEEDS)
-async def test_a_run_is_connected_to_when_requests_are_cut_before_their_answers_too(
-    runs_url: str | None, seed: int
-) -> None:
-    begun: list[str] = []
-
-    async def tell(run_input: RunAgentInput) -> AsyncIterator[Event]:
-        begun.append(run_input.run_id)
-        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
-        async for event in _told(run_input, "m"):
-            yield event
-        await until(lambda: not proxy.left)
-        yield TextMessageEndEvent(message_id="m")
-        yield RunFinishedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id)
-
-    with serve(agent_app(FunctionAgent(tell), runs=Runs(runs_url))) as server:
-        port = urlsplit(server.url).port or 0
-        proxy = CuttingProxy(port, cuts=20, seconds=(0.0, 0.03), seed=seed, unanswered=1, at_any_moment=True)
-        async with proxy.serving():
-            policy = Connect(attempts=50)
-            agent = HttpAgent(f"{proxy.url}/", connect_url="connect", reconnect=policy, retry=_QUICK)
-            result = await agent.run_agent("Tell me")
-    assert (result.text, result.warnings) == ("".join(_WORDS), [])
-    assert (len(begun), proxy.left) == (1, 0)
 
 
 @pytest.mark.parametrize("unanswered", [1, 3], ids=["one request", "three requests"])

@@ -44,7 +44,7 @@ from agui_client import (
 from agui_client.reconnect import Connect, LastEventId
 from agui_client.runs import RunInfo, Runs
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
-from support.durable_servers import Servers, page, read_until, texts, told
+from support.durable_servers import Servers, page, read_until, status_of, texts, told
 from support.postgres import postgres_server
 from support.waiting import until
 
@@ -61,12 +61,7 @@ _ONCE = (TextMessageStartEvent, TextMessageEndEvent, SubagentStartedEvent, Subag
 _PIECES = (TextMessageContentEvent, ToolCallStartEvent)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
 @pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
@@ -298,10 +293,9 @@ async def test_a_question_is_answered_once_through_all_workers_and_after_a_take_
             winner = 1 - refused[0]
             workers[winner][0].kill()
         servers.flag("hold", up=False)
-        async with httpx.AsyncClient(timeout=_SECONDS) as client:
-            # The other worker takes the run over.
-            while (await client.post(f"{workers[refused[0]][1]}runs", json={})).json()[0]["status"] == "running":  # noqa: ASYNC110
-                await anyio.sleep(0.05)
+        # The other worker takes the run over.
+        while await status_of(workers[refused[0]][1], "t") == "running":  # noqa: ASYNC110
+            await anyio.sleep(0.05)
         with pytest.raises(HTTPStatusError, match="answered before"):
             await pages[refused[0]].run_agent(resume={asked.id: Approve()})
     assert servers.calls == ["book-0"]
@@ -314,11 +308,10 @@ async def test_an_agent_that_must_not_be_repeated_fails_instead(servers: Servers
     program.kill()
     _, url = await servers.start()
     with anyio.fail_after(_SECONDS):
-        async with httpx.AsyncClient(timeout=_SECONDS) as client:
-            # What is waited for happens in another process.
-            while (info := (await client.post(f"{url}runs", json={})).json()[0])["status"] == "running":  # noqa: ASYNC110
-                await anyio.sleep(0.05)
-    assert info["status"] == "failed"
+        # What is waited for happens in another process.
+        while (status := await status_of(url, "t")) == "running":  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+    assert status == "failed"
     assert servers.calls == ["pay-0"]
 
 
@@ -334,7 +327,7 @@ async def test_whenever_servers_are_killed_each_run_is_whole_and_no_payment_is_b
         workers.append(await servers.start())
 
     async def kill_some(thread_id: str) -> None:
-        while kills > 0 and await status_of(workers, thread_id) == "running":
+        while kills > 0 and await status_of(workers[0][1], thread_id) == "running":
             await anyio.sleep(chance.uniform(0.0, 1.0))
             await kill_one()
 
@@ -424,12 +417,6 @@ async def statuses(url: str) -> list[tuple[str, str]]:
         return [(each["runId"], each["status"]) for each in (await client.post(f"{url}runs", json={})).json()]
 
 
-async def status_of(workers: list[tuple[Program, str]], thread_id: str) -> str:
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        infos = (await client.post(f"{workers[0][1]}runs", json={})).json()
-    return next(str(each["status"]) for each in infos if each["threadId"] == thread_id)
-
-
 @pytest.mark.parametrize("path", ["team/", ""], ids=["a team", "an agent"])
 async def test_each_follower_gets_the_final_attempt_once_whenever_the_worker_that_has_the_run_is_killed(
     servers: Servers, path: str, monkeypatch: pytest.MonkeyPatch
@@ -470,7 +457,7 @@ async def follow_while_killing(
         await until(lambda: len(servers.pids) > before, _SECONDS)
         while killed < kills:
             await anyio.sleep(chance.uniform(0.0, 1.0))
-            if await status_of(workers, thread_id) != "running":
+            if await status_of(workers[0][1], thread_id) != "running":
                 break
             await kill_the_one_that_runs(servers, workers, thread_id)
             killed += 1
@@ -481,7 +468,7 @@ async def follow_while_killing(
     await program.run_agent("look pay", run_id="r")
     agents: list[AbstractAgent] = [program, *followers]
     for agent, events in zip(agents, [in_program, *seen], strict=True):
-        assert answers(agent) == answers(late)
+        assert agent_messages(agent) == agent_messages(late)
         assert events[-1].type == "RUN_FINISHED"
         # A stream that is sent again from its beginning may divide texts and calls in another way.
         kinds = _ONCE if agent in followers[1::2] else (*_ONCE, *_PIECES)
@@ -499,7 +486,7 @@ async def kill_the_one_that_runs(servers: Servers, workers: list[tuple[Program, 
     program.kill()
     workers[at] = await servers.start(int(url.rpartition(":")[2].strip("/")))
     # What is waited for happens in another process.
-    while servers.pids == before and await status_of(workers, thread_id) == "running":  # noqa: ASYNC110
+    while servers.pids == before and await status_of(workers[0][1], thread_id) == "running":  # noqa: ASYNC110
         await anyio.sleep(0.02)
 
 
@@ -526,5 +513,5 @@ async def iterated(events: list[Event]) -> AsyncGenerator[Event]:
         yield event
 
 
-def answers(agent: AbstractAgent) -> list[Message]:
+def agent_messages(agent: AbstractAgent) -> list[Message]:
     return [each for each in agent.messages if each.role != "user"]

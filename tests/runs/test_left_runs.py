@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from agui_client import Approve, UsageError
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
-from support.postgres import PostgresServer, postgres_server
 from support.programs import Program
 from support.waiting import until
 
@@ -29,33 +27,14 @@ from dbos._sys_db import SystemDatabase
 
 from agui_client.runs import durable
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 _SECONDS = 30.0
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", *(["postgresql"] if "AGUI_THREADS" in os.environ else [])])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runs.db'}"
-    server: PostgresServer = request.getfixturevalue("postgresql")
-    return f"postgresql://{server.new_database()}"
-
-
-@pytest.fixture
-def servers(url: str, tmp_path: Path) -> Generator[Servers]:
+def servers(database_url: str, tmp_path: Path) -> Generator[Servers]:
     with ExitStack() as stack:
-        yield Servers(tmp_path, url, stack)
+        yield Servers(tmp_path, database_url, stack)
 
 
 def asking() -> ScriptedAgent:
@@ -93,11 +72,11 @@ async def wait_in_database(url: str) -> None:
 
 
 async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_takes_it_out(
-    url: str, caplog: pytest.LogCaptureFixture
+    database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await wait_in_database(url)
+    await wait_in_database(database_url)
     with anyio.fail_after(_SECONDS), caplog.at_level(logging.WARNING, "agui_client.runs"):
-        async with Runs(url) as runs:
+        async with Runs(database_url) as runs:
             answer = asyncio.create_task(runs.answer("r", {"i": Approve()}))
             await until(lambda: caplog.messages, _SECONDS)
             [queued, _] = await runs.list()
@@ -113,7 +92,7 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
             assert (await answer).status is RunStatus.STOPPED
             assert await statuses(runs) == ["stopped", "waiting"]
     agent = asking()
-    async with with_agent(url, agent) as runs:
+    async with with_agent(database_url, agent) as runs:
         with anyio.fail_after(_SECONDS):
             second = await runs.answer("r", {"i": Approve()})
             assert [event.type async for _, event in runs.follow(second.run_id)][-1] == "RUN_FINISHED"
@@ -121,9 +100,9 @@ async def test_a_run_without_a_process_that_has_its_agent_is_queued_and_a_stop_t
     assert [each.run_id for each in agent.inputs] == [second.run_id]
 
 
-async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(url: str) -> None:
-    await wait_in_database(url)
-    async with Runs(url) as runs:
+async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_the_agent(database_url: str) -> None:
+    await wait_in_database(database_url)
+    async with Runs(database_url) as runs:
         with anyio.move_on_after(_SECONDS) as scope:
             async with anyio.create_task_group() as tasks:
 
@@ -136,7 +115,7 @@ async def test_a_cancelled_answer_is_carried_out_by_the_next_process_that_has_th
                 await runs.answer("r", {"i": Approve()})
         queued = (await runs.list())[0]
         await until_status(runs, queued.run_id, "queued")
-    async with with_agent(url, ScriptedAgent(turn(text("Done.")))) as runs:
+    async with with_agent(database_url, ScriptedAgent(turn(text("Done.")))) as runs:
         await until_status(runs, queued.run_id, "finished")
         assert await statuses(runs) == ["finished", "finished"]
 
@@ -184,10 +163,12 @@ asyncio.run(main())
 """
 
 
-async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_with_an_error(url: str) -> None:
-    with Program("-c", _KILLED_BY_ITS_AGENT, url, stderr=2) as program:
+async def test_a_run_whose_process_was_killed_before_its_first_event_is_stopped_with_an_error(
+    database_url: str,
+) -> None:
+    with Program("-c", _KILLED_BY_ITS_AGENT, database_url, stderr=2) as program:
         assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
-    async with Runs(url) as runs:
+    async with Runs(database_url) as runs:
         await until_status(runs, "r", "queued")
         with anyio.fail_after(_SECONDS):
             assert (await runs.stop("r")).status is RunStatus.STOPPED
@@ -220,9 +201,9 @@ async def test_the_events_of_a_run_of_another_process_are_counted_while_it_goes_
             await runs.info("other")
 
 
-async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_for(url: str) -> None:
+async def test_whenever_a_start_is_cancelled_its_run_goes_on_or_was_never_asked_for(database_url: str) -> None:
     agent, tried = ScriptedAgent(turn(text("Hello."))), 40
-    async with with_agent(url, agent) as runs:
+    async with with_agent(database_url, agent) as runs:
         for number in range(tried):
             starting = asyncio.create_task(runs.start("helper", "Hi", run_id=f"r{number}"))
             for _ in range(number):
@@ -260,14 +241,14 @@ asyncio.run(main())
 """
 
 
-async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one_tells_once(url: str) -> None:
-    with Program("-c", _KILLED, url, stderr=2) as program:
+async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one_tells_once(database_url: str) -> None:
+    with Program("-c", _KILLED, database_url, stderr=2) as program:
         assert await anyio.to_thread.run_sync(program.wait, _SECONDS) < 0
     told: list[WaitingRun] = []
     # One that has the agent but no functions, and one that has functions but not the agent, tell nobody.
-    async with with_agent(url, asking()) as runs:
+    async with with_agent(database_url, asking()) as runs:
         assert await statuses(runs) == ["waiting"]
-    other = Runs(url)
+    other = Runs(database_url)
     other.add("other", asking())
     other.on_waiting(told.append)
     async with other as runs:
@@ -279,12 +260,12 @@ async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one
         raise ValueError("no mail today")
 
     told.clear()
-    async with with_agent(url, asking(), fail, told.append) as runs:
+    async with with_agent(database_url, asking(), fail, told.append) as runs:
         await until(lambda: told, _SECONDS)
         [waiting] = told
         assert (waiting.run_id, waiting.thread_id, waiting.owner) == ("r", "t", "ann")
         assert [each.id for each in waiting.interrupts] == ["i"]
-    async with with_agent(url, asking(), told.append) as runs:
+    async with with_agent(database_url, asking(), told.append) as runs:
         # The next one is told of after those that were left.
         await runs.start("helper", "Hi", run_id="s")
         await until(lambda: len(told) > 1, _SECONDS)
@@ -292,7 +273,7 @@ async def test_of_a_run_whose_process_was_killed_while_it_told_of_it_another_one
 
 
 async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_runs_are_closed(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The process looks many times for runs that nobody was told of while the function is at work.
     monkeypatch.setattr(durable, "_BEAT", 0.005)
@@ -304,18 +285,18 @@ async def test_a_function_that_is_at_work_is_called_once_and_returns_before_the_
         told.append(waiting.run_id)
 
     with anyio.fail_after(_SECONDS):
-        async with with_agent(url, asking(), tell) as runs:
+        async with with_agent(database_url, asking(), tell) as runs:
             await runs.start("helper", "Hi", run_id="r", thread_id="t")
             await begun.wait()
         assert told == ["r"]
-        async with with_agent(url, asking(), tell) as runs:
+        async with with_agent(database_url, asking(), tell) as runs:
             await runs.start("helper", "Hi", run_id="s")
             await until(lambda: len(told) > 1, _SECONDS)
     assert told == ["r", "s"]
 
 
 async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_workflow(
-    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     record = SystemDatabase.update_workflow_outcome
 
@@ -324,11 +305,11 @@ async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_
         return record(*given, **options)
 
     monkeypatch.setattr(SystemDatabase, "update_workflow_outcome", record_slowly)
-    async with with_agent(url, ScriptedAgent(turn(text("Hello.")))) as runs:
+    async with with_agent(database_url, ScriptedAgent(turn(text("Hello.")))) as runs:
         run = await runs.start("helper", "Hi")
         await until_status(runs, run.run_id, "finished")
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
-    assert workflow_statuses(url) == ["SUCCESS"]
+    assert workflow_statuses(database_url) == ["SUCCESS"]
 
 
 def workflow_statuses(url: str) -> list[Any]:

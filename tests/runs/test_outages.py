@@ -28,17 +28,13 @@ from support.waiting import until
 pytest.importorskip("dbos")
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.one_loop,
     pytest.mark.skipif("AGUI_CLIENT_OUTAGES" not in os.environ, reason="AGUI_CLIENT_OUTAGES is not set"),
 ]
 _SECONDS = 60.0
 _AWAY = 3.0
 """Seconds without the database: longer than a lease."""
 _PROMPT = "pay look pay look"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Stage:

@@ -132,7 +132,7 @@ as_stored = agent_app(lambda _, asked: threads.open(asked.thread_id, agent, wait
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Serve the planner, and a team of two members side by side, one before and the planner behind them."""
+    """Serve the agent, the team and the agent with stored threads, each at its path."""
     first = scope.get("path", "").split("/")[1:2]
     await {"team": as_team, "stored": as_stored}.get("".join(first), alone)(scope, receive, send)
 

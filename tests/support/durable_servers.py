@@ -104,6 +104,13 @@ def page(
     )
 
 
+async def status_of(url: str, thread_id: str) -> str:
+    """The status of the latest run of a thread."""
+    async with httpx.AsyncClient(timeout=_SECONDS) as client:
+        infos = (await client.post(f"{url}runs", json={})).json()
+    return next(str(each["status"]) for each in infos if each["threadId"] == thread_id)
+
+
 def _free_port() -> int:
     """Return a free port that no connection gets by itself before the server has bound it."""
     while True:
