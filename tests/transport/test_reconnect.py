@@ -253,6 +253,15 @@ async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cu
     )
 
 
+async def test_a_character_that_was_cut_in_half_comes_whole_when_the_run_is_sent_again() -> None:
+    halves = [{**_EVENTS[2], "delta": delta} for delta in ("a\ud83d", "\ude00b")]
+    replies = Reply([_frames_of(*_EVENTS[:2], halves[0])], end="cut"), Reply([_frames_of(*_EVENTS[:2], *halves)])
+    with serve_bytes(*replies, Reply([_frames_of(*_EVENTS[:2], *halves, *_EVENTS[-2:])])) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        result = await agent.run_agent("hi", run_id="r")
+    assert result.text == "a😀b"
+
+
 def _subagent(subagent_run_id: str) -> dict[str, Any]:
     return {"type": "SUBAGENT_STARTED", "subagentRunId": subagent_run_id, "name": "worker"}
 
