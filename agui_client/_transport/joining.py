@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ag_ui.core import RunStartedEvent
 
@@ -88,10 +89,11 @@ class FromTheBeginning(Joining):
 
     Args:
         run_id: The id of the run.
+        state: The state that was sent for it.
     """
 
-    def __init__(self, run_id: str) -> None:
-        self._delivered = Delivered(run_id)
+    def __init__(self, run_id: str, state: Any) -> None:
+        self._delivered, self._state = Delivered(run_id), state
         self._catching_up: CatchingUp | None = None
         self._fault: Exception | None = None
         self._has_ended = False
@@ -114,7 +116,7 @@ class FromTheBeginning(Joining):
 
     def begin_response(self) -> None:
         """Go on with a response that sends the run again."""
-        self._catching_up = CatchingUp(self._delivered)
+        self._catching_up = CatchingUp(self._delivered, self._state)
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""

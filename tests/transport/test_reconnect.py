@@ -262,6 +262,20 @@ async def test_a_character_that_was_cut_in_half_comes_whole_when_the_run_is_sent
     assert result.text == "a😀b"
 
 
+async def test_changes_of_the_state_that_was_sent_fit_it_when_the_run_is_sent_again() -> None:
+    def change(number: int) -> dict[str, Any]:
+        return {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/n", "value": number}]}
+
+    begun = [_EVENTS[0], change(1)]
+    with serve_bytes(
+        Reply([_frames_of(*begun)], end="cut"), Reply([_frames_of(*begun, change(2), _EVENTS[-1])])
+    ) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        agent.state = {"n": 0, "mine": "kept"}
+        result = await agent.run_agent("hi", run_id="r")
+    assert (agent.state, result.warnings) == ({"n": 2, "mine": "kept"}, [])
+
+
 def _subagent(subagent_run_id: str) -> dict[str, Any]:
     return {"type": "SUBAGENT_STARTED", "subagentRunId": subagent_run_id, "name": "worker"}
 
