@@ -1,4 +1,8 @@
-"""The ways to join the responses that carry one run: which of their events are new, and when the run has ended."""
+"""The ways to join the responses that carry one run: which of their events are new, and when the run has ended.
+
+Events with members that the protocol does not know, or with nulls, are JSON until they are validated. They are joined
+by what validation will make of them, and delivered as they came.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,13 @@ from typing import Any
 
 from ag_ui.core import RunStartedEvent
 
-from agui_client._protocol.events import WireEvent, is_terminal
+from agui_client._protocol.compat import CompatibilityBoundary
+from agui_client._protocol.events import UnrecognizedEvent, WireEvent, is_terminal
+from agui_client._protocol.schema import EVENT_MODELS
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.catching_up import CatchingUp, Delivered
+from agui_client.errors import InvalidEventError
 
 _ENDS = ("RUN_FINISHED", "RUN_ERROR")
 
@@ -78,7 +87,8 @@ class AtCursor(Joining):
     def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
         """Leave out the RUN_STARTED with which a server may begin each response."""
         for event in events:
-            if not (isinstance(event, RunStartedEvent) and event.run_id == self._run_id):
+            known = _validated(event)
+            if not (isinstance(known, RunStartedEvent) and known.run_id == self._run_id):
                 yield event
 
 
@@ -128,11 +138,12 @@ class FromTheBeginning(Joining):
         return self._delivered.has_begun
 
     def _new(self, event: WireEvent) -> list[WireEvent]:
+        known = _validated(event)
         if self._catching_up is None:
-            self._delivered.note(event)
+            self._delivered.note(known)
             found = [event]
         else:
-            found = list(self._catching_up.feed(event))
+            found = [event if each is known else each for each in self._catching_up.feed(known)]
         self._has_ended = self._has_ended or any(map(is_terminal, found))
         return found
 
@@ -163,7 +174,7 @@ class WhenItIsOver(Joining):
         # Without its end, the response was cut.
         if not response or not is_terminal(response[-1]):
             return None
-        if not self._is_whole(response):
+        if not self._is_whole([*map(_validated, response)]):
             self.is_pending = True
             self.is_known = self.is_known or self._first is None or self._first.has_begun
             return None
@@ -179,3 +190,25 @@ class WhenItIsOver(Joining):
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""
         return self._has_ended or (self._first is not None and self._first.has_ended(frame))
+
+
+class _NoWarnings(WarningLog):
+    """Drops warnings: validation gives them later, for the events that are delivered."""
+
+    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+        """Drop a warning."""
+
+
+_translated = CompatibilityBoundary(_NoWarnings()).feed
+_without_unknown = Validator(_NoWarnings(), null_fields="drop").feed
+
+
+def _validated(event: WireEvent) -> WireEvent:
+    """Return what validation makes of an event; the event itself if its type is unknown, or it is malformed."""
+    # Retired types are left, too: their events have no ids by which they could be joined.
+    if not isinstance(event, UnrecognizedEvent) or event.type not in EVENT_MODELS:
+        return event
+    try:
+        return _without_unknown(_translated(event)) or event
+    except InvalidEventError:
+        return event
