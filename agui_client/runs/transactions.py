@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from agui_client.runs.records import RunsClosedError, RunsUnavailableError
+from agui_client.runs.records import RunsClosedError, RunsUnavailableError, TextRefusedError
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
@@ -52,6 +52,7 @@ class Transactions:
         Raises:
             RunsUnavailableError: The database cannot be reached.
             RunsClosedError: The thread was ended.
+            TextRefusedError: The database cannot store a text of the function.
         """
         if self._is_closed:
             raise RunsClosedError(_CLOSED)
@@ -113,7 +114,12 @@ class Transactions:
 
 
 def _translated(error: Exception) -> Exception:
-    """Return an exception that says that the database cannot be reached, if one of the database does."""
+    """Return an exception that says that the database cannot be reached, or refuses a text, if one of it does."""
+    state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
+    # PostgreSQL has no NUL in a text, and a limit for texts in an index. It would refuse them again, and its words may
+    # quote them. A statement that exceeds a limit is an OperationalError, too.
+    if isinstance(error, exc.DataError) or str(state).startswith("54"):
+        return TextRefusedError("the database of runs cannot store an id or a text: it is too long, or has a NUL in it")
     is_cut = isinstance(error, exc.DBAPIError) and error.connection_invalidated
     if is_cut or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
         made = RunsUnavailableError("the database of runs cannot be reached now")

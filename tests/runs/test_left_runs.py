@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
+import string
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -12,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 import sqlalchemy as sa
 from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
+from agui_client.asgi import ASGITransport, agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
@@ -329,6 +333,25 @@ async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_
         await until_status(runs, run.run_id, "finished")
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
     assert workflow_statuses(url) == ["SUCCESS"]
+
+
+async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_request_with_it(url: str) -> None:
+    runs = Runs(url)
+    app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", runs=runs)
+    too_long = "".join(random.Random(7).choices(string.ascii_letters, k=20_000))
+    found: dict[str, httpx.Response] = {}
+
+    async def ask(thread_id: str) -> None:
+        body = {"threadId": thread_id, "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
+        found[thread_id] = await client.post("http://app/", json=body)
+
+    async with runs, httpx.AsyncClient(transport=ASGITransport(app)) as client, anyio.create_task_group() as tasks:
+        for thread_id in ("one", too_long, "two", "NUL \0", "three"):
+            tasks.start_soon(ask, thread_id)
+    refused = 422 if url.startswith("postgresql") else 200
+    statuses = {thread_id: each.status_code for thread_id, each in found.items()}
+    assert statuses == {"one": 200, "two": 200, "three": 200, too_long: refused, "NUL \0": refused}
+    assert [each for each in found.values() if each.status_code == 422 and too_long[:9] in each.text] == []
 
 
 def workflow_statuses(url: str) -> list[Any]:
