@@ -26,10 +26,11 @@ class Transactions:
 
     Args:
         engine: The engine of the database.
+        only_read: Whether the functions change nothing, so that they are called again when a kept connection broke.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: sa.Engine, *, only_read: bool = False) -> None:
+        self._engine, self._only_read = engine, only_read
         # Kept: taking one from a pool for each transaction, and giving it back, costs half as much as the transaction.
         self._connection: sa.Connection | None = None
         self._is_synced = True
@@ -89,6 +90,7 @@ class Transactions:
 
     def _results(self, works: Sequence[Work], is_synced: bool) -> Sequence[Any]:
         """Return what the functions return, or the exceptions that they raise."""
+        was_kept = self._connection is not None
         try:
             if self._connection is None:
                 self._connection, self._is_synced = self._engine.connect(), True
@@ -102,6 +104,9 @@ class Transactions:
             made = _translated(error)
             if isinstance(made, RunsUnavailableError):
                 self._disconnect()
+                # The database may be back since: nothing else would notice before the next caller is refused.
+                if was_kept and self._only_read and _is_cut(error):
+                    return self._results(works, is_synced)
             if len(works) == 1 or isinstance(made, RunsUnavailableError):
                 return [made] * len(works)
         # One of them failed, and took the others with it.
@@ -113,6 +118,11 @@ class Transactions:
             connection.close()
 
 
+def _is_cut(error: Exception) -> bool:
+    """Return whether an exception says that the connection has broken."""
+    return isinstance(error, exc.DBAPIError) and error.connection_invalidated
+
+
 def _translated(error: Exception) -> Exception:
     """Return an exception that says that the database cannot be reached, or refuses a text, if one of it does."""
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
@@ -120,8 +130,7 @@ def _translated(error: Exception) -> Exception:
     # quote them. A statement that exceeds a limit is an OperationalError, too.
     if isinstance(error, exc.DataError) or str(state).startswith("54"):
         return TextRefusedError("the database of runs cannot store an id or a text: it is too long, or has a NUL in it")
-    is_cut = isinstance(error, exc.DBAPIError) and error.connection_invalidated
-    if is_cut or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
+    if _is_cut(error) or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
         made = RunsUnavailableError("the database of runs cannot be reached now")
         made.__cause__ = error
         return made

@@ -354,6 +354,17 @@ async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_reques
     assert [each for each in found.values() if each.status_code == 422 and too_long[:9] in each.text] == []
 
 
+@pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it")
+async def test_the_first_question_after_a_restart_of_the_database_is_answered() -> None:
+    with postgres_server() as server:
+        async with with_agent(f"postgresql://{server.new_database()}", ScriptedAgent(turn(text("Hello.")))) as runs:
+            run = await runs.start("helper", "Hi")
+            await until_status(runs, run.run_id, "finished")
+            server.stop()
+            server.start()
+            assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
+
+
 def workflow_statuses(url: str) -> list[Any]:
     """The statuses of the workflows, as DBOS has stored them."""
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
