@@ -158,6 +158,15 @@ async def test_whether_a_team_is_taken_up_or_asked_anew_its_member_learns_what_i
     assert (results[0], results[1].partition(":")[0], len(results)) == ("paid 1", "unknown", 2)
 
 
+async def test_what_a_member_has_begun_is_unknown_to_a_team_that_no_longer_has_it() -> None:
+    paid: list[int] = []
+    left = await cut(SequentialAgent(payer(paid)), paid, "Pay")
+    team = SequentialAgent(Member(payer(paid), "another"))
+    team.restore(left.snapshot())
+    await team.run_agent()
+    assert [each.partition(":")[0] for each in told(team)] == ["paid 1", "unknown"]
+
+
 async def test_a_payment_that_was_approved_and_begun_is_not_begun_again_with_the_same_approval() -> None:
     paid: list[int] = []
     team = SequentialAgent(payer(paid, approval="always"))
@@ -183,9 +192,10 @@ async def test_a_caller_cannot_have_a_tool_of_an_inner_team_called_either(place:
     [(invocation, record)] = first.state["_team"]["calls"].items()
     [(inner_invocation, inner)] = record["team"]["calls"].items()
     calls = {inner_invocation: {**inner, "begun": [], "left": ["payer/p3"]}}
-    journal = {**record["team"], "goes_on": True, "calls": calls}
-    made_up = {"team": journal} if place == "team" else {"team": None, "state": {"_team": journal}}
-    state = {"_team": {**first.state["_team"], "calls": {invocation: {**record, "begun": [], **made_up}}}}
+    journal: dict[str, Any] = {**record["team"], "goes_on": True, "calls": calls}
+    made_up: dict[str, Any] = {"team": journal} if place == "team" else {"team": None, "state": {"_team": journal}}
+    made: dict[str, Any] = {invocation: {**record, "begun": [], **made_up}}
+    state: dict[str, Any] = {"_team": {**first.state["_team"], "calls": made}}
     messages: list[Message] = [UserMessage(id=first.messages[0].id, content="Pay"), call]
     given = RunAgentInput(thread_id="t", run_id="r", messages=messages, state=state, tools=[], context=[])
     async with served_run(team(), given) as run:
