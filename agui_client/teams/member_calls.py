@@ -320,7 +320,9 @@ class MemberCalls:
         the tools that were begun.
         """
         if self._abandoned is not None:
-            self.answer(begun_in(self._abandoned), UNKNOWN_RESULT)
+            own = (each for each in self.thread.messages if each.role == "assistant")
+            calls = [call.id for each in own for call in each.tool_calls or ()]
+            self.answer(begun_in(self._abandoned, sorted(calls)), UNKNOWN_RESULT)
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
             open_ids = {each.id for each in record.interrupts}

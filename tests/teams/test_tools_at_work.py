@@ -5,6 +5,7 @@ A saved conversation is what a program leaves that is killed before its next sav
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -219,3 +220,21 @@ async def test_a_caller_cannot_have_a_tool_called_that_no_member_has_called() ->
         result = await run.result()
     assert 3 not in paid
     assert result.text == "Paid."
+
+
+async def test_a_journal_with_many_teams_inside_each_other_does_not_hold_up_the_server() -> None:
+    journal: dict[str, Any] = {"flow": "f"}
+    for _ in range(60):
+        journal = {"flow": "f", "calls": {"inner-01234567.0": {"team": journal, "begun": ["p1"]}}}
+    given = RunAgentInput(
+        thread_id="t",
+        run_id="r",
+        messages=[UserMessage(id="u", content="Pay")],
+        state={"_team": {**journal, "after": "before"}},
+        tools=[],
+        context=[],
+    )
+    before = time.process_time()
+    async with served_run(SequentialAgent(ScriptedAgent(turn(text("Paid.")))), given) as run:
+        assert (await run.result()).text == "Paid."
+    assert time.process_time() - before < 5
