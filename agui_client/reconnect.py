@@ -136,7 +136,7 @@ class Connect(ReconnectPolicy):
         if is_replay:
             return None
         again = replace(request, is_reconnect=True, is_replay=True, url=connect_url)
-        return TakingUp(partial(_anywhere, again), FromTheBeginning(input.run_id), self.attempts)
+        return TakingUp(partial(_anywhere, again), FromTheBeginning(input.run_id, input.state), self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,8 @@ class DetachedRuns(ReconnectPolicy):
     ) -> TakingUp | None:
         """Return the way to take up a stream."""
         again = replace(self.connecting(request, input), is_reconnect=True)
-        joining = WhenItIsOver(None if is_replay else FromTheBeginning(input.run_id), partial(_has_answer, input))
+        first = None if is_replay else FromTheBeginning(input.run_id, input.state)
+        joining = WhenItIsOver(first, partial(_has_answer, input))
         return TakingUp(partial(_anywhere, again), joining, self.attempts, self.patience)
 
 

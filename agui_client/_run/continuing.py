@@ -94,7 +94,7 @@ class ContinuedRequest(RunRequest):
             return {}
         records = [each for each in self._conversation.open_records if each.owner is CallOwner.APPLICATION]
         begun = [each for each in records if each.is_begun]
-        again = {each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)}
+        again = [each.tool_call_id for each in begun if self._may_repeat(each, tools.offered)]
         unknown = {each.tool_call_id: ToolError(UNKNOWN_RESULT) for each in begun if each.tool_call_id not in again}
         self.results = result_messages(unknown)
         left = [each.tool_call_id for each in records if each.status is CallStatus.WAITING]

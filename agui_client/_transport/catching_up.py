@@ -135,10 +135,11 @@ class CatchingUp:
 
     Args:
         delivered: The events that the application has, which goes on to note those that this returns.
+        state: The state that the run begins with, unless the server sends an earlier one.
     """
 
-    def __init__(self, delivered: Delivered) -> None:
-        self._delivered = delivered
+    def __init__(self, delivered: Delivered, state: Any) -> None:
+        self._delivered, self._state = delivered, state
         self._thread = Reducer((), {})
         self._starts: Counter[Item] = Counter()
         self._openers: dict[Item, Any] = {}
@@ -146,7 +147,7 @@ class CatchingUp:
         self._others: Counter[tuple[str, ...]] = Counter()
         self._before = Counter(delivered.others)
         self._chunks = Delivered("")
-        self._is_in_run = self._has_messages = False
+        self._is_in_run = self._has_messages = self._has_state = False
         # The latest change of the state, and of each activity, that was left out.
         self._latest: dict[tuple[str, ...], Any] = {}
 
@@ -155,12 +156,15 @@ class CatchingUp:
         if isinstance(event, core.RunStartedEvent):
             self._is_in_run = event.run_id in self._delivered.run_ids
             self._thread.feed(event)
+            if self._is_in_run and not self._has_state:
+                self._thread.feed(core.StateSnapshotEvent(snapshot=self._state))
             if self._is_in_run and not self._delivered.has_begun:
                 self._delivered.note(event)
                 yield event
             return
         if not isinstance(event, UnrecognizedEvent) and type(event) not in _CHUNKS:
             self._thread.feed(event)
+            self._has_state = self._has_state or isinstance(event, _STATES)
         if not self._is_in_run:
             return
         for each in self._rest_of(event):

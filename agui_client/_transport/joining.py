@@ -1,15 +1,25 @@
-"""The ways to join the responses that carry one run: which of their events are new, and when the run has ended."""
+"""The ways to join the responses that carry one run: which of their events are new, and when the run has ended.
+
+Events with members that the protocol does not know, or with nulls, are JSON until they are validated. They are joined
+by what validation will make of them, and delivered as they came.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from ag_ui.core import RunStartedEvent
 
-from agui_client._protocol.events import TERMINAL, WireEvent, is_terminal
+from agui_client._protocol.compat import CompatibilityBoundary
+from agui_client._protocol.events import TERMINAL, UnrecognizedEvent, WireEvent, is_terminal
+from agui_client._protocol.schema import EVENT_MODELS
+from agui_client._protocol.validation import Validator
+from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.catching_up import CatchingUp, Delivered
+from agui_client.errors import InvalidEventError
 
 
 class Joining(ABC):
@@ -75,7 +85,8 @@ class AtCursor(Joining):
     def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
         """Leave out the RUN_STARTED with which a server may begin each response."""
         for event in events:
-            if not (isinstance(event, RunStartedEvent) and event.run_id == self._run_id):
+            known = _validated(event)
+            if not (isinstance(known, RunStartedEvent) and known.run_id == self._run_id):
                 yield event
 
 
@@ -86,10 +97,11 @@ class FromTheBeginning(Joining):
 
     Args:
         run_id: The id of the run.
+        state: The state that was sent for it.
     """
 
-    def __init__(self, run_id: str) -> None:
-        self._delivered = Delivered(run_id)
+    def __init__(self, run_id: str, state: Any) -> None:
+        self._delivered, self._state = Delivered(run_id), state
         self._catching_up: CatchingUp | None = None
         self._fault: Exception | None = None
         self._has_ended = False
@@ -112,7 +124,7 @@ class FromTheBeginning(Joining):
 
     def begin_response(self) -> None:
         """Go on with a response that sends the run again."""
-        self._catching_up = CatchingUp(self._delivered)
+        self._catching_up = CatchingUp(self._delivered, self._state)
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""
@@ -124,11 +136,12 @@ class FromTheBeginning(Joining):
         return self._delivered.has_begun
 
     def _new(self, event: WireEvent) -> list[WireEvent]:
+        known = _validated(event)
         if self._catching_up is None:
-            self._delivered.note(event)
+            self._delivered.note(known)
             found = [event]
         else:
-            found = list(self._catching_up.feed(event))
+            found = [event if each is known else each for each in self._catching_up.feed(known)]
         self._has_ended = self._has_ended or any(map(is_terminal, found))
         return found
 
@@ -159,7 +172,7 @@ class WhenItIsOver(Joining):
         # Without its end, the response was cut.
         if not response or not is_terminal(response[-1]):
             return None
-        if not self._is_whole(response):
+        if not self._is_whole([*map(_validated, response)]):
             self.is_pending = True
             self.is_known = self.is_known or self._first is None or self._first.has_begun
             return None
@@ -175,3 +188,25 @@ class WhenItIsOver(Joining):
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""
         return self._has_ended or (self._first is not None and self._first.has_ended(frame))
+
+
+class _NoWarnings(WarningLog):
+    """Drops warnings: validation gives them later, for the events that are delivered."""
+
+    def add(self, rule: str, message: str, *, path: str | None = None, event_type: str | None = None) -> None:
+        """Drop a warning."""
+
+
+_translated = CompatibilityBoundary(_NoWarnings()).feed
+_without_unknown = Validator(_NoWarnings(), null_fields="drop").feed
+
+
+def _validated(event: WireEvent) -> WireEvent:
+    """Return what validation makes of an event; the event itself if its type is unknown, or it is malformed."""
+    # Retired types are left, too: their events have no ids by which they could be joined.
+    if not isinstance(event, UnrecognizedEvent) or event.type not in EVENT_MODELS:
+        return event
+    try:
+        return _without_unknown(_translated(event)) or event
+    except InvalidEventError:
+        return event

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agui_client._protocol.decode import Decoder
 from agui_client._transport.http_source import HttpSource
 from agui_client._transport.joining import AtCursor, Joining
 from agui_client._transport.numbered import NumberedFramer
@@ -73,8 +74,8 @@ class ResumableSource(HttpSource):
 
     def __init__(self, transport: Transport, request: Request, warnings: WarningLog, way: TakingUp) -> None:
         super().__init__(transport, request, warnings)
-        is_numbered = isinstance(way.joining, AtCursor)
-        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=is_numbered)
+        self._is_numbered, self._warnings = isinstance(way.joining, AtCursor), warnings
+        self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=self._is_numbered)
         self._way, self._joining, self._failures = way, way.joining, 0
         self._waits, self._pending_since = 0, math.inf
 
@@ -171,6 +172,9 @@ class ResumableSource(HttpSource):
         """Read another response from now on."""
         self._stack.push_async_callback(body.aclose)
         self._numbered.restart()
+        if not self._is_numbered:
+            # The first half of a character comes again, too.
+            self._decoder = Decoder(self._warnings)
         self._joining.begin_response()
         self._reading = clock, body.chunks.__anext__
         _logger.info("a stream that was cut was taken up by request %d", len(self.delivery.attempts))

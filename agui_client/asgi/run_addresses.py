@@ -40,6 +40,7 @@ from agui_client.runs.records import (
     RunKey,
     RunsClosedError,
     RunsUnavailableError,
+    TextRefusedError,
     cursor_of,
     read_cursor,
 )
@@ -347,9 +348,11 @@ def _as_json(caller: Any) -> Any:
 
 @contextmanager
 def _reaching() -> Generator[None]:
-    """Answer a database of runs that cannot be reached with 503, as a block."""
+    """Answer a database of runs that cannot be reached with 503, and a text that it refuses with 422, as a block."""
     try:
         yield
+    except TextRefusedError as error:
+        raise RequestRefusedError(422, str(error)) from None
     except RunsUnavailableError as error:
         raise RequestRefusedError(503, "the runs cannot be reached now", {"retry-after": "1"}) from error
 

@@ -32,6 +32,10 @@ class RunsUnavailableError(AGUIError):
     """The database of the runs cannot be reached now; what was asked for may be asked for again."""
 
 
+class TextRefusedError(UsageError):
+    """The database of the runs cannot store an id or another text; for other parts of the package."""
+
+
 class RunStatus(StrEnum):
     """The status of a run that is kept."""
 

@@ -108,7 +108,7 @@ class RunDatabase:
         self._engine = sa.create_engine(self._url, hide_parameters=True, poolclass=sa.NullPool, **options)
         if self._is_sqlite:
             event.listen(self._engine, "connect", _set_up_sqlite)
-        self._reads, self._writes = Transactions(self._engine), Transactions(self._engine)
+        self._reads, self._writes = Transactions(self._engine, only_read=True), Transactions(self._engine)
         try:
             await self._writes.do(SCHEMA.create_all)
         except (RunsUnavailableError, ProgrammingError, IntegrityError):

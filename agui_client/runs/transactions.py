@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from agui_client.runs.records import RunsClosedError, RunsUnavailableError
+from agui_client.runs.records import RunsClosedError, RunsUnavailableError, TextRefusedError
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]
@@ -26,10 +26,11 @@ class Transactions:
 
     Args:
         engine: The engine of the database.
+        only_read: Whether the functions change nothing, so that they are called again when a kept connection broke.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: sa.Engine, *, only_read: bool = False) -> None:
+        self._engine, self._only_read = engine, only_read
         # Kept: taking one from a pool for each transaction, and giving it back, costs half as much as the transaction.
         self._connection: sa.Connection | None = None
         self._is_synced = True
@@ -52,6 +53,7 @@ class Transactions:
         Raises:
             RunsUnavailableError: The database cannot be reached.
             RunsClosedError: The thread was ended.
+            TextRefusedError: The database cannot store a text of the function.
         """
         if self._is_closed:
             raise RunsClosedError(_CLOSED)
@@ -88,6 +90,7 @@ class Transactions:
 
     def _results(self, works: Sequence[Work], is_synced: bool) -> Sequence[Any]:
         """Return what the functions return, or the exceptions that they raise."""
+        was_kept = self._connection is not None
         try:
             if self._connection is None:
                 self._connection, self._is_synced = self._engine.connect(), True
@@ -101,6 +104,9 @@ class Transactions:
             made = _translated(error)
             if isinstance(made, RunsUnavailableError):
                 self._disconnect()
+                # The database may be back since: nothing else would notice before the next caller is refused.
+                if was_kept and self._only_read and _is_cut(error):
+                    return self._results(works, is_synced)
             if len(works) == 1 or isinstance(made, RunsUnavailableError):
                 return [made] * len(works)
         # One of them failed, and took the others with it.
@@ -112,10 +118,19 @@ class Transactions:
             connection.close()
 
 
+def _is_cut(error: Exception) -> bool:
+    """Return whether an exception says that the connection has broken."""
+    return isinstance(error, exc.DBAPIError) and error.connection_invalidated
+
+
 def _translated(error: Exception) -> Exception:
-    """Return an exception that says that the database cannot be reached, if one of the database does."""
-    is_cut = isinstance(error, exc.DBAPIError) and error.connection_invalidated
-    if is_cut or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
+    """Return an exception that says that the database cannot be reached, or refuses a text, if one of it does."""
+    state = getattr(error.orig, "sqlstate", None) if isinstance(error, exc.DBAPIError) else None
+    # PostgreSQL has no NUL in a text, and a limit for texts in an index. It would refuse them again, and its words may
+    # quote them. A statement that exceeds a limit is an OperationalError, too.
+    if isinstance(error, exc.DataError) or str(state).startswith("54"):
+        return TextRefusedError("the database of runs cannot store an id or a text: it is too long, or has a NUL in it")
+    if _is_cut(error) or isinstance(error, exc.OperationalError | exc.InterfaceError | exc.TimeoutError):
         made = RunsUnavailableError("the database of runs cannot be reached now")
         made.__cause__ = error
         return made

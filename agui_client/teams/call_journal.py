@@ -8,6 +8,7 @@ Where the run is saved, the journal also has the tools that a member has begun, 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -145,20 +146,23 @@ def journal_in(state: Any) -> JournalDocument | None:
         raise UsageError(f"the member {JOURNAL!r} of the state is kept for teams, and this is not a team's") from error
 
 
-def begun_in(journal: JournalDocument, prefix: str = "") -> Iterator[str]:
+def begun_in(journal: JournalDocument, call_ids: Sequence[str], prefix: str = "") -> Iterator[str]:
     """Yield the ids of tool calls that members have begun, also in inner teams; some may be of no call.
 
     Args:
         journal: The journal of a team.
-        prefix: The prefix that its ids have in the conversation.
+        call_ids: The ids of all tool calls of the conversation, sorted.
+        prefix: The prefix that the team's ids have in the conversation.
     """
     for invocation, record in journal.calls.items():
         yield from (prefix + each for each in record.begun)
         inner = None if record.team is None else journal_in({JOURNAL: record.team})
         if inner is not None and (parts := split_invocation(invocation)) is not None:
-            # The thread of the member, or that of the call.
-            for thread in (parts[0], invocation):
-                yield from begun_in(inner, f"{prefix}{thread}/")
+            # The thread of the call, or that of the member: one of both, as a caller's journal may be deep.
+            own = f"{prefix}{invocation}/"
+            place = bisect_left(call_ids, own)
+            is_own = place < len(call_ids) and call_ids[place].startswith(own)
+            yield from begun_in(inner, call_ids, own if is_own else f"{prefix}{parts[0]}/")
 
 
 def has_new_prompt(journal: JournalDocument, messages: Sequence[Message], keys: Iterable[str]) -> bool:

@@ -117,10 +117,12 @@ class MemberCalls:
         self._is_taken_up = left is not None and self._goes_on(left, answers)
         scope = CURRENT_SCOPE.get()
         self._is_saved = scope is not None and scope.is_saved
-        self._abandoned = None if self._is_taken_up else left
+        self._abandoned = left
         document = JournalDocument(flow=flow_of(input.run_id), after=last_id(input.messages))
         if self._is_taken_up and left is not None:
             document = left
+            others = {key: each for key, each in left.calls.items() if not self._is_of_member(key)}
+            self._abandoned = left.model_copy(update={"calls": others})
         elif answers:
             raise UsageError("the state has nothing of the run that asked: send it back as it was received")
         self.journal = Journal(document, self._write)
@@ -306,14 +308,21 @@ class MemberCalls:
             return True
         return not has_new_prompt(left, self._input.messages, self._names)
 
+    def _is_of_member(self, invocation: str) -> bool:
+        """Return whether an invocation is of a member that the team has."""
+        parts = split_invocation(invocation)
+        return parts is not None and parts[0] in self._names
+
     def take_answers(self) -> None:
         """Keep the answers to what members have asked: another attempt needs them again if this one fails.
 
-        If the run does not take up the flow that its caller's state has, the tools that were begun in that flow will
-        have no result, and are answered as unknown.
+        If the run does not take up the flow that its caller's state has, or the team has no such member any more, the
+        tools that were begun will have no result, and are answered as unknown.
         """
         if self._abandoned is not None:
-            self.answer(begun_in(self._abandoned), UNKNOWN_RESULT)
+            own = (each for each in self.thread.messages if each.role == "assistant")
+            calls = [call.id for each in own for call in each.tool_calls or ()]
+            self.answer(begun_in(self._abandoned, sorted(calls)), UNKNOWN_RESULT)
         for invocation, given in self._answers.items():
             record = self.journal.records[invocation]
             open_ids = {each.id for each in record.interrupts}

@@ -51,7 +51,7 @@ from agui_client.asgi.caller_run import caller_end
 from agui_client.errors import RunFailedError, name_member
 from agui_client.teams.members import Member, as_member, member_state, member_tools, view
 from agui_client.teams.names import Names, changed, flow_of, invocation_id, split_interrupt_id
-from agui_client.teams.passing import Owners, Passing, Whole, journal_operations
+from agui_client.teams.passing import Owners, Passing, Whole, journal_operations, without_journal
 from agui_client.teams.restating import cut_off
 from agui_client.teams.tools_at_work import ToolsAtWork, continuation_of
 
@@ -336,7 +336,8 @@ class SubagentRun:
         if not (is_object(input.state) and member.name in input.state):
             placed["baseline"] = baseline
         if journal is not None and journal.state is not None:
-            baseline = journal.state
+            # As in `member_state`: a journal in it would be a caller's.
+            baseline = without_journal(journal.state)
         if journal is not None and is_object(journal.team):
             baseline = {**(baseline if is_object(baseline) else {}), JOURNAL: {**journal.team, "goes_on": True}}
         options: Any = {"state": member.state, "state_key": member.name, "owners": self._owners, **placed}

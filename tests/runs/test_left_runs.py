@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import random
+import string
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -11,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 import sqlalchemy as sa
 from ag_ui.core import RunErrorEvent
 
 from agui_client import Approve, UsageError
+from agui_client.asgi import ASGITransport, agent_app
 from agui_client.runs import RunInfo, Runs, RunStatus, WaitingRun
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until
+from support.postgres import postgres_server
 from support.programs import Program
 from support.waiting import until
 
@@ -310,6 +316,36 @@ async def test_runs_that_are_closed_at_the_end_of_a_run_wait_for_the_end_of_its_
         await until_status(runs, run.run_id, "finished")
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
     assert workflow_statuses(database_url) == ["SUCCESS"]
+
+
+async def test_an_id_that_a_database_cannot_store_is_refused_and_no_other_request_with_it(database_url: str) -> None:
+    runs = Runs(database_url)
+    app = agent_app(ScriptedAgent(turn(text("Hello."))), name="helper", runs=runs)
+    too_long = "".join(random.Random(7).choices(string.ascii_letters, k=20_000))
+    found: dict[str, httpx.Response] = {}
+
+    async def ask(thread_id: str) -> None:
+        body = {"threadId": thread_id, "runId": "r", "messages": [{"id": "u", "role": "user", "content": "Hi"}]}
+        found[thread_id] = await client.post("http://app/", json=body)
+
+    async with runs, httpx.AsyncClient(transport=ASGITransport(app)) as client, anyio.create_task_group() as tasks:
+        for thread_id in ("one", too_long, "two", "NUL \0", "three"):
+            tasks.start_soon(ask, thread_id)
+    refused = 422 if database_url.startswith("postgresql") else 200
+    statuses = {thread_id: each.status_code for thread_id, each in found.items()}
+    assert statuses == {"one": 200, "two": 200, "three": 200, too_long: refused, "NUL \0": refused}
+    assert [each for each in found.values() if each.status_code == 422 and too_long[:9] in each.text] == []
+
+
+@pytest.mark.skipif("AGUI_THREADS" not in os.environ, reason="takes AGUI_THREADS=1, as .ci/run sets it")
+async def test_the_first_question_after_a_restart_of_the_database_is_answered() -> None:
+    with postgres_server() as server:
+        async with with_agent(f"postgresql://{server.new_database()}", ScriptedAgent(turn(text("Hello.")))) as runs:
+            run = await runs.start("helper", "Hi")
+            await until_status(runs, run.run_id, "finished")
+            server.stop()
+            server.start()
+            assert (await runs.info(run.run_id)).status is RunStatus.FINISHED
 
 
 def workflow_statuses(url: str) -> list[Any]:

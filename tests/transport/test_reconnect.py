@@ -277,6 +277,88 @@ async def test_a_run_that_is_sent_again_goes_on_at_the_character_where_it_was_cu
     )
 
 
+_FOREIGN: dict[str, dict[str, Any]] = {"null": {"rawEvent": None}, "unknown member": {"traceId": "x"}}
+
+
+@pytest.mark.parametrize("members", _FOREIGN.values(), ids=_FOREIGN)
+async def test_events_with_members_that_are_stripped_are_joined_as_those_without(members: dict[str, Any]) -> None:
+    chance, thought, arguments = random.Random(7), "".join(_WORDS[:9]), json.dumps({"words": _WORDS[:9]})
+
+    def run() -> bytes:
+        """Return the run with its texts divided anew."""
+
+        def pieces(event: dict[str, Any], text: str) -> list[dict[str, Any]]:
+            size = chance.randint(1, 40)
+            return [{**event, "delta": text[at : at + size]} for at in range(0, len(text), size)]
+
+        about = {"toolCallId": "c"}
+        events = [
+            _EVENTS[0],
+            {"type": "REASONING_MESSAGE_START", "messageId": "g", "role": "reasoning"},
+            *pieces({"type": "REASONING_MESSAGE_CONTENT", "messageId": "g"}, thought),
+            {"type": "REASONING_MESSAGE_END", "messageId": "g"},
+            _EVENTS[1],
+            *pieces(_EVENTS[2], "".join(_WORDS)),
+            _EVENTS[-2],
+            {"type": "TOOL_CALL_START", "toolCallName": "look", **about},
+            *pieces({"type": "TOOL_CALL_ARGS", **about}, arguments),
+            {"type": "TOOL_CALL_END", **about},
+            _EVENTS[-1],
+        ]
+        return _frames_of(*({**each, **(members if chance.random() < 0.7 else {})} for each in events))
+
+    for _ in range(20):
+        wholes = [run() for _ in range(4)]
+        replies = [Reply([each[: chance.randint(1, len(each) - 99)]], end="cut") for each in wholes[:3]]
+        with serve_bytes(*replies, Reply([wholes[3]])) as server:
+            agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+            result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+        [call] = result.pending_tool_calls
+        contents = {each.role: each.content for each in agent.messages if each.content is not None}
+        assert contents == {"user": "hi", "reasoning": thought, "assistant": "".join(_WORDS)}
+        assert call.function.arguments == arguments
+
+
+async def test_a_second_beginning_with_unknown_members_is_left_out_at_a_cursor() -> None:
+    again = b"data: %b\n\n" % json.dumps({**_EVENTS[0], "traceId": "x"}).encode()
+    with serve_bytes(Reply(_ALL[:5], end="cut"), Reply([again, *_ALL[5:]])) as server:
+        result = await _agent(server.url).run_agent("hi", run_id="r")
+    assert (result.text, result.reconnects) == ("".join(_WORDS), 1)
+
+
+@pytest.mark.parametrize("members", _FOREIGN.values(), ids=_FOREIGN)
+async def test_a_stored_thread_with_members_that_are_stripped_has_the_end_of_the_run(members: dict[str, Any]) -> None:
+    restated = [{"id": "u", "role": "user", "content": "hi"}, {"id": "m", "role": "assistant", "content": "ab"}]
+    over = _frames_of(_EVENTS[0], {"type": "MESSAGES_SNAPSHOT", "messages": restated, **members}, _EVENTS[-1])
+    with serve_bytes(Reply([_frames_of(*_EVENTS[:2])], end="cut"), Reply([over])) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, reconnect=DetachedRuns(patience=0.2))
+        result = await agent.run_agent({"id": "u", "role": "user", "content": "hi"}, run_id="r")
+    assert result.text == "ab"
+
+
+async def test_a_character_that_was_cut_in_half_comes_whole_when_the_run_is_sent_again() -> None:
+    halves = [{**_EVENTS[2], "delta": delta} for delta in ("a\ud83d", "\ude00b")]
+    replies = Reply([_frames_of(*_EVENTS[:2], halves[0])], end="cut"), Reply([_frames_of(*_EVENTS[:2], *halves)])
+    with serve_bytes(*replies, Reply([_frames_of(*_EVENTS[:2], *halves, *_EVENTS[-2:])])) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        result = await agent.run_agent("hi", run_id="r")
+    assert result.text == "a😀b"
+
+
+async def test_changes_of_the_state_that_was_sent_fit_it_when_the_run_is_sent_again() -> None:
+    def change(number: int) -> dict[str, Any]:
+        return {"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/n", "value": number}]}
+
+    begun = [_EVENTS[0], change(1)]
+    with serve_bytes(
+        Reply([_frames_of(*begun)], end="cut"), Reply([_frames_of(*begun, change(2), _EVENTS[-1])])
+    ) as server:
+        agent = HttpAgent(server.url, thread_id="t", retry=_QUICK, connect_url="connect", reconnect=Connect())
+        agent.state = {"n": 0, "mine": "kept"}
+        result = await agent.run_agent("hi", run_id="r")
+    assert (agent.state, result.warnings) == ({"n": 2, "mine": "kept"}, [])
+
+
 def _subagent(subagent_run_id: str) -> dict[str, Any]:
     return {"type": "SUBAGENT_STARTED", "subagentRunId": subagent_run_id, "name": "worker"}
 
