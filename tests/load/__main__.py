@@ -7,7 +7,7 @@ It needs PostgreSQL.
 
 Callers, agent and database share the processors with the proxy, and what they use is printed, too. A turn takes longer
 where the processors are busy; then compare CPU times. With `--words` and `--seconds`, choose a pace that the proxy
-without threads holds with a margin: `--streams 2000 --seconds 120` for two processors, by an estimate.
+holds with a margin for the deploy: `--streams 2000 --seconds 120 --ramp 60 --stop-within 60` for two processors.
 """
 
 from __future__ import annotations
