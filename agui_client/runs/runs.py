@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from uuid import uuid4
 
 import anyio
@@ -20,13 +19,13 @@ from agui_client._protocol.schema import is_a
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._transport.timeouts import is_duration
 from agui_client.agent import AbstractAgent
-from agui_client.asgi.caller_input import TRUSTING, continued_run, trusted_run
 from agui_client.asgi.sse_body import event_of
 from agui_client.asgi.stopping import SHUTTING_DOWN
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
 from agui_client.runs.kept_run import KeptRun
 from agui_client.runs.on_waiting import WaitingFunction, tell
+from agui_client.runs.program_runs import AgentSource, NamedOpener, ProgramRun, input_of, opener_of
 from agui_client.runs.records import (
     FollowedEvent,
     OnCrash,
@@ -58,12 +57,6 @@ if TYPE_CHECKING:
     from agui_client.runs.records import WhenLeft
     from agui_client.runs.run_tables import StoredRun
 
-Agent: TypeAlias = AbstractAgent[Any]
-Chosen: TypeAlias = Agent | AbstractAsyncContextManager[Agent]
-"""An agent, or a block with one."""
-Opener: TypeAlias = Callable[[str], Chosen]
-AgentSource: TypeAlias = Agent | Opener
-"""An agent, or a function of a thread id that returns one or a block with one, such as `Threads.open` makes."""
 OnWaiting = TypeVar("OnWaiting", bound=Callable[[WaitingRun], object])
 K = TypeVar("K", bound=KeptRun)
 
@@ -179,9 +172,9 @@ class Runs:
             input, reenter = RunAgentInput.model_validate(recipe.input), self._named[agent].reenter_as(recipe)
             enter = reenter(input)
         else:
-            open_agent = _opener(agent, thread_id)
+            open_agent = opener_of(agent, thread_id)
             thread_id = thread_id or (agent.thread_id if isinstance(agent, AbstractAgent) else str(uuid4()))
-            begun = _ProgramRun(open_agent, thread_id, prompt, options)
+            begun = ProgramRun(open_agent, thread_id, prompt, options)
             input, enter, reenter = begun.input, begun.enter, begun.reenter
         key = RunKey(owner, thread_id, options["run_id"])
         if await self.get(key) is not None:
@@ -206,7 +199,7 @@ class Runs:
         check_on_crash(on_crash, is_durable=self.is_durable)
         if not is_a(name, str):
             raise UsageError(f'runs.add takes a name and an agent, as in runs.add("helper", agent), not {name!r}')
-        self.name(name, _NamedOpener(agent, on_crash))
+        self.name(name, NamedOpener(agent, on_crash))
 
     def check_added(self, name: str) -> None:
         """Check that an agent was added under a name, for other parts of the package.
@@ -214,7 +207,7 @@ class Runs:
         Raises:
             UsageError: There is none.
         """
-        if not isinstance(self._named.get(name), _NamedOpener):
+        if not isinstance(self._named.get(name), NamedOpener):
             raise UsageError(f"no agent was added under the name {name!r}; runs.add({name!r}, agent) does so")
 
     def _recipe(self, name: str, prompt: Prompt, thread_id: str, options: RunOptions) -> Recipe:
@@ -224,12 +217,12 @@ class Runs:
             UsageError: There is none, or an argument cannot be stored.
         """
         self.check_added(name)
-        named = cast("_NamedOpener", self._named[name])
+        named = cast("NamedOpener", self._named[name])
         if refused := sorted(options.keys() - _STORED_OPTIONS):
             raise UsageError(f"{refused[0]}= cannot be stored; give it to the agent that is named {name!r}")
         if isinstance(prompt, RunAgentInput):
             raise UsageError("an agent with a name takes a prompt, not a RunAgentInput, which is for agent_app")
-        input = _input_of(thread_id, options).model_copy(update={"messages": prompt_messages(prompt)})
+        input = input_of(thread_id, options).model_copy(update={"messages": prompt_messages(prompt)})
         return Recipe(
             name, {}, input.model_dump(mode="json", by_alias=True, exclude_none=True), on_crash=named.on_crash
         )
@@ -624,107 +617,3 @@ def _unknown(name: str) -> Reenter:
         return enter
 
     return reenter
-
-
-def _opener(agent: AgentSource, thread_id: str | None) -> Opener:
-    """Return a function that gives the agent of a thread, each time the same one if an agent was given.
-
-    Raises:
-        UsageError: It is neither an agent nor a function.
-    """
-    if isinstance(agent, AbstractAgent):
-        given: Agent = cast("Any", agent)
-        own = given if thread_id in (None, given.thread_id) else given.clone(thread_id=thread_id)
-        return lambda _: own
-    if not callable(cast("object", agent)) or inspect.isclass(agent):
-        raise UsageError(f"runs take an agent, or a function of a thread id that returns one, not {agent!r}")
-    return agent
-
-
-class _NamedOpener:
-    """An agent that programs start runs of by its name.
-
-    Args:
-        agent: The agent, which has no conversation of its own here; or a function of a thread id.
-        on_crash: Says what becomes of a run whose process ends.
-    """
-
-    def __init__(self, agent: AgentSource, on_crash: OnCrash) -> None:
-        self.on_crash: OnCrash = on_crash
-        """Says what becomes of a run whose process ends."""
-        # No thread of a run is that of this one, so that each run gets a clone with the messages of its input.
-        is_plain = isinstance(agent, AbstractAgent)
-        self._plain = cast("Agent", agent).clone(thread_id=str(uuid4())) if is_plain else None
-        self._open = _opener(agent, None)
-
-    def reenter_as(self, recipe: Recipe, /) -> Reenter:
-        """Return what enters a run of the agent: of the prompt, of answers, or one that was cut."""
-        given = RunAgentInput.model_validate(recipe.input)
-
-        def reenter(input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
-            """Return what enters a run."""
-            if self._plain is not None:
-                return partial(self._enter_plain, input, cut)
-            options: RunOptions = {"run_id": input.run_id, "context": input.context or []}
-            options["forwarded_props"] = input.forwarded_props
-            prompt = next(iter(given.messages), None)
-            begun = _ProgramRun(self._open, input.thread_id, prompt, options)
-            is_prompt = cut is None and not input.resume
-            return begun.enter if is_prompt else begun.reenter(input, cut)
-
-        return reenter
-
-    async def _enter_plain(self, input: RunAgentInput, cut: Continuation | None, stack: AsyncExitStack) -> AgentRun:
-        assert self._plain is not None
-        run = trusted_run(self._plain, input) if cut is None else continued_run(self._plain, input, cut, TRUSTING)
-        return await stack.enter_async_context(run)
-
-
-def _input_of(thread_id: str, options: RunOptions) -> RunAgentInput:
-    """Return an input without messages for the run of a program."""
-    return RunAgentInput(
-        thread_id=thread_id,
-        run_id=options.get("run_id") or "",
-        state=None,
-        messages=[],
-        tools=[],
-        context=list(options.get("context") or ()),
-        forwarded_props=options.get("forwarded_props"),
-    )
-
-
-class _ProgramRun:
-    """The run that a program begins, and those that answer its interrupts."""
-
-    def __init__(self, open_agent: Opener, thread_id: str, prompt: Prompt, options: RunOptions) -> None:
-        self.input = _input_of(thread_id, options)
-        """The input that asks for the run, as far as the runs that answer its interrupts have the same."""
-        self._open, self._thread_id, self._prompt, self._options = open_agent, thread_id, prompt, options
-
-    async def enter(self, stack: AsyncExitStack) -> AgentRun:
-        """Enter the run of the prompt."""
-        agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(agent.stream(self._prompt, **self._options))
-
-    def reenter(self, input: RunAgentInput, cut: Continuation | None = None, /) -> Enter:
-        """Return what enters the run of an input with answers, or one that was cut."""
-        if cut is not None:
-            return partial(self._enter_cut, input, cut)
-        # The agent has the conversation, and so has the thread that the function opens.
-        return partial(self._enter_answers, input.model_copy(update={"messages": [], "state": None}))
-
-    async def _enter_cut(self, input: RunAgentInput, cut: Continuation, stack: AsyncExitStack) -> AgentRun:
-        agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(continued_run(agent, input, cut, TRUSTING))
-
-    async def _enter_answers(self, input: RunAgentInput, stack: AsyncExitStack) -> AgentRun:
-        agent = await self._enter_agent(stack)
-        return await stack.enter_async_context(trusted_run(agent, input, self._options.get("tools")))
-
-    async def _enter_agent(self, stack: AsyncExitStack) -> Agent:
-        chosen = self._open(self._thread_id)
-        agent: Agent = chosen if isinstance(chosen, AbstractAgent) else await stack.enter_async_context(chosen)
-        if agent.thread_id != self._thread_id:
-            what = f"the function opened thread {agent.thread_id!r}, not {self._thread_id!r}"
-            raise UsageError(f"{what}, which it was called with")
-        return agent
