@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ag_ui.core import RunStartedEvent
+from ag_ui.core import EventType, RunStartedEvent
 
 from agui_client._protocol.compat import CompatibilityBoundary
 from agui_client._protocol.events import TERMINAL, UnrecognizedEvent, WireEvent, is_terminal
@@ -85,7 +85,8 @@ class AtCursor(Joining):
     def _without_second_start(self, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
         """Leave out the RUN_STARTED with which a server may begin each response."""
         for event in events:
-            known = _validated(event)
+            # Only this one is validated here: at a cursor, all others are delivered as they came.
+            known = _validated(event) if event.type == EventType.RUN_STARTED else event
             if not (isinstance(known, RunStartedEvent) and known.run_id == self._run_id):
                 yield event
 
@@ -197,6 +198,7 @@ class _NoWarnings(WarningLog):
         """Drop a warning."""
 
 
+# One of each serves all streams: what they remember of one belongs to retired types, which do not come here.
 _translated = CompatibilityBoundary(_NoWarnings()).feed
 _without_unknown = Validator(_NoWarnings(), null_fields="drop").feed
 

@@ -34,6 +34,12 @@ def runs_url(request: pytest.FixtureRequest, tmp_path: Path) -> str | None:
     return None if request.param == "memory" else _new_database(request, tmp_path)
 
 
+@pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database for servers that are killed; with AGUI_CLIENT_KILLS on PostgreSQL, too."""
+    return _new_database(request, tmp_path)
+
+
 def _new_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     pytest.importorskip("dbos")
     if request.param == "sqlite":

@@ -45,7 +45,6 @@ from agui_client.reconnect import Connect, LastEventId
 from agui_client.runs import RunInfo, Runs
 from agui_client.testing import ScriptedAgent, interrupt, text, turn
 from support.durable_servers import Servers, page, read_until, status_of, texts, told
-from support.postgres import postgres_server
 from support.waiting import until
 
 if TYPE_CHECKING:
@@ -64,13 +63,10 @@ _PIECES = (TextMessageContentEvent, ToolCallStartEvent)
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
 
-@pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
-def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Servers]:
+@pytest.fixture
+def servers(shared_url: str, tmp_path: Path) -> Generator[Servers]:
     with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path / 'runs.db'}"
-        if request.param == "postgresql":
-            url = f"postgresql://{stack.enter_context(postgres_server()).address}"
-        yield Servers(tmp_path, url, stack)
+        yield Servers(tmp_path, shared_url, stack)
 
 
 def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:

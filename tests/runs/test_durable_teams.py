@@ -18,7 +18,6 @@ import pytest
 from agui_client import HttpAgent
 from support.durable_servers import Servers, page, read_until, status_of
 from support.payers import KEYS, results_of
-from support.postgres import postgres_server
 from support.waiting import until
 
 pytest.importorskip("dbos")
@@ -28,13 +27,10 @@ _PROGRAM = Path(__file__).parents[1] / "support" / "durable_payers.py"
 _SECONDS = 60.0
 
 
-@pytest.fixture(params=["sqlite", *(["postgresql"] if os.environ.get("AGUI_CLIENT_KILLS") else [])])
-def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Servers]:
+@pytest.fixture
+def servers(shared_url: str, tmp_path: Path) -> Generator[Servers]:
     with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path / 'runs.db'}"
-        if request.param == "postgresql":
-            url = f"postgresql://{stack.enter_context(postgres_server()).address}"
-        yield Servers(tmp_path, url, stack, _PROGRAM)
+        yield Servers(tmp_path, shared_url, stack, _PROGRAM)
 
 
 def lines_of(servers: Servers, what: str, thread_id: str) -> list[str]:
