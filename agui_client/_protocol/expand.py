@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from agui_client._protocol.open_items import Owner, order_error, owner_name, quoted
 from agui_client._protocol.schema import EVENT_MODELS, assembled
+from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._protocol.warnings import WarningLog
 
 _Chunk: TypeAlias = core.TextMessageChunkEvent | core.ToolCallChunkEvent | core.ReasoningMessageChunkEvent
@@ -32,7 +33,7 @@ class Expander:
         self._fault = partial(order_error, warnings)
         self.lanes: dict[Owner, _OpenStream] = {}
         """The streams that are being assembled, by their owners, in the order in which they were opened."""
-        self._items: dict[_Kind, dict[str, _OpenStream]] = {kind: {} for kind in _KINDS}
+        self._items: dict[_Kind, dict[str, _OpenStream]] = {kind: {} for kind in _KINDS.values()}
 
     def feed(self, event: core.Event) -> Sequence[core.Event]:
         """Return the events that one event becomes, in the order of their delivery.
@@ -124,14 +125,15 @@ class Expander:
 
     def _lanes_ended_by(self, event: core.Event) -> list[Owner]:
         """Return the lanes that end before this event, in the order they were opened (CHUNK-7 … CHUNK-10)."""
-        if type(event) in _END_EVERY_LANE:
-            return list(self.lanes)
-        kind = _KIND_OF_EXPLICIT.get(type(event))
-        if kind is None and type(event) not in _END_THEIR_LANE:
+        ends = TRAITS[type(event)].ends
+        if ends == "no lane":
             return []
+        if ends == "every lane":
+            return list(self.lanes)
         # An untagged event counts for the parent's lane, even where it continues a subagent's item (CHUNK-12).
         ended: set[Owner] = {getattr(event, "subagent_run_id", None)}
         # The two forms do not mix in one item: an explicit event ends the assembly of the item it names (CHUNK-10).
+        kind = _KIND_OF_EXPLICIT.get(type(event))
         if kind is not None and (named := self._items[kind].get(getattr(event, kind.id_field))) is not None:
             ended.add(named.owner)
         return [owner for owner in self.lanes if owner in ended]
@@ -204,19 +206,7 @@ _TEXT = _Kind("text message", "TEXT_MESSAGE", "CONTENT", ("message_id",), ("role
 _TOOL_CALL_FIELDS = ("tool_call_id", "tool_call_name"), ("tool_call_name", "parent_message_id")
 _TOOL_CALL = _Kind("tool call", "TOOL_CALL", "ARGS", *_TOOL_CALL_FIELDS)
 _REASONING = _Kind("reasoning message", "REASONING_MESSAGE", "CONTENT", ("message_id",), (), role="reasoning")
-KIND_OF_CHUNK: dict[type, _Kind] = {
-    core.TextMessageChunkEvent: _TEXT,
-    core.ToolCallChunkEvent: _TOOL_CALL,
-    core.ReasoningMessageChunkEvent: _REASONING,
-}
+_KINDS: dict[Subject, _Kind] = {"text": _TEXT, "call": _TOOL_CALL, "reasoning": _REASONING}
+KIND_OF_CHUNK: dict[type, _Kind] = {each: _KINDS[TRAITS[each].about] for each in types_about(part="chunk")}
 """The kind of item that each chunk stands for; every other event leaves as it came while nothing is assembled."""
-_KINDS = tuple(KIND_OF_CHUNK.values())
-_KIND_OF_EXPLICIT = {model: kind for kind in _KINDS for model, _ in kind.parts.values()}
-_KIND_OF_EXPLICIT[core.ToolCallResultEvent] = _TOOL_CALL
-
-# All others (RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED) are not part of the assembly (CHUNK-9).
-_END_EVERY_LANE = {core.RunStartedEvent, core.RunFinishedEvent, core.RunErrorEvent, core.MessagesSnapshotEvent}
-_END_THEIR_LANE = {
-    *(EVENT_MODELS[name] for name in ("REASONING_START", "REASONING_END", "STEP_STARTED", "STEP_FINISHED", "CUSTOM")),
-    *(EVENT_MODELS[name] for name in ("STATE_SNAPSHOT", "STATE_DELTA", "SUBAGENT_FINISHED", "SUBAGENT_ERROR")),
-}
+_KIND_OF_EXPLICIT = {each: _KINDS[TRAITS[each].about] for each in types_about(*_KINDS) if each not in KIND_OF_CHUNK}

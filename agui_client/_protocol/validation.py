@@ -34,6 +34,7 @@ from agui_client._protocol.problems import (
     summary,
 )
 from agui_client._protocol.schema import EVENT_MODELS, is_array, is_object, is_text
+from agui_client._protocol.traits import DELTAS
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import InvalidEventError
 
@@ -207,17 +208,13 @@ _PATCHES = {"STATE_DELTA": "/delta", "ACTIVITY_DELTA": "/patch"}
 """The members in which malformed values make a malformed patch (SNAP-3)."""
 
 
-_DELTAS: dict[type[Any], tuple[str, set[str]]] = {
-    core.TextMessageContentEvent: ("message_id", {"message_id", "delta"}),
-    core.ReasoningMessageContentEvent: ("message_id", {"message_id", "delta"}),
-    core.ToolCallArgsEvent: ("tool_call_id", {"tool_call_id", "delta"}),
-}
-"""The events that most streams are made of: the field of their id, and the fields of those that have no others."""
+_PLAIN: dict[type[Any], tuple[str, set[str]]] = {each: (field, {field, "delta"}) for each, field in DELTAS.items()}
+"""The field of the id of a piece of text, and the fields of one that has no others."""
 
 
 def _is_plain_delta(event: BaseEvent) -> bool:
     """Return whether an event has an id, a piece of ASCII text, and nothing else, which costs no validation."""
-    fields = _DELTAS.get(type(event))
+    fields = _PLAIN.get(type(event))
     # Whatever is given to a model or assigned to it is in its set, members that it does not know included.
     if fields is None or event.__pydantic_fields_set__ != fields[1]:
         return False

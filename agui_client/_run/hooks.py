@@ -16,6 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._field_docs import Record
 from agui_client._protocol.reduce import Change
+from agui_client._protocol.traits import TRAITS, Completed
 from agui_client.conversation import state_as_json
 
 if TYPE_CHECKING:
@@ -230,8 +231,6 @@ Hook: TypeAlias = Callable[..., HookReturn]
 _NO_CHANGE = Change.NONE
 _EFFECT_HOOKS = ((), ("on_messages_changed",), ("on_state_changed",), ("on_messages_changed", "on_state_changed"))
 """The hooks about a change, by its flags."""
-_MESSAGE_ENDS = (core.TextMessageEndEvent, core.ReasoningMessageEndEvent, core.ToolCallResultEvent)
-_COMPLETING = frozenset({*_MESSAGE_ENDS, core.ToolCallEndEvent})
 _ALL_EFFECT_HOOKS = ("on_messages_changed", "on_state_changed", "on_new_message", "on_new_tool_call")
 
 
@@ -308,8 +307,8 @@ class HookCalls:
             touched = change if self._mutated is _NO_CHANGE else change | self._mutated
             for moment in _EFFECT_HOOKS[touched]:
                 await self._call(self._hooks_of(moment))
-            if type(event) in _COMPLETING:
-                await self._tell_complete(event)
+            if (completed := TRAITS[type(event)].completes) is not None:
+                await self._tell_complete(completed, event)
         return change if self._mutated is _NO_CHANGE else change | self._take_mutated()
 
     async def tell(self, moment: str, *details: object) -> None:
@@ -369,12 +368,12 @@ class HookCalls:
             raise RuntimeError("a hook raised StopAsyncIteration") from error
         return True
 
-    async def _tell_complete(self, event: core.Event) -> None:
+    async def _tell_complete(self, completed: Completed, event: Any) -> None:
         reducer = self._conversation.reducer
-        if isinstance(event, _MESSAGE_ENDS):
+        if completed == "message":
             if (message := reducer.message(event.message_id)) is not None:
                 await self._call(self._hooks_of("on_new_message"), message)
-        elif isinstance(event, core.ToolCallEndEvent) and (call := reducer.tool_call(event.tool_call_id)) is not None:
+        elif (call := reducer.tool_call(event.tool_call_id)) is not None:
             await self._call(self._hooks_of("on_new_tool_call"), call)
 
     def _apply(self, mutation: Mutation) -> None:

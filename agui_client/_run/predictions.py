@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import StateDeltaEvent, StateSnapshotEvent, StepFinishedEvent
+from ag_ui.core import StepFinishedEvent
 
 from agui_client._protocol.schema import is_array, is_object
+from agui_client._protocol.traits import STATE_EVENTS
 
 if TYPE_CHECKING:
     from agui_client._protocol.outcome import Outcome
@@ -67,7 +68,7 @@ class Predictions:
         self._settled.update(self._outcome.ended_tool_call_ids - self._by_call.keys())
         self._announced = list(_read(value))
         # Only now, so that runs without predictions pay nothing.
-        for state_event in (StateSnapshotEvent, StateDeltaEvent):
+        for state_event in STATE_EVENTS:
             self._outcome.handlers[state_event] = self._settle
         self._outcome.handlers[StepFinishedEvent] = self._forget
 

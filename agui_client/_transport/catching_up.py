@@ -16,35 +16,20 @@ from ag_ui import core
 
 from agui_client._protocol.events import UnrecognizedEvent, WireEvent, is_terminal
 from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.traits import STATE_EVENTS, TRAITS, Part, types_about
 from agui_client.errors import ConnectError
 
 Item: TypeAlias = tuple[str, str]
 """The kind and the id of a message, a call or a reasoning phase."""
 
-_STARTS: dict[type, str] = {
-    core.TextMessageStartEvent: "text",
-    core.ReasoningMessageStartEvent: "reasoning",
-    core.ReasoningStartEvent: "phase",
-    core.ToolCallStartEvent: "call",
-}
-_CONTENTS: dict[type, str] = {
-    core.TextMessageContentEvent: "text",
-    core.ReasoningMessageContentEvent: "reasoning",
-    core.ToolCallArgsEvent: "call",
-}
-_ENDS: dict[type, str] = {
-    core.TextMessageEndEvent: "text",
-    core.ReasoningMessageEndEvent: "reasoning",
-    core.ReasoningEndEvent: "phase",
-    core.ToolCallEndEvent: "call",
-}
-_CHUNKS: dict[type, str] = {
-    core.TextMessageChunkEvent: "text",
-    core.ReasoningMessageChunkEvent: "reasoning",
-    core.ToolCallChunkEvent: "call",
-}
-_STATES = (core.StateSnapshotEvent, core.StateDeltaEvent)
-_ACTIVITIES = (core.ActivitySnapshotEvent, core.ActivityDeltaEvent)
+
+def _items(part: Part) -> dict[type[Any], str]:
+    """Return the kind of item that each event is about which is one part of a message, a call or a phase."""
+    return {each: TRAITS[each].about for each in types_about("text", "reasoning", "phase", "call", part=part)}
+
+
+_STARTS, _CONTENTS, _ENDS, _CHUNKS = _items("start"), _items("content"), _items("end"), _items("chunk")
+_ACTIVITIES = types_about("activity")
 
 
 class Delivered:
@@ -164,7 +149,7 @@ class CatchingUp:
             return
         if not isinstance(event, UnrecognizedEvent) and type(event) not in _CHUNKS:
             self._thread.feed(event)
-            self._has_state = self._has_state or isinstance(event, _STATES)
+            self._has_state = self._has_state or isinstance(event, STATE_EVENTS)
         if not self._is_in_run:
             return
         for each in self._rest_of(event):
@@ -197,7 +182,7 @@ class CatchingUp:
         subject = _subject(event)
         self._others[subject] += 1
         is_known = self._others[subject] <= self._before[subject]
-        if isinstance(event, _STATES + _ACTIVITIES):
+        if isinstance(event, STATE_EVENTS + _ACTIVITIES):
             self._latest[subject] = event
             return () if is_known else self._as_it_is(event)
         return () if is_known else (event,)
@@ -233,7 +218,7 @@ class CatchingUp:
     def _as_it_is(self, event: Any) -> Iterable[WireEvent]:
         """Return the state, or an activity, with the event in it: a patch fits only what was before it."""
         self._latest.pop(_subject(event), None)
-        if isinstance(event, _STATES):
+        if isinstance(event, STATE_EVENTS):
             return (core.StateSnapshotEvent(snapshot=self._thread.state),)
         message: Any = self._thread.message(event.message_id)
         if message is None:
@@ -300,7 +285,7 @@ def _id_of(event: Any) -> str:
 
 def _subject(event: Any) -> tuple[str, ...]:
     """Return the type of an event, what tells it from others of the type, and its owner."""
-    if isinstance(event, _STATES):
+    if isinstance(event, STATE_EVENTS):
         return "STATE", ""
     if isinstance(event, _ACTIVITIES):
         return "ACTIVITY", event.message_id

@@ -17,13 +17,13 @@ from ag_ui.core import (
     RunFinishedEvent,
     RunFinishedInterruptOutcome,
     RunStartedEvent,
-    StateDeltaEvent,
     StateSnapshotEvent,
     aggregate_token_usage,
 )
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import is_same_json
+from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
 from agui_client.errors import RunFailedError
@@ -144,7 +144,7 @@ async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
     known = ABSENT if request is None else request.state_of_caller
     is_stored = known is not ABSENT
     async for event in run:
-        if is_stored and isinstance(event, StateSnapshotEvent | StateDeltaEvent):
+        if is_stored and type(event) in STATE_EVENTS:
             known = conversation.reducer.state
         yield event
         if is_stored and isinstance(event, RunStartedEvent) and not is_same_json(known, conversation.state):

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from ag_ui.core import ReasoningMessageContentEvent, TextMessageContentEvent, ToolCallArgsEvent
+
+from agui_client._protocol.traits import DELTAS
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -15,13 +16,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
 
     Emit = Callable[[WireEvent], Awaitable[None]]
-
-_IDS: dict[type[Any], str] = {
-    TextMessageContentEvent: "message_id",
-    ReasoningMessageContentEvent: "message_id",
-    ToolCallArgsEvent: "tool_call_id",
-}
-"""The kinds of deltas, with the fields that name what they belong to."""
 
 
 class DeltaJoiner:
@@ -51,7 +45,7 @@ class DeltaJoiner:
             if self._joins(event):
                 return
             await self._send_waiting()
-            if _IDS.get(type(event)) is None or _is_tagged(event):
+            if DELTAS.get(type(event)) is None or _is_tagged(event):
                 await self._emit(event)
             elif time.monotonic() - self._latest >= self._seconds:
                 self._latest = time.monotonic()
@@ -69,7 +63,7 @@ class DeltaJoiner:
         kind: Any = cast("Any", type(event))
         if waiting is None or kind is not type(waiting) or _is_tagged(event):
             return False
-        name = _IDS[kind]
+        name = DELTAS[kind]
         if (getattr(event, name), event.subagent_run_id) != (getattr(waiting, name), waiting.subagent_run_id):
             return False
         self._parts.append(event.delta)

@@ -23,6 +23,7 @@ from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.plain_json import write
 from agui_client._protocol.problems import pointer
 from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.traits import DELTAS
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError, printable
 from agui_client.recording.reading import Exchange, RecordingError
@@ -38,7 +39,6 @@ _MOST_WARNINGS = 20
 """The number of warnings that one event shows."""
 _Delta: TypeAlias = core.TextMessageContentEvent | core.ReasoningMessageContentEvent | core.ToolCallArgsEvent
 _Path: TypeAlias = tuple[str | int, ...]
-_DELTAS = (core.TextMessageContentEvent, core.ReasoningMessageContentEvent, core.ToolCallArgsEvent)
 
 
 @dataclass
@@ -180,9 +180,10 @@ class _Conversation:
             before, self.state = self.state, self._reducer.state
             operations += _state_operations(event, before, self.state)
         if change & Change.MESSAGES:
-            if isinstance(event, _DELTAS) and (path := self._appended_to(event)) is not None:
-                self._deltas[path].append(event.delta)
-                operations.append({"op": "append", "path": reduce(pointer, path, ""), "value": event.delta})
+            piece: Any = event
+            if type(event) in DELTAS and (path := self._appended_to(piece)) is not None:
+                self._deltas[path].append(piece.delta)
+                operations.append({"op": "append", "path": reduce(pointer, path, ""), "value": piece.delta})
                 if not event.metadata:
                     return
             operations += self._look()

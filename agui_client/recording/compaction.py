@@ -18,35 +18,13 @@ from agui_client._protocol.events import WireEvent
 from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.pipeline import Pipeline
 from agui_client._protocol.reduce import Reducer
+from agui_client._protocol.traits import DELTAS, types_about
 from agui_client._protocol.warnings import WarningLog
 from agui_client.errors import ProtocolError
 
 _Opener: TypeAlias = core.TextMessageStartEvent | core.ReasoningMessageStartEvent
 _Whole: TypeAlias = core.ToolCallResultEvent | core.ActivitySnapshotEvent | core.ActivityDeltaEvent
-_MESSAGES = (
-    core.RunStartedEvent,
-    core.RunFinishedEvent,
-    core.RunErrorEvent,
-    core.TextMessageStartEvent,
-    core.TextMessageContentEvent,
-    core.TextMessageEndEvent,
-    core.ReasoningMessageStartEvent,
-    core.ReasoningMessageContentEvent,
-    core.ReasoningMessageEndEvent,
-    core.ReasoningEncryptedValueEvent,
-    core.ToolCallStartEvent,
-    core.ToolCallArgsEvent,
-    core.ToolCallEndEvent,
-    core.ToolCallResultEvent,
-    core.MessagesSnapshotEvent,
-    core.ActivitySnapshotEvent,
-    core.ActivityDeltaEvent,
-)
-_PIECES: dict[type, str] = {
-    core.TextMessageContentEvent: "message_id",
-    core.ReasoningMessageContentEvent: "message_id",
-    core.ToolCallArgsEvent: "tool_call_id",
-}
+_MESSAGES = types_about("run", "text", "reasoning", "value", "call", "messages", "activity")
 EventT = TypeVar("EventT", bound=BaseEvent)
 
 
@@ -308,7 +286,7 @@ def _joined(base: _Base, view: _View) -> list[Event]:
         if not isinstance(event, _MESSAGES):
             continue
         bare = event.model_copy(update={"timestamp": None, "raw_event": None})
-        latest, id_field = events[-1] if events else None, _PIECES.get(type(event))
+        latest, id_field = events[-1] if events else None, DELTAS.get(type(event))
         if id_field is not None and not event.metadata:
             piece: Any = bare
             if not piece.delta:

@@ -18,8 +18,6 @@ from ag_ui.core import (
     MessagesSnapshotEvent,
     ResumeEntry,
     RunAgentInput,
-    StateDeltaEvent,
-    StateSnapshotEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
@@ -32,6 +30,7 @@ from ag_ui.core import (
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.reduce import Reducer
 from agui_client._protocol.thread_state import UNKNOWN_RESULT, stands_in
+from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.working_time import WorkingTime
@@ -62,9 +61,8 @@ if TYPE_CHECKING:
     from agui_client.teams.team_source import TeamSource
     from agui_client.teams.tools_at_work import Marks
 
-_STATE = frozenset({StateSnapshotEvent, StateDeltaEvent})
-_BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
 _logger = logging.getLogger("agui_client.teams")
+_BOUNDS = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
 
 
 @dataclass(slots=True)
@@ -247,9 +245,12 @@ class MemberCalls:
                         if isinstance(item, JournalChange):
                             self.journal.patch_team(call.invocation, call.record, item.operations)
                             await source.saved()
-                        elif type(item) in _STATE:
+                        elif type(item) in STATE_EVENTS:
                             self._take_state(item, view)
-                        elif isinstance(item, _BOUNDS) and item.subagent_run_id == call.invocation:
+                        elif (
+                            isinstance(item, SubagentStartedEvent | SubagentFinishedEvent | SubagentErrorEvent)
+                            and item.subagent_run_id == call.invocation
+                        ):
                             if not isinstance(item, SubagentStartedEvent):
                                 end.append(item)
                             elif is_first:

@@ -15,6 +15,7 @@ from ag_ui.core import Event, Message
 
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import UNKNOWN_RESULT
+from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
 from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, with_restated
@@ -25,22 +26,15 @@ Whole: TypeAlias = Callable[[Sequence[Message]], core.MessagesSnapshotEvent]
 """Makes a snapshot of the team's messages as they are when the event is delivered."""
 
 _PLACED: Any = object()
-_TEXT, _THOUGHT, _SPAN, _CALL, _ACTIVITY = range(5)
+_KINDS: tuple[Subject, ...] = ("text", "reasoning", "phase", "call", "activity")
+_TEXT, _THOUGHT, _SPAN, _CALL, _ACTIVITY = range(len(_KINDS))
 _KIND: dict[type, int] = {
-    **dict.fromkeys((core.TextMessageStartEvent, core.TextMessageContentEvent, core.TextMessageEndEvent), _TEXT),
-    core.ReasoningMessageStartEvent: _THOUGHT,
-    core.ReasoningMessageContentEvent: _THOUGHT,
-    core.ReasoningMessageEndEvent: _THOUGHT,
-    **dict.fromkeys((core.ReasoningStartEvent, core.ReasoningEndEvent), _SPAN),
-    **dict.fromkeys((core.ToolCallStartEvent, core.ToolCallArgsEvent, core.ToolCallEndEvent), _CALL),
-    **dict.fromkeys((core.ActivitySnapshotEvent, core.ActivityDeltaEvent), _ACTIVITY),
+    each: _KINDS.index(TRAITS[each].about)
+    for each in types_about(*_KINDS)
+    if TRAITS[each].part not in ("chunk", "result")  # chunks are expanded before, and results have a handler
 }
-_ENDS: dict[type, type[Any]] = {
-    core.TextMessageStartEvent: core.TextMessageEndEvent,
-    core.ReasoningMessageStartEvent: core.ReasoningMessageEndEvent,
-    core.ReasoningStartEvent: core.ReasoningEndEvent,
-    core.ToolCallStartEvent: core.ToolCallEndEvent,
-}
+_END_OF: dict[Subject, type[Any]] = {TRAITS[each].about: each for each in types_about(*_KINDS, part="end")}
+_ENDS: dict[type, type[Any]] = {each: _END_OF[TRAITS[each].about] for each in types_about(*_KINDS, part="start")}
 
 
 class Owners:

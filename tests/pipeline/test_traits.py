@@ -1,0 +1,54 @@
+"""One row of traits for each type of event, and a place for each type in the tables of behaviour that it concerns."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from ag_ui.core import BaseEvent
+
+from agui_client import Subscriber
+from agui_client._protocol.open_items import OpenRun
+from agui_client._protocol.reduce import REDUCTIONS
+from agui_client._protocol.schema import EVENT_MODELS
+from agui_client._protocol.traits import TRAITS, types_about
+from agui_client._protocol.warnings import WarningLog
+from agui_client.teams.names import Names
+from agui_client.teams.passing import Owners, Passing, StatePolicy
+from agui_client.teams.team_state import StateEvent
+
+_CHUNKS = set(types_about(part="chunk"))
+
+
+def _names(types: set[type[BaseEvent]]) -> set[str]:
+    return {each.__name__ for each in types}
+
+
+def test_each_class_of_the_official_union_has_a_row() -> None:
+    assert _names(set(TRAITS)) == _names(set(EVENT_MODELS.values()))
+
+
+def test_each_type_that_leaves_expansion_has_a_hook() -> None:
+    delivered = {name for name, model in EVENT_MODELS.items() if model not in _CHUNKS}
+    assert [name for name in delivered if not hasattr(Subscriber, f"on_{name.lower()}_event")] == []
+
+
+def test_each_type_about_messages_or_the_state_has_a_reduction() -> None:
+    about = set(types_about("text", "reasoning", "call", "value", "state", "messages", "activity"))
+    assert _names(about - set(REDUCTIONS)) == set()
+
+
+def test_each_beginning_piece_and_end_of_an_item_has_a_check_of_its_order() -> None:
+    items = {each for each in types_about("text", "reasoning", "phase", "call") if each not in _CHUNKS}
+    assert _names(items - set(OpenRun(WarningLog()).checks)) == set()
+
+
+@pytest.mark.parametrize("policy", get_args(StatePolicy))
+def test_teams_pass_on_by_a_handler_of_its_own_each_type_about_a_run_an_item_or_the_state(policy: StatePolicy) -> None:
+    passing = Passing(Names("call", "thread/"), speaks=False, state=policy, state_key="member", owners=Owners())
+    handled = {each for each, row in TRAITS.items() if row.about != "other" and each not in _CHUNKS}
+    assert _names(set(passing._handlers)) == _names(handled)
+
+
+def test_teams_take_each_type_about_the_state_into_theirs() -> None:
+    assert _names(set(get_args(StateEvent))) == _names(set(types_about("state")))
