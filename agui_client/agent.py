@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -23,14 +23,14 @@ from agui_client._protocol.reduce import Change
 from agui_client._protocol.schema import is_a
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
-from agui_client._run.scope import AgentInfo, AgentOptions, CallSetup, StateT, typed
+from agui_client._run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, CallSetup, StateT, typed
 from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import UNLIMITED, Timeouts
 from agui_client.conversation import Conversation
 from agui_client.errors import UsageError
 from agui_client.messages import MessageLike, Prompt
-from agui_client.options import ConnectOptions, RunOptions, checked_options, lists_keywords
+from agui_client.options import BY_CALL, IN_INPUT, ConnectOptions, RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from typing import Self
@@ -87,6 +87,13 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     is_team: ClassVar[bool] = False
     """Whether the agent leads members, and keeps notes about them in the state."""
+    is_local: ClassVar[bool] = True
+    """Whether the agent's work is done in this process: False for one whose `run` sends its input, as it is, away."""
+    goes_on_alone: ClassVar[bool] = False
+    """Whether a run may go on when its caller leaves it, so that `detach()` makes sense."""
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """The keywords of the verbs, such as "headers", that `run` carries out: it finds them in `call_options`. Without
+    them, a call with a keyword that is not for agents of every kind is refused."""
 
     @lists_keywords(AgentOptions)
     def __init__(self, **options: Unpack[AgentOptions[StateT]]) -> None:
@@ -690,6 +697,12 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     # --- putting a call together
 
+    @property
+    def call_options(self) -> RunOptions:
+        """The keywords of the call that `run` is carrying out; none between runs, and inside a run of another agent."""
+        scope = CURRENT_SCOPE.get()
+        return scope.options if scope is not None and scope.owner is self else {}
+
     def _type_state(self, model: Any, policy: object) -> None:
         """Take the type of the state, and the policy for conflicts."""
         from agui_client.state.edits import check_policy
@@ -712,8 +725,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        if self._address() is None and "headers" in checked:
-            raise UsageError("headers= is for an HttpAgent; this agent runs in the process")
+        refuse_untaken(self, checked)
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
     def _timeouts_of(self, options: RunOptions) -> Timeouts:
@@ -724,7 +736,16 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Make the engine of a call, with the parts that the agent has now."""
         from agui_client._run.engine import Engine
 
-        info = AgentInfo(self.agent_id, self.name, self.description, self._address(), is_team=self.is_team)
+        info = AgentInfo(
+            self.agent_id,
+            self.name,
+            self.description,
+            self._address(),
+            is_team=self.is_team,
+            takes=self.takes,
+            is_local=self.is_local,
+            goes_on_alone=self.goes_on_alone,
+        )
         setup = CallSetup(
             agent=info,
             owner=self,
@@ -743,6 +764,28 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             is_replay=is_replay,
         )
         return Engine(setup, prompt, options, loop)
+
+
+def refuse_untaken(agent: AbstractAgent[Any], options: Mapping[str, object]) -> None:
+    """Refuse keywords of a call that nobody would carry out.
+
+    Args:
+        agent: The agent that is called.
+        options: The keywords.
+
+    Raises:
+        UsageError: A keyword becomes no part of the input, is not the call's, and the agent does not take it.
+    """
+    for name in sorted(options.keys() - IN_INPUT - BY_CALL - agent.takes):
+        taker = next((kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes), "agent that takes it")
+        raise UsageError(f"{name}= is for an {taker}; a {type(agent).__name__} does not take it")
+
+
+def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:
+    """Yield the kinds of agents that are known, general ones first."""
+    for each in kind.__subclasses__():
+        yield each
+        yield from _kinds(each)
 
 
 def as_run_input(given: object) -> RunAgentInput:

@@ -72,6 +72,10 @@ class HttpAgent(AbstractAgent[StateT]):
         UsageError: An option has a value that it does not take, an address cannot be read, or `connect_url` is `url`.
     """
 
+    is_local = False
+    goes_on_alone = True
+    takes = frozenset({"headers", "timeout"})  # a request keeps its own time
+
     @lists_keywords(AgentOptions)
     def __init__(
         self,
@@ -186,9 +190,8 @@ class HttpAgent(AbstractAgent[StateT]):
         from agui_client._transport.http_source import HttpSource
 
         scope = CURRENT_SCOPE.get()
-        # Headers that are meant for one server are never sent to another.
         is_own = scope is not None and scope.owner is self
-        options: RunOptions = scope.options if scope is not None and is_own else {}
+        options = self.call_options  # headers that are meant for one server are never sent to another
         if is_own and not is_replay and (base := self._conversation.state_base) is not None:
             # No other server gets it: some hand these properties on to models, or refuse those that they do not know.
             props = with_base(input.forwarded_props, base)

@@ -51,12 +51,10 @@ class RunOptions(ConnectOptions, total=False):
     `Approve`, which has the call carried out by its function here before anything is sent."""
 
 
-BESIDE_AN_INPUT = frozenset({"headers", "timeout", "tools", "when_busy"})
-"""Keywords that can stand beside a whole `RunAgentInput`.
-
-Every other one becomes part of the input, and is refused beside a whole one: a keyword that is missing here is never
-dropped without an error.
-"""
+IN_INPUT = frozenset({"context", "forwarded_props", "run_id", "parent_run_id", "resume", "tool_results"})
+"""Keywords that become part of the run's input, and are refused beside a whole `RunAgentInput`."""
+BY_CALL = frozenset({"timeout", "tools", "when_busy"})
+"""Keywords that a call carries out itself, whatever the agent; an agent takes every other one, or it is refused."""
 
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

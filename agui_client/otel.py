@@ -98,7 +98,7 @@ class SpanObserver(RunObserver):
             attributes["gen_ai.agent.id"] = run.agent.name
         if run.agent.description:
             attributes["gen_ai.agent.description"] = run.agent.description
-        kind = SpanKind.INTERNAL if run.agent.url is None else SpanKind.CLIENT
+        kind = SpanKind.INTERNAL if run.agent.is_local else SpanKind.CLIENT
         self._call = _Span(_named(_operation(run.agent), run.agent), get_current(), kind, attributes)
 
     def on_start(self, run: RunScope) -> None:

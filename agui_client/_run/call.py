@@ -114,10 +114,14 @@ class Call:
         """Note that the server goes on when the run is left.
 
         Raises:
-            UsageError: The agent runs in this process.
+            UsageError: Nothing of the agent goes on without its caller.
         """
-        if self.setup.agent.url is None:
-            raise UsageError("this agent runs in the process, so nothing goes on when its run is left; cancel() it")
+        if not self.setup.agent.goes_on_alone:
+            raise UsageError(
+                "this agent runs in the process, so nothing goes on when its run is left; cancel() it"
+                if self.setup.agent.is_local
+                else f"{type(self.setup.owner).__name__}.goes_on_alone is False: its runs end when they are left"
+            )
         self.is_detached = not self.state.has_ended
 
     def steer(self, prompt: Prompt) -> None:

@@ -180,8 +180,8 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
 
 
 def _limits(setup: CallSetup, scope: RunScope) -> Limits | None:
-    """Return the time limits of an agent in this process; a request keeps its own."""
-    is_limited = setup.agent.url is None and setup.timeouts is not UNLIMITED
+    """Return the time limits of an agent that does not keep to them by itself."""
+    is_limited = "timeout" not in setup.agent.takes and setup.timeouts is not UNLIMITED
     return Limits(setup.timeouts, scope.until) if is_limited else None
 
 

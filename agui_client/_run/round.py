@@ -131,7 +131,7 @@ class Round:
             return self._prepare(run_input)
 
     def _prepare(self, run_input: RunAgentInput) -> RunAgentInput:
-        peer, is_copied = self._setup.max_protocol_version, self._setup.agent.url is None
+        peer, is_copied = self._setup.max_protocol_version, self._setup.agent.is_local
         return prepare_input(run_input, self.scope.warnings, max_protocol_version=peer, is_copied=is_copied)
 
     def open(self) -> Source:

@@ -21,7 +21,7 @@ from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation
 from agui_client.errors import InterruptsNotCoveredError, ToolError, UsageError
 from agui_client.messages import content_of, prompt_messages
-from agui_client.options import BESIDE_AN_INPUT
+from agui_client.options import IN_INPUT
 from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class PassedRequest(RunRequest):
     is_passed = True
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
-        if refused := sorted(options.keys() - BESIDE_AN_INPUT):
+        if refused := sorted(options.keys() & IN_INPUT):
             raise UsageError(f"{refused[0]}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
         passed = Conversation(given.thread_id, given.messages)
         passed.set_state(given.state)

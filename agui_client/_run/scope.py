@@ -67,6 +67,12 @@ class AgentInfo(Record):
     """The address of a remote agent, without user, password and query; None for one in this process."""
     is_team: bool = False
     """Whether the agent is a team of agents, each of which has calls of its own."""
+    takes: frozenset[str] = frozenset()
+    """The keywords of the verbs that the agent itself carries out, such as "headers"."""
+    is_local: bool = True
+    """Whether the agent's work is done in this process."""
+    goes_on_alone: bool = False
+    """Whether a run may go on when its caller leaves it."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -121,7 +127,7 @@ class RunScope(Record):
     def takes_state_base(self) -> bool:
         """Whether the server that answered the run takes the hash of the state that a later one begins with."""
         response = self.requests[-1].delivery.response if self.requests else None
-        return self.agent.url is not None and response is not None and STATE_BASE_HEADER in response.headers
+        return not self.agent.is_local and response is not None and STATE_BASE_HEADER in response.headers
 
     def note_asked(self, event: Event, failure: BaseException | None) -> None:
         """Note the beginning or end of an agent that a tool asks.

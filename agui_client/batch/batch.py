@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
-from agui_client.agent import AbstractAgent
+from agui_client.agent import AbstractAgent, refuse_untaken
 from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
 from agui_client.batch.places import place_of
@@ -139,7 +139,7 @@ def run_many(
     if name is not None and rerun_failed:
         raise UsageError("rerun_failed= is not for on=Runs(...), where failed rows are kept; retry= runs them again")
     return Batch(
-        place=place_of(on, name, agents, _options_of_many(options), at_once),
+        place=place_of(on, name, agents, _options_of_many(options, agents.values()), at_once),
         jobs=[_Job(row, name) for row in read_rows(rows, prompt, key) for name in agents],
         at_once=at_once,
         journal=_journal_opener(journal, rerun_failed=rerun_failed),
@@ -400,11 +400,14 @@ def _running(loop: PrivateLoop) -> Generator[None]:
         loop.cancel_and_wait()
 
 
-def _options_of_many(options: RunOptions) -> RunOptions:
-    """Check the options of the runs."""
+def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -> RunOptions:
+    """Check the options of the runs of agents; those of agents that a function makes are checked with each row."""
     given = checked_options(options, RunOptions, "a batch")
     if wrong := next((name for name in _OF_ONE_RUN if name in given), None):
         raise UsageError(f"{wrong}= is for one run, and a batch makes many")
+    for each in agents:
+        if isinstance(each, AbstractAgent):
+            refuse_untaken(each, given)
     return given
 
 

@@ -117,7 +117,7 @@ class Recorder(RunKeeper):
     def on_request_end(self, run: RunScope, number: int, error: Exception | None, *, is_whole: bool) -> None:
         """Write the end of an answer."""
         if (key := self._requests.get(run, {}).get(number)) is not None:
-            self.end_request(key, error, is_whole=is_whole, is_in_process=run.agent.url is None)
+            self.end_request(key, error, is_whole=is_whole, is_in_process=run.agent.is_local)
 
     def on_attempt_end(self, run: RunScope, attempt: Attempt, error: BaseException | None) -> None:
         """Write the head of a response."""

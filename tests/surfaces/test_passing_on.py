@@ -112,15 +112,6 @@ def test_what_is_in_an_input_is_no_keyword_beside_it(name: str) -> None:
         ScriptedAgent(turn()).run_agent_sync(GIVEN, **options)
 
 
-def test_a_new_keyword_is_refused_beside_an_input_until_it_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KEYWORDS, "priority", int)
-    options: Any = {"priority": 1}
-    agent = ScriptedAgent(turn())
-    with pytest.raises(UsageError, match=r"^priority= goes with a prompt"):
-        agent.run_agent_sync(GIVEN, **options)
-    assert agent.inputs == []
-
-
 ANSWER = ResumeEntry(interrupt_id="interrupt-1", status="resolved", payload=True)
 USED: dict[str, tuple[Any, Any, Callable[[RunAgentInput], Any]]] = {
     "run_id": ("r", "r", lambda run: run.run_id),
