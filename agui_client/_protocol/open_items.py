@@ -84,7 +84,7 @@ class Items:
         item_id = getattr(event, self._id_field)
         if item_id in self.open:
             raise self._fault(self._rule, event, f"the producer started {self.named(item_id)} which is already open")
-        self.agree(event, owner)
+        self.agree(event, item_id, owner)
         self.open[item_id] = None
         self.owners.setdefault(item_id, owner)
 
@@ -96,16 +96,15 @@ class Items:
             sentence = f"the producer continued {self.named(item_id)} that {why}; {self._opener} has to come first"
             raise self._fault(self._rule, event, sentence)
         if (tag := event.subagent_run_id) is not None:
-            self.agree(event, tag)
+            self.agree(event, item_id, tag)
 
     def end(self, event: Any) -> None:
         """Close an open item."""
         self.content(event)
         del self.open[getattr(event, self._id_field)]
 
-    def agree(self, event: Any, tag: Owner) -> None:
-        """Reject a tag that disagrees with the item's owner; an absent one never does (SUB-2, SUB-3)."""
-        item_id = getattr(event, self._id_field)
+    def agree(self, event: Any, item_id: str, tag: Owner) -> None:
+        """Reject a tag that disagrees with the owner of an item; an absent one never does (SUB-2, SUB-3)."""
         if tag is None or self.owners.get(item_id, tag) == tag:
             return
         owner = owner_name(self.owners[item_id])
@@ -147,6 +146,7 @@ class OpenRun:
             core.ReasoningMessageStartEvent: thoughts.start,
             core.ReasoningMessageContentEvent: thoughts.content,
             core.ReasoningMessageEndEvent: thoughts.end,
+            core.ReasoningEncryptedValueEvent: self._encrypted_value,
             core.ActivitySnapshotEvent: self._activity_snapshot,
             core.ActivityDeltaEvent: self._activity_delta,
             core.MessagesSnapshotEvent: self._messages_snapshot,
@@ -213,7 +213,13 @@ class OpenRun:
             self._activities.owners[event.message_id] = event.subagent_run_id
 
     def _activity_delta(self, event: core.ActivityDeltaEvent) -> None:
-        self._activities.agree(event, event.subagent_run_id)
+        self._activities.agree(event, event.message_id, event.subagent_run_id)
+
+    def _encrypted_value(self, event: core.ReasoningEncryptedValueEvent) -> None:
+        """Reject a value of another owner than its call or message; it may come after the end of that (REASON-8)."""
+        messages = self._texts if event.entity_id in self._texts.owners else self._thoughts
+        items = self._calls if event.subtype == "tool-call" else messages
+        items.agree(event, event.entity_id, event.subagent_run_id)
 
     def _messages_snapshot(self, event: core.MessagesSnapshotEvent) -> None:
         """Replace the owners of messages along with the messages (STATE-8)."""

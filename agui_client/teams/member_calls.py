@@ -131,7 +131,7 @@ class MemberCalls:
             begin = self.state.begin(document_as_json(document), has_state=input.state is not None)
             self.first_events.append(begin)
         self._answers = answers
-        self._owners = Owners()
+        self._owners = Owners(input.messages)
         self._turns = anyio.CapacityLimiter(limits.at_once or math.inf)
         self._budget = Budget(limits, *document.used)
         self._partial = {each for record in document.calls.values() for each in record.partial}
@@ -392,6 +392,7 @@ class MemberCalls:
             return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
 
         self.thread.set_messages(with_restated(self.thread.messages, attempt, kept))
+        self._owners.restate_calls()
         await self._source.put(whole)
 
     def _take_state(self, event: Any, view: StateView) -> None:

@@ -7,7 +7,7 @@ has. What a member leaves open when it fails is closed here, so that the team's 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ag_ui import core
@@ -34,13 +34,19 @@ _KIND: dict[type, int] = {
     if TRAITS[each].part not in ("chunk", "result")  # chunks are expanded before, and results have a handler
 }
 _END_OF: dict[Subject, type[Any]] = {TRAITS[each].about: each for each in types_about(*_KINDS, part="end")}
+_MESSAGE_KIND = {"reasoning": _THOUGHT, "activity": _ACTIVITY}
 _ENDS: dict[type, type[Any]] = {each: _END_OF[TRAITS[each].about] for each in types_about(*_KINDS, part="start")}
+_END_TYPES = frozenset(_ENDS.values())
 
 
 class Owners:
-    """The owners of all items of a run: an item that another call of a member goes on with keeps its own (SUB-3)."""
+    """The owners of all items of a run: an item that another call of a member goes on with keeps its own (SUB-3).
 
-    def __init__(self) -> None:
+    Args:
+        messages: The messages that the run begins with.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.by_kind: tuple[dict[str, str | None], ...] = ({}, {}, {}, {}, {})
         """The owners by the ids of the items, for each kind of item."""
         self.answered: set[str] = set()
@@ -49,6 +55,19 @@ class Owners:
         """The number of times that each subagent was announced."""
         self.translations: defaultdict[str, Translations] = defaultdict(Translations)
         """The translations of each conversation of a member, by the prefix of its ids."""
+        self._earlier = messages
+        for message in messages:
+            self.by_kind[_MESSAGE_KIND.get(message.role, _TEXT)][message.id] = message.subagent_run_id
+
+    def restate_calls(self) -> None:
+        """Note whose the calls of earlier runs are, as a snapshot of all messages makes them calls of this run."""
+        earlier, self._earlier = self._earlier, ()
+        for message in earlier:
+            if isinstance(message, core.ToolMessage):
+                self.answered.add(message.tool_call_id)
+            elif isinstance(message, core.AssistantMessage):
+                for call in message.tool_calls or ():
+                    self.by_kind[_CALL].setdefault(call.id, message.subagent_run_id)
 
 
 class Passing:
@@ -121,11 +140,12 @@ class Passing:
         now = [self.message_up(each) for each in after if each.id not in foreign and each.id not in repeated]
         if own == now:
             return []
-        events = events_between(own, now)
+        events = events_between(own, now, self._is_of_open)
         if events is not None:
             for event in events:
                 self._note(event)
             return list(events)
+        self._run_owners.restate_calls()
 
         def whole(messages: Sequence[Message]) -> core.MessagesSnapshotEvent:
             """Make the snapshot."""
@@ -139,9 +159,9 @@ class Passing:
             # Nearly every message: each call goes through all that the member has said before.
             return known
         tag = message.subagent_run_id
-        is_said = message.role not in ("reasoning", "activity")
+        is_said = message.role not in _MESSAGE_KIND
         owner = self._own_tag if is_said and tag is None else self._names.tag(tag)
-        kind = _THOUGHT if message.role == "reasoning" else _ACTIVITY if message.role == "activity" else _TEXT
+        kind = _MESSAGE_KIND.get(message.role, _TEXT)
         return self._names.message_up(message, self._owners[kind].get(self._names.up(message.id), owner))
 
     def close(self, reason: str, begun: Collection[str] = ()) -> list[Event]:
@@ -178,7 +198,7 @@ class Passing:
 
     def _item_start(self, event: Any) -> Sequence[Event]:
         kind, names = _KIND[type(event)], self._names
-        field = "tool_call_id" if kind == _CALL else "message_id"
+        field = _id_field(kind)
         changes: dict[str, Any] = {field: names.up(getattr(event, field))}
         item_id: str = changes[field]
         own = names.invocation if kind in (_THOUGHT, _SPAN, _ACTIVITY) else self._own_tag
@@ -207,7 +227,9 @@ class Passing:
             return item_id
         if item_id in self._run_owners.answered:
             _, _, number = split_invocation(self._names.invocation) or ("", "", 0)
-            changes["tool_call_id"] = item_id = self._names.rename(event.tool_call_id, number + 1)
+            while self._owners[_CALL].get(item_id, owner) != owner:
+                number += 1
+                changes["tool_call_id"] = item_id = self._names.rename(event.tool_call_id, number)
         else:
             # The call goes on under its owner, which has to be the owner of its message (SUB-4).
             changes["parent_message_id"] = None
@@ -215,7 +237,7 @@ class Passing:
 
     def _item_goes_on(self, event: Any) -> Sequence[Event]:
         kind = _KIND[type(event)]
-        field = "tool_call_id" if kind == _CALL else "message_id"
+        field = _id_field(kind)
         item_id = self._names.up(getattr(event, field))
         owner = self._owners[kind].get(item_id, self._names.tag(event.subagent_run_id))
         return (changed(event, subagent_run_id=owner, **{field: item_id}),)
@@ -231,13 +253,21 @@ class Passing:
         kind = _KIND.get(event_type)
         if kind is None or kind == _ACTIVITY:
             return
-        field = "tool_call_id" if kind == _CALL else "message_id"
+        field = _id_field(kind)
         item_id = getattr(event, field)
-        if (end := _ENDS.get(event_type)) is None:
+        if (end := _ENDS.get(event_type)) is not None:
+            self._owners[kind].setdefault(item_id, event.subagent_run_id)
+            self._open[kind, item_id] = end(**{field: item_id}, **_owner(event.subagent_run_id))
+        elif event_type in _END_TYPES:
             self._open.pop((kind, item_id), None)
-            return
-        self._owners[kind].setdefault(item_id, event.subagent_run_id)
-        self._open[kind, item_id] = end(**{field: item_id}, **_owner(event.subagent_run_id))
+
+    def _is_of_open(self, event: Any) -> bool:
+        """Return whether an event begins or ends an item, in the team's ids, that the member has open."""
+        event_type: type[Any] = event.__class__
+        if event_type not in _ENDS and event_type not in _END_TYPES:
+            return False
+        kind = _KIND[event_type]
+        return (kind, getattr(event, _id_field(kind))) in self._open
 
     def _result(self, event: core.ToolCallResultEvent) -> Sequence[Event]:
         call = self._names.up(event.tool_call_id)
@@ -247,11 +277,15 @@ class Passing:
         if event.subagent_run_id is not None:
             owner = self._names.tag(event.subagent_run_id)
         ids = {"message_id": self._names.up(event.message_id), "tool_call_id": call}
+        self._owners[_TEXT].setdefault(ids["message_id"], owner)
         return (changed(event, subagent_run_id=owner, **ids),)
 
     def _encrypted(self, event: core.ReasoningEncryptedValueEvent) -> Sequence[Event]:
-        owner = self._names.tag(event.subagent_run_id)
-        return (changed(event, subagent_run_id=owner, entity_id=self._names.up(event.entity_id)),)
+        """Pass a value on under the owner of its item, or none if that is not known here: none never disagrees."""
+        entity_id = self._names.up(event.entity_id)
+        is_of_text = entity_id in self._owners[_TEXT]
+        kind = _CALL if event.subtype == "tool-call" else _TEXT if is_of_text else _THOUGHT
+        return (changed(event, subagent_run_id=self._owners[kind].get(entity_id), entity_id=entity_id),)
 
     def _step(self, event: Any) -> Sequence[Event]:
         passed: Any = self._tagged(event)
@@ -359,6 +393,10 @@ def _moved(operation: Any, place: str) -> Any:
     if (source := getattr(operation, "from_", None)) is not None:
         changes["from_"] = place + source
     return operation.model_copy(update=changes)
+
+
+def _id_field(kind: int) -> str:
+    return "tool_call_id" if kind == _CALL else "message_id"
 
 
 def _owner(owner: str | None) -> dict[str, Any]:

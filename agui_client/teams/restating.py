@@ -5,7 +5,7 @@ Where no events lead there, because a message was rewritten or removed, a snapsh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ag_ui import core
@@ -17,18 +17,22 @@ from agui_client.teams.names import changed
 _CUT_OFF = " before this call was answered."
 
 
-def events_between(before: Sequence[Message], after: Sequence[Message]) -> list[Event] | None:
+def events_between(
+    before: Sequence[Message], after: Sequence[Message], is_of_open: Callable[[Event], bool] = lambda _event: False
+) -> list[Event] | None:
     """Return events that turn the messages before a snapshot into those after it.
 
     Args:
         before: The messages of a member, under the ids and owners that they have in the team's conversation.
         after: The same after the snapshot.
+        is_of_open: Returns whether an event begins or ends an item that is open, and goes on without it (STREAM-1).
 
     Returns:
         The events; None if no events lead there.
     """
     known = {message.id: message for message in before}
-    events = [event for message in after for event in _events(known.get(message.id), message)]
+    made = (event for message in after for event in _events(known.get(message.id), message))
+    events = [event for event in made if not is_of_open(event)]
     reducer = Reducer(before)
     for event in events:
         reducer.feed(event)

@@ -169,7 +169,7 @@ class SubagentRun:
         remembers = member.memory == "thread" and not (journal is not None and journal.is_apart)
         self._own_thread = key if remembers else self.subagent_run_id
         prefix = f"{self._own_thread}/"
-        self._owners = owners or Owners()
+        self._owners = owners or Owners(input.messages)
         self._names = Names(self.subagent_run_id, prefix, self._owners.translations[prefix])
         self._partial = partial
         self._further = {tool.name for tool in tools}
@@ -361,6 +361,7 @@ class SubagentRun:
             # Events write nothing but text.
             asked = UserMessage(id=message_id, content=self._prompt or "")
             asked = changed(asked, subagent_run_id=self.subagent_run_id)
+            self._owners.restate_calls()
             return [lambda messages: MessagesSnapshotEvent(messages=[*messages, asked])]
         return [
             TextMessageStartEvent(role="user", **owner),

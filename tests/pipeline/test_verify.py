@@ -455,6 +455,27 @@ def test_in_one_run_only_its_owner_may_reopen_an_item(_rule: str, triad: list[Wi
     assert refusal(START, *owned, triad[0], {**triad[-1], "subagentRunId": "s2"}).rule == "SUB-3"
 
 
+@pytest.mark.requirement("SUB-3", "REASON-8")
+@pytest.mark.parametrize("owner", [{}, {"subagentRunId": "s2"}, {"subagentRunId": ""}])
+@pytest.mark.parametrize("opener", ["TEXT_MESSAGE_START", "REASONING_MESSAGE_START", "TOOL_CALL_START"])
+def test_an_encrypted_value_of_another_owner_than_its_item_is_rejected(opener: str, owner: Wire) -> None:
+    triad = next(each for _, each in _STREAMED if each[0]["type"] == opener)
+    subtype, field = ("tool-call", "toolCallId") if opener == "TOOL_CALL_START" else ("message", "messageId")
+    value = {
+        "type": "REASONING_ENCRYPTED_VALUE",
+        "subtype": subtype,
+        "encryptedValue": "x",
+        "entityId": triad[0][field],
+    }
+    owned = [{**event, **owner} for event in triad]
+
+    assert (
+        accepted(START, *owned, value, {**value, **owner}, {**value, "entityId": "o", "subagentRunId": "s1"}, FINISH)
+        == []
+    )
+    assert refusal(START, *owned, {**value, "subagentRunId": "s1"}).rule == "SUB-3"
+
+
 @pytest.mark.requirement("SUB-8")
 def test_items_of_parallel_subagents_are_told_apart_by_id_alone() -> None:
     stream = [

@@ -265,6 +265,63 @@ async def test_a_snapshot_of_a_member_becomes_the_events_that_lead_to_it_or_one_
     assert ("assistant", "Rewritten.") in shown(member)
 
 
+@pytest.mark.requirement("STREAM-1", "STATE-8")
+@pytest.mark.parametrize("restated", ["One. Two.", "Rewritten."])
+async def test_a_snapshot_of_a_member_may_restate_a_message_that_the_member_has_open(restated: str) -> None:
+    async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
+        yield turn(
+            TextMessageStartEvent(message_id="m1"),
+            TextMessageContentEvent(message_id="m1", delta="One."),
+            MessagesSnapshotEvent(messages=[*input.messages, AssistantMessage(id="m1", content=restated)]),
+            TextMessageContentEvent(message_id="m1", delta=" Three."),
+            TextMessageEndEvent(message_id="m1"),
+        )
+
+    team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
+    result = await team.run_agent("Hi")
+    said = [("assistant", f"{restated} Three."), ("assistant", "L")]
+    assert (told(team.messages), result.warnings) == ([("user", "Hi"), *said], [])
+
+
+@pytest.mark.requirement("STREAM-1", "STATE-8")
+async def test_a_snapshot_of_a_member_may_restate_a_tool_call_that_the_member_has_open() -> None:
+    async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
+        call = ToolCall(id="c1", function=FunctionCall(name="look", arguments='{"n": '))
+        yield turn(
+            ToolCallStartEvent(tool_call_id="c1", tool_call_name="look", parent_message_id="m1"),
+            MessagesSnapshotEvent(messages=[*input.messages, AssistantMessage(id="m1", tool_calls=[call])]),
+            ToolCallArgsEvent(tool_call_id="c1", delta="1}"),
+            ToolCallEndEvent(tool_call_id="c1"),
+            tool_result("sun", tool_call_id="c1"),
+        )
+
+    team = SequentialAgent(agent("one", restates), says("last", "L"), strict=True)
+    await team.run_agent("Hi")
+    calls = [call for each in team.messages if each.role == "assistant" for call in each.tool_calls or ()]
+    assert [(each.id, each.function.arguments) for each in calls] == [("one/c1", '{"n": 1}')]
+
+
+@pytest.mark.requirement("SUB-3")
+@pytest.mark.parametrize("speaks", [True, False], ids=["it speaks for the team", "another one speaks"])
+async def test_an_encrypted_value_has_the_owner_of_the_call_or_message_that_it_is_about(*, speaks: bool) -> None:
+    one = agent(
+        "one",
+        turn(
+            text("Hm.", message_id="m1"),
+            tool_call("look", {}, tool_call_id="c1", parent_message_id="m1"),
+            tool_result("sun", tool_call_id="c1"),
+            ReasoningEncryptedValueEvent(subtype="message", entity_id="m1", encrypted_value="x"),
+            ReasoningEncryptedValueEvent(subtype="tool-call", entity_id="c1", encrypted_value="y"),
+            reasoning("So.", message_id="r1", encrypted_value="z"),
+        ),
+    )
+    events = await events_of(SequentialAgent(one, *([] if speaks else [says("last", "L")]), strict=True))
+    invocation = next(each.subagent_run_id for each in events if isinstance(each, SubagentStartedEvent))
+    owners = {each.entity_id: each.subagent_run_id for each in events if isinstance(each, ReasoningEncryptedValueEvent)}
+    own = None if speaks else invocation
+    assert owners == {"one/m1": own, "one/c1": own, "one/r1": invocation}
+
+
 async def test_messages_that_the_server_of_a_member_repeats_under_its_own_ids_are_not_the_members() -> None:
     async def restates(input: RunAgentInput) -> AsyncIterator[Step]:
         said = AssistantMessage(id="m", content="Yes.")
