@@ -98,15 +98,15 @@ class Verifier:
             self._phase, self.checks = "finished", self._turns
 
     def ends(self, message: str) -> list[Event]:
-        """Return events that end all that the open run has not closed, inner items first (LIFE-5, SUB-7).
+        """Return events that end all that the latest run has not closed, inner items first (LIFE-5, SUB-7).
 
         Args:
             message: The reason for which subagents end, for people.
 
         Returns:
-            The events; none if no run is open.
+            The events; none if no run has begun, or the latest has finished.
         """
-        return [*self._run.ends(), *self._run.subagent_ends(message)] if self._phase == "open" else []
+        return [*self._run.ends(), *self._run.subagent_ends(message)]
 
     @property
     def left_open(self) -> list[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agui_client._run.async_run import AgentRun
 
 _FAILED = "The agent failed; the server's log has the reason."
+_FOLLOWED = "The run failed, and another one followed it."
 _STOPPED = "The run was stopped."
 _ENDS = (RunFinishedEvent, RunErrorEvent)
 _logger = logging.getLogger("agui_client.sse")
@@ -135,15 +136,22 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
 async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:
     """Iterate a run, with a snapshot of a stored thread's state where no event has told its caller of it.
 
-    The agent sends none of what other callers have changed meanwhile, and of what functions here change.
+    Where one stream has several runs, what a failed one left open is ended before the next. The agent sends none of
+    what other callers have changed meanwhile, and of what functions here change.
 
     Args:
         run: The run, entered.
     """
     conversation, request = run.call.conversation, run.call.request
     known = ABSENT if request is None else request.state_of_caller
-    is_stored = known is not ABSENT
+    is_stored, left_open = known is not ABSENT, list["Event"]()
     async for event in run:
+        if isinstance(event, RunErrorEvent):
+            left_open = run.call.round.pipeline.verifier.ends(_FOLLOWED)
+        elif isinstance(event, RunStartedEvent):
+            for end in left_open:
+                yield end
+            left_open = []
         if is_stored and type(event) in STATE_EVENTS:
             known = conversation.reducer.state
         yield event
