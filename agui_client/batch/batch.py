@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, cast, overload
 
 import anyio
 from pydantic import TypeAdapter
@@ -407,7 +407,7 @@ def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -
         raise UsageError(f"{wrong}= is for one run, and a batch makes many")
     for each in agents:
         if isinstance(each, AbstractAgent):
-            refuse_untaken(each, given)
+            refuse_untaken(cast("AbstractAgent[Any]", each), given)
     return given
 
 
