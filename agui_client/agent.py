@@ -725,8 +725,22 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """Check the keywords of a call, and return the function that makes its engine when its block is entered."""
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
-        refuse_untaken(self, checked)
+        self.check_options(checked)
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
+
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Refuse keywords of a call that nobody would carry out.
+
+        Args:
+            options: Keywords of `RunOptions`.
+
+        Raises:
+            UsageError: A keyword becomes no part of the input, is not the call's, and this kind of agent does not take
+                it.
+        """
+        for name in sorted(options.keys() - IN_INPUT - BY_CALL - self.takes):
+            taker = next((kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes), "agent that takes it")
+            raise UsageError(f"{name}= is for an {taker}; a {type(self).__name__} does not take it")
 
     def _timeouts_of(self, options: RunOptions) -> Timeouts:
         """Return the time limits of a call; an agent in this process has none of its own."""
@@ -764,21 +778,6 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             is_replay=is_replay,
         )
         return Engine(setup, prompt, options, loop)
-
-
-def refuse_untaken(agent: AbstractAgent[Any], options: Mapping[str, object]) -> None:
-    """Refuse keywords of a call that nobody would carry out.
-
-    Args:
-        agent: The agent that is called.
-        options: The keywords.
-
-    Raises:
-        UsageError: A keyword becomes no part of the input, is not the call's, and the agent does not take it.
-    """
-    for name in sorted(options.keys() - IN_INPUT - BY_CALL - agent.takes):
-        taker = next((kind.__name__ for kind in _kinds(AbstractAgent) if name in kind.takes), "agent that takes it")
-        raise UsageError(f"{name}= is for an {taker}; a {type(agent).__name__} does not take it")
 
 
 def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:

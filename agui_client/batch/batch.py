@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 
 import anyio
 from pydantic import TypeAdapter
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
-from agui_client.agent import AbstractAgent, refuse_untaken
+from agui_client.agent import AbstractAgent
 from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
 from agui_client.batch.places import place_of
@@ -407,7 +407,7 @@ def _options_of_many(options: RunOptions, agents: Iterable[AgentSource | str]) -
         raise UsageError(f"{wrong}= is for one run, and a batch makes many")
     for each in agents:
         if isinstance(each, AbstractAgent):
-            refuse_untaken(cast("AbstractAgent[Any]", each), given)
+            each.check_options(given)
     return given
 
 
