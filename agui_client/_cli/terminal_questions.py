@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -55,6 +56,8 @@ class Keyboard:
     def __init__(self) -> None:
         self._withdrawn = threading.Event()
         self._application: Application[str] | None = None
+        self.restore: Callable[[], None] = lambda: None
+        """Gives the terminal back its modes from before the question, if the thread does not come to it."""
 
     @property
     def is_withdrawn(self) -> bool:
@@ -77,6 +80,7 @@ class Keyboard:
         """
         session = PromptSession[str](key_bindings=_KEYS, output=screen())
         self._application = session.app
+        self.restore = _saved_modes()
         try:
             return session.prompt(FormattedText([("bold", prompt)]), default=default, pre_run=self._leave_if_withdrawn)
         except EOFError:
@@ -157,6 +161,8 @@ class Terminal:
         finally:
             if not outcome.done():
                 await _withdraw(keyboard, over)
+                if not over.is_set():
+                    keyboard.restore()
         return outcome.result()
 
 
@@ -167,6 +173,20 @@ async def _withdraw(keyboard: Keyboard, over: anyio.Event) -> None:
     # The terminal is restored before anything else writes to it.
     with anyio.move_on_after(_WITHDRAWAL_SECONDS, shield=True):
         await over.wait()
+
+
+def _saved_modes() -> Callable[[], None]:
+    # The thread may be slow, or in an editor: if the program ends meanwhile, nobody else gives the shell its echo back.
+    if sys.platform == "win32":
+        return lambda: None
+    import termios
+
+    try:
+        terminal = sys.stdin.fileno()
+        modes = termios.tcgetattr(terminal)
+    except (termios.error, OSError, ValueError):  # no terminal, or a stdin without a descriptor
+        return lambda: None
+    return partial(termios.tcsetattr, terminal, termios.TCSANOW, modes)
 
 
 # A process has one terminal, whatever number of `Terminal`s asks there.
