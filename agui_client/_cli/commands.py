@@ -188,6 +188,14 @@ def chat(
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
 @click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that requests may have for this machine, as behind a tunnel; may be repeated. Of no use with a --host "
+    "that other machines reach, which answers to any name.",
+)
+@click.option(
     "--keep-alive",
     type=click.FloatRange(min=0, min_open=True),
     default=15.0,

@@ -15,6 +15,7 @@ import click
 
 from agui_client._cli.exit_codes import ExitCode
 from agui_client._cli.live_view import LiveView
+from agui_client._cli.own_names import OwnNamesOnly
 from agui_client._cli.plain_view import PlainView
 from agui_client._cli.watching import drawing_board, watch
 from agui_client._interrupts.answers import Resolve
@@ -80,7 +81,8 @@ def demo_server(port: int) -> Generator[Server]:
     """
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(serve(agent_app(demo_agent(), secret=token_bytes(32)), port=port))
+            app = OwnNamesOnly(agent_app(demo_agent(), secret=token_bytes(32)))
+            server = stack.enter_context(serve(app, port=port))
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise click.UsageError(f"cannot serve on port {port}: {reason}; name another with --port") from error

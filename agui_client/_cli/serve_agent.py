@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from uvicorn.supervisors import ChangeReload
 from agui_client._cli.agent_settings import AgentSettings
 from agui_client._cli.exit_codes import ExitCode, complain, drive, reason_of
 from agui_client._cli.loading import folder_of, load_object
+from agui_client._cli.own_names import OwnNamesOnly, is_loopback
 from agui_client._cli.tool_loading import load_tools
 from agui_client.agent import AbstractAgent
 from agui_client.asgi import AgentApp, agent_app
@@ -55,6 +56,8 @@ class ServeSettings:
     """Seconds of silence after which a comment is sent."""
     expose_errors: bool
     """Whether callers get the text of exceptions."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names in `Host` and `Origin` that a server on a loopback address answers, besides those of this machine."""
     runs_in: str | None = None
     """The place of runs that go on when their callers leave: "memory" or the URL of a database; None if none do."""
 
@@ -158,17 +161,24 @@ def _serve_in_child(settings: ServeSettings, sockets: list[socket.socket] | None
 
 def _serve_on(listener: socket.socket, settings: ServeSettings, announcement: str = "") -> int:
     loaded = settings.load()
-    serve_app(listener, lambda: settings.make_app(loaded), announcement)
+    allowed = settings.allowed_hosts if is_loopback(listener.getsockname()[0]) else None
+    serve_app(listener, lambda: settings.make_app(loaded), announcement, allowed)
     return ExitCode.SUCCESS
 
 
-def serve_app(listener: socket.socket, make: Callable[[], Awaitable[ASGIApp]], announcement: str) -> None:
+def serve_app(
+    listener: socket.socket,
+    make: Callable[[], Awaitable[ASGIApp]],
+    announcement: str,
+    allowed_hosts: Collection[str] | None = (),
+) -> None:
     """Serve an app until a signal, and write the package's log to stderr.
 
     Args:
         listener: The socket to listen on.
         make: Makes the app, in the event loop that it is served by.
         announcement: The line to write when the app is there; empty for none.
+        allowed_hosts: The names that requests may have for this machine besides its own; None for any.
     """
 
     async def serve() -> None:
@@ -177,7 +187,7 @@ def serve_app(listener: socket.socket, make: Callable[[], Awaitable[ASGIApp]], a
         _show_logs()
         if announcement:
             click.echo(announcement)
-        await _ForegroundServer(app).serve_on(listener, task_status=anyio.TASK_STATUS_IGNORED)
+        await _ForegroundServer(app, allowed_hosts).serve_on(listener, task_status=anyio.TASK_STATUS_IGNORED)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(serve())
@@ -186,8 +196,8 @@ def serve_app(listener: socket.socket, make: Callable[[], Awaitable[ASGIApp]], a
 class _ForegroundServer(BackgroundServer):
     """A server that ends at once with Ctrl-C: the runs are ended, and callers disconnected."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        super().__init__(app)
+    def __init__(self, app: ASGIApp, allowed_hosts: Collection[str] | None) -> None:
+        super().__init__(app if allowed_hosts is None else OwnNamesOnly(app, allowed_hosts))
         self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio.lowlevel
+import httpx
 import pytest
 from ag_ui.core import RunStartedEvent
 from rich.console import Console
@@ -125,6 +126,7 @@ def test_the_demo_agent_can_be_served_for_programs_of_ones_own(start: Start) -> 
     line = process.stdout.readline()
     url = line.split()[5]
     assert line.startswith(f"The demo agent answers at {url} until Ctrl-C. It is a script without a model: ")
+    assert httpx.post(url, json={}, headers={"host": "evil.test"}).status_code == 403
     with HttpAgent(url, thread_id="t").stream_sync("Is this on?", run_id="r") as run:
         assert next(iter(run)) == RunStartedEvent(thread_id="t", run_id="r", protocol_version="1.0")
     process.send_signal(signal.SIGINT)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agui_client import AGUIError, ConversationSnapshot, HttpAgent, HTTPStatusError, Resolve, RunFailedError
@@ -99,6 +100,22 @@ def test_an_agent_or_a_function_that_makes_or_chooses_one_is_served(
     _, logged = process.communicate(timeout=30)
     assert process.returncode == 0
     assert re.fullmatch(r"INFO agui_client.call: call on thread \S+: success, .* in [0-9.]+ s\n", logged)
+
+
+def test_a_server_on_a_loopback_address_answers_under_names_of_this_machine_and_allowed_ones_alone(
+    start: Start, agents: str
+) -> None:
+    url = address(start("serve", f"{agents}:agent", "--port=0", "--allow-host=tunnel.test"))
+    for name in ("evil.test", "localhost.evil.test", ""):
+        assert httpx.post(url, json={}, headers={"host": name}).status_code == 403
+        assert httpx.post(url, json={}, headers={"origin": f"http://{name}"}).status_code == 403
+    for name in ("localhost:80", "127.0.0.1", "127.8.8.8", "[::1]:80", "tunnel.test", "Tunnel.Test:443"):
+        assert httpx.post(url, json={}, headers={"host": name, "origin": f"http://{name}"}).status_code == 422
+
+
+def test_a_server_that_other_machines_reach_answers_under_any_name(start: Start, agents: str) -> None:
+    url = address(start("serve", f"{agents}:agent", "--port=0", "--host=0.0.0.0")).replace("0.0.0.0", "127.0.0.1")
+    assert httpx.post(url, json={}, headers={"host": "anything.test"}).status_code == 422
 
 
 def test_the_text_of_an_exception_is_logged_and_sent_on_request_only(start: Start, agents: str) -> None:
