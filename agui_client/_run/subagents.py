@@ -39,6 +39,8 @@ EXTENSION = "agui-client"
 `partialMessageIds` of what it had written when it failed."""
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
+SIGNED = "signed"
+"""The member of a journal that a server has signed, with the texts that only that server reads."""
 _USAGE = TypeAdapter(list[TokenUsage])
 T = TypeVar("T")
 
@@ -123,28 +125,6 @@ _ENDS = (SubagentFinishedEvent, SubagentErrorEvent)
 def is_of_a_member(event: object) -> bool:
     """Return whether an event notes in the journal of a team what a member has done, which must not be lost."""
     return isinstance(event, StateDeltaEvent) and any(each.path.startswith(f"/{JOURNAL}/") for each in event.delta)
-
-
-def without_rounds(state: Any) -> Any:
-    """Return a caller's state without the rounds of tools that a team would go on with.
-
-    A caller could name calls there that no member has made, and have them executed (SEC-3). Journals to go on with are
-    those that were stored on this side.
-
-    Args:
-        state: The state.
-    """
-    if not is_object(state) or not is_object(journal := state.get(JOURNAL)) or not is_object(journal.get("calls")):
-        return state
-    calls = {invocation: _without_round(record) for invocation, record in journal["calls"].items()}
-    return {**state, JOURNAL: {**journal, "calls": calls}}
-
-
-def _without_round(record: Any) -> Any:
-    if not is_object(record):
-        return record
-    kept = {name: each for name, each in record.items() if name != "left"}
-    return kept if "team" not in kept else {**kept, "team": without_rounds({JOURNAL: kept["team"]})[JOURNAL]}
 
 
 def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool) -> list[SubagentResult]:

@@ -17,13 +17,14 @@ from agui_client._protocol.open_items import quoted
 from agui_client._protocol.schema import is_object
 from agui_client._protocol.thread_state import NO_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest
-from agui_client._run.subagents import JOURNAL, without_rounds
+from agui_client._run.subagents import JOURNAL
 from agui_client._tools.approval import Deny
 from agui_client._tools.toolset import Toolset, chooses_tools, tool_list
 from agui_client.asgi.caller_interrupts import CallerAnswers
 from agui_client.asgi.caller_state import merged_state
 from agui_client.asgi.repetition import refuse_answered, refuse_approvals_of_answered_calls, refuse_repeated_run
 from agui_client.asgi.seal import Signing
+from agui_client.asgi.signed_journal import has_journal
 from agui_client.conversation import state_as_json
 from agui_client.errors import UsageError
 
@@ -53,7 +54,12 @@ TRUSTING = Signing(None, _PROCESS_KEY, is_caller_trusted=True)
 
 
 def served_run(
-    agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None, trust_caller: bool = False
+    agent: AbstractAgent,
+    input: RunAgentInput,
+    *,
+    secret: str | bytes | None = None,
+    trust_caller: bool = False,
+    owner: str = "",
 ) -> AgentRun:
     """Return the run of an agent that answers a caller's input; send its `sse()` on.
 
@@ -66,19 +72,25 @@ def served_run(
         input: The input that the caller sent.
         secret: The key that signs interrupts, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
+        owner: The user of this request: what was signed for one owner counts for no other.
 
     Returns:
         The run, not entered yet. Entering it raises `UsageError` if the input cannot be answered, and changes nothing
         then.
 
     Raises:
-        UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
+        UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
-    return answering_run(agent, input, Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller))
+    return answering_run(agent, input, Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner))
 
 
 def served_run_sync(
-    agent: AbstractAgent, input: RunAgentInput, *, secret: str | bytes | None = None, trust_caller: bool = False
+    agent: AbstractAgent,
+    input: RunAgentInput,
+    *,
+    secret: str | bytes | None = None,
+    trust_caller: bool = False,
+    owner: str = "",
 ) -> SyncAgentRun:
     """`served_run` for Flask, Django's sync views, and other code without `await`.
 
@@ -87,14 +99,15 @@ def served_run_sync(
         input: The input that the caller sent.
         secret: The key that signs interrupts, as for `agent_app`.
         trust_caller: Whether to take all that the caller sends for true, as for `agent_app`.
+        owner: The user of this request: what was signed for one owner counts for no other.
 
     Returns:
         The run, not entered yet; send its `sse()` on.
 
     Raises:
-        UsageError: The input answers an interrupt that was not signed, or the secret cannot be one.
+        UsageError: The input has an answer or a team's journal that was not signed here, or the secret cannot be one.
     """
-    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller)
+    signing = Signing(secret, _PROCESS_KEY, is_caller_trusted=trust_caller, owner=owner)
     agent, prompt, options, seal = _answering(agent, input, signing)
     run = agent.stream_sync(prompt, **options)
     run.seal = seal
@@ -155,15 +168,14 @@ def _answering(
     seal = signing.seal(input.thread_id, is_stored=is_owner)
     if seal is not None:
         resume = [entry.model_copy(update={"interrupt_id": seal.verified(entry.interrupt_id)}) for entry in resume]
-        seal.refuse_ids_of(input.state, agent.state if is_owner else None)
     base, forwarded_props = taken_base(input.forwarded_props)
     options = _options(agent, input, forwarded_props)
     if is_owner:
         caller = CallerInput(agent, input, resume, base, is_trusted=signing.is_caller_trusted)
         return agent, caller, options, seal
     refuse_approvals_of_answered_calls(input.messages, resume)
-    if not signing.is_caller_trusted:
-        input = input.model_copy(update={"state": without_rounds(input.state)})
+    if seal is not None and seal.journal is not None:
+        input = input.model_copy(update={"state": seal.journal.opened(input.state, input.messages)})
     calls = {call.id: call for each in input.messages if each.role == "assistant" for call in each.tool_calls or ()}
     answers = CallerAnswers(resume, calls)
     return clone_for(agent, input, answers), None, {**options, **answers.options}, seal
@@ -279,7 +291,7 @@ class StoredThreadRequest(RunRequest):
     def _with_stored_journal(self, state: Any) -> Any:
         """Return a caller's state with the stored journal of a team: in its own, a caller could make up results."""
         agent, stored = self._caller.agent, self._caller.agent.state
-        if self._caller.is_trusted or not agent.is_team:
+        if self._caller.is_trusted or not (agent.is_team or has_journal(state) or has_journal(stored)):
             return state
         if not is_object(state):
             return stored  # a text or a list has no place for the journal

@@ -68,7 +68,7 @@ async def caller_events(
         async with (
             block or nullcontext(),
             nullcontext() if run.is_entered else run,
-            aclosing(_with_state(run)) as events,
+            aclosing(_signed_events(run)) as events,
         ):
             thread_id, run_id = run.thread_id, run.run_id
             async for event in events:
@@ -131,6 +131,16 @@ def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     if isinstance(first, RunStartedEvent):
         return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+async def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:
+    """Iterate a run, with a journal of a team as a caller gets it who holds the conversation."""
+    journal, conversation = None if run.seal is None else run.seal.journal, run.call.conversation
+    if journal is not None:
+        journal.begin(run.state, conversation.reducer)
+    async with aclosing(_with_state(run)) as events:
+        async for event in events:
+            yield event if journal is None else journal.signed(event, conversation.reducer)
 
 
 async def _with_state(run: AgentRun) -> AsyncGenerator[Event]:

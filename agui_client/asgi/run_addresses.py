@@ -165,6 +165,10 @@ class RunAddresses:
         # One that was refused is kept no longer, so there may be another latest one.
         return None, None, await self._runs.latest(owner, input.thread_id)
 
+    def owner_of(self, caller: object) -> str:
+        """Return the owner of a caller's runs."""
+        return self._runs.owner_of(caller)
+
     async def start(self) -> None:
         """Begin to carry out runs that are stored, as the server starts."""
         await self._runs.open()

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -123,7 +124,7 @@ class AgentApp:
         self.is_signing = secret is not None
         """Whether interrupts are signed with a key that the application gave."""
         # A key of the app's own, as an answer to another app's question must not be taken for one to its own.
-        self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller)
+        self._agent, self._signing = agent, Signing(secret, token_bytes(32), is_caller_trusted=trust_caller, app=name)
         self._keep_alive, self._expose_errors, self._coalesce = keep_alive, expose_errors, coalesce
         self._authorize, self._max_body_bytes, self._body_timeout = authorize, max_body_bytes, body_timeout
         self._stop_within, self._stopping = stop_within, Stopping(stop_within)
@@ -344,13 +345,14 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         answer = connected_run if request.is_connect else answering_run
+        signing = replace(self._signing, owner=self._owner_of(request.caller))
         try:
             agent = await self._choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:
                 raise RequestRefusedError(405, "this agent cannot send a thread again", {"allow": ""})
-            begin = partial(answer, agent, input, self._signing)
+            begin = partial(answer, agent, input, signing)
             if cut is not None:
-                begin = partial(continued_run, agent, input, cut, self._signing)
+                begin = partial(continued_run, agent, input, cut, signing)
             # The conversation of a large input is copied, which takes some tenths of a second.
             run = await anyio.to_thread.run_sync(begin) if is_large(request.headers) else begin()
             return await stack.enter_async_context(run)
@@ -364,6 +366,11 @@ class AgentApp:
         except UsageError as error:
             _logger.warning("refused a request: %s", error)
             raise RequestRefusedError(422, str(error) if self._expose_errors else "the run cannot be begun") from error
+
+    def _owner_of(self, caller: object) -> str:
+        if self._addresses is not None:
+            return self._addresses.owner_of(caller)
+        return caller if isinstance(caller, str) else ""
 
     async def _choose(self, request: ServedRequest, input: RunAgentInput, stack: AsyncExitStack) -> AbstractAgent:
         """Return the agent for a request; the block that it may come in is left with the stack."""
@@ -414,10 +421,10 @@ def agent_app(
         body_timeout: Seconds that a request body may take to arrive; None for no limit.
         expose_errors: Whether callers get the class and the text of exceptions; otherwise they get a code, and the
             log has the rest.
-        secret: A key of at least 16 bytes, with which the ids of interrupts are signed, so that callers can
-            approve and answer only what this app asked them in that thread. Give all processes of a server the same
-            one, and another app another one. Without it, the app makes one, which lasts as long as the process; threads
-            that are stored here need none.
+        secret: A key of at least 16 bytes, with which the ids of interrupts and the notes of teams are signed, so that
+            callers can approve and answer only what this app asked them in that thread. Give all processes of a server
+            the same one, and another app another one. Without it, the app makes one, which lasts as long as the
+            process; threads that are stored here need none.
         trust_caller: Whether all that callers send is taken for true, for proxies and programs of your own: a stored
             thread then takes assistant, system and tool messages from them, and their answers need no signature
             unless there is a secret. A caller that others can reach through must not be trusted.
@@ -426,8 +433,8 @@ def agent_app(
             `/connect` follows the run of a thread, `/stop` stops a run, `/answer` answers one that waits, and `/runs`
             lists the caller's (docs/runs.md). The app opens and closes the runs in its `lifespan()`.
         when_left: With `runs`, says what becomes of a run when its last caller has left: "continue", or "stop".
-        name: With runs that are stored, the name of the agent, which is the same in each process; apps that share
-            `runs` need different ones.
+        name: The name of the agent, which is the same in each process: signatures and stored runs are for it. Apps
+            that share `runs` need different ones.
         on_crash: With runs that are stored, says what becomes of a run whose process ends: "again" runs the part again
             that was cut, "fail" ends the run with RUN_ERROR (`process_ended`).
         coalesce: Seconds, such as 0.03, within which deltas of one message or call are joined to one event, for agents

@@ -226,7 +226,7 @@ class KeptRun:
         self._run = run
         is_first = self.log.phase is Phase.OPENING
         if is_first:
-            self.log.open(run.messages, run.state)
+            self.log.open(run.messages, _state_of_caller(run))
         if self._scope.cancel_called:
             run.cancel()
         # The blocks are left before the run's last event is written: they may save the thread.
@@ -273,6 +273,12 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
     return frozenset(own_ids[each] for each in answered_before(run.call.conversation, own_ids))
 
 
+def _state_of_caller(run: AgentRun) -> object:
+    """Return the state of a run as its caller has it."""
+    journal = None if run.seal is None else run.seal.journal
+    return run.state if journal is None else journal.state_of(run.state, run.call.conversation.reducer)
+
+
 def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
     """Return an input for answers to the interrupts that a run has left, with the conversation if it is stored nowhere.
 
@@ -281,5 +287,5 @@ def _left(input: RunAgentInput, run: AgentRun) -> RunAgentInput:
         run: The run.
     """
     is_stored = isinstance(run.call.request, StoredThreadRequest)
-    messages, state = ([], None) if is_stored else (run.messages, run.state)
+    messages, state = ([], None) if is_stored else (run.messages, _state_of_caller(run))
     return input.model_copy(update={"messages": messages, "state": state, "resume": None, "parent_run_id": None})

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import to_json
 
 from agui_client._protocol.schema import is_object
-from agui_client._run.subagents import JOURNAL, SubagentResult
+from agui_client._run.subagents import JOURNAL, SIGNED, SubagentResult
 from agui_client.errors import UsageError
 from agui_client.teams.names import as_pointer, invocation_id, owner_key, split_invocation
 
@@ -95,6 +95,12 @@ class CallRecord(BaseModel):
         """Whether the call has come to an end."""
         return self.result is not None or self.cut_by is not None
 
+    @property
+    def inner_journal(self) -> JournalDocument | None:
+        """The journal of a member that is a team of this program; None for another member, and for a server's team."""
+        is_readable = self.team is not None and not (is_object(self.team) and SIGNED in self.team)
+        return journal_in({JOURNAL: self.team}) if is_readable else None
+
     def begun_again(self) -> CallRecord:
         """Return the record of the call as if it had not been made yet."""
         return CallRecord(prompt=self.prompt, is_apart=self.is_apart, team=self.team, **_used(self))
@@ -123,7 +129,7 @@ class JournalDocument(BaseModel):
         """The numbers of calls and tokens so far; of an inner team that was killed, its own journal knows them."""
         calls = tokens = 0
         for record in self.calls.values():
-            inner = journal_in({JOURNAL: record.team}) if record.team is not None else None
+            inner = record.inner_journal
             inner_calls, inner_tokens = (0, 0) if inner is None else inner.used
             calls, tokens = calls + max(record.calls, inner_calls), tokens + max(record.tokens, inner_tokens)
         return calls, tokens
@@ -140,6 +146,8 @@ def journal_in(state: Any) -> JournalDocument | None:
     """
     if not is_object(state) or JOURNAL not in state:
         return None
+    if is_object(state[JOURNAL]) and SIGNED in state[JOURNAL]:
+        raise UsageError(f"the member {JOURNAL!r} of the state is signed: only the server that sent it goes on with it")
     try:
         return JournalDocument.model_validate(state[JOURNAL])
     except ValidationError as error:
@@ -156,7 +164,7 @@ def begun_in(journal: JournalDocument, call_ids: Sequence[str], prefix: str = ""
     """
     for invocation, record in journal.calls.items():
         yield from (prefix + each for each in record.begun)
-        inner = None if record.team is None else journal_in({JOURNAL: record.team})
+        inner = record.inner_journal
         if inner is not None and (parts := split_invocation(invocation)) is not None:
             # The thread of the call, or that of the member: one of both, as a caller's journal may be deep.
             own = f"{prefix}{invocation}/"

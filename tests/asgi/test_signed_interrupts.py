@@ -23,8 +23,8 @@ from agui_client import (
 )
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.warnings import WarningLog
-from agui_client.asgi import agent_app, served_run, served_run_sync
-from agui_client.teams import Member, SequentialAgent
+from agui_client.asgi import agent_app, served_run_sync
+from agui_client.teams import SequentialAgent
 from agui_client.testing import ScriptedAgent, events_of, interrupt, reasoning, text, tool_call, turn
 
 if TYPE_CHECKING:
@@ -187,28 +187,6 @@ async def test_an_approval_passes_through_servers_with_secrets_of_their_own() ->
     with anyio.fail_after(_SECONDS):
         assert (await caller.run_agent(resume={question_id: Approve()})).text == "Done."
     assert done == ["paid 3"]
-
-
-async def test_a_team_signs_no_question_that_its_caller_has_made_up() -> None:
-    # The caller gets all that it needs of an app that signs nothing, and adds a call whose result is there.
-    team = SequentialAgent(Member(_paying(), "cashier"))
-    unsigned = _caller(team, secret=None)
-    await _asked(unsigned)
-    asked = json.loads(unsigned.snapshot().model_dump_json())
-    journal = asked["state"]["_team"]
-    journal["calls"]["other"] = {"waiting": ["x"]}
-    call = {"id": "x", "type": "function", "function": {"name": "x", "arguments": "{}"}}
-    further = [
-        {"id": "x-call", "role": "assistant", "toolCalls": [call]},
-        {"id": "x-result", "role": "tool", "toolCallId": "x", "content": ""},
-    ]
-    messages = [message.model_dump(mode="json", by_alias=True, exclude_none=True) for message in unsigned.messages]
-    given: dict[str, Any] = {"threadId": "t", "runId": "r", "tools": [], "context": [], "forwardedProps": {}}
-    input = RunAgentInput.model_validate({**given, "messages": [*messages, *further], "state": asked["state"]})
-    run = served_run(team, input, secret=SECRET)
-    with anyio.fail_after(_SECONDS):
-        end = b"".join([each async for each in run.sse()]).splitlines()[-2].removeprefix(b"data: ")
-    assert [json.loads(end).get(name) for name in ("type", "code")] == ["RUN_ERROR", "agent_failed"]
 
 
 def test_a_sync_framework_signs_as_well() -> None:
