@@ -1,11 +1,14 @@
 """A service whose runs outlive pages and workers: two workers, one database, and approval by a link, as in a mail.
 
 `python examples/service_fastapi.py` serves it at http://127.0.0.1:8000/, with a page that may be reloaded at any time.
-DATABASE_URL names a PostgreSQL database; without it, SQLite keeps the runs in service.db. The links are printed.
+DATABASE_URL names a PostgreSQL database; without it, SQLite keeps the runs in service.db. SECRET, of at least 16 bytes,
+signs links and questions; without it, those of one start count for that start alone. The links are printed.
 """
 
 import hmac
+import json
 import os
+import secrets
 from contextlib import suppress
 
 import uvicorn
@@ -17,12 +20,14 @@ from agui_client.asgi import agent_app
 from agui_client.runs import Runs, WaitingRun
 from agui_client.testing import demo_agent
 
-SECRET = os.environ.get("SECRET", "one key for all workers, also after a restart")
+if __name__ == "__main__":
+    os.environ.setdefault("SECRET", secrets.token_urlsafe())  # the workers inherit it
+SECRET = os.environ["SECRET"]
 runs = Runs(os.environ.get("DATABASE_URL", "sqlite:///service.db"))
 
 
 def key_of(thread: str, run: str) -> str:
-    return hmac.digest(SECRET.encode(), f"{thread} {run}".encode(), "sha256").hex()
+    return hmac.digest(SECRET.encode(), json.dumps([thread, run]).encode(), "sha256").hex()
 
 
 @runs.on_waiting
@@ -40,12 +45,12 @@ app.get("/")(lambda: FileResponse(__file__.replace(".py", ".html")))
 
 @app.api_route("/approve", methods=["GET", "POST"], response_class=HTMLResponse)
 async def approve(request: Request, thread: str, run: str, key: str) -> str:
-    if not hmac.compare_digest(key, key_of(thread, run)):
+    if not hmac.compare_digest(key.encode(), key_of(thread, run).encode()):
         raise HTTPException(403)
     if request.method == "GET":  # mail programs open links to check them, so that only the button approves
         return "<form method=post><button>Approve</button></form>"
     for each in await runs.list():
-        if each.run_id == run and each.interrupts:
+        if (each.thread_id, each.run_id) == (thread, run) and each.interrupts:
             with suppress(UsageError):  # the button was pressed before
                 await runs.answer(run, {asked.id: Approve() for asked in each.interrupts}, thread_id=thread)
     return "Approved."

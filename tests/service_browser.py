@@ -78,7 +78,8 @@ def serving(database: str, folder: Path) -> Generator[Service]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "DATABASE_URL": database, "PYTHONPATH": str(EXAMPLES.parent)}
+    needed = {"DATABASE_URL": database, "SECRET": "a key of this program", "PYTHONPATH": str(EXAMPLES.parent)}
+    environment = {**os.environ, **needed}
     log, url = folder / "service.log", f"http://127.0.0.1:{port}/"
     command = ["timeout", "--kill-after=20", str(_SERVING), sys.executable, "-m", "uvicorn", "service_fastapi:app"]
     command += ["--app-dir", str(EXAMPLES), "--port", str(port), "--workers=2", "--timeout-worker-healthcheck=20"]

@@ -100,8 +100,11 @@ def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_
 ) -> None:
     pytest.importorskip("dbos", reason="needs DBOS: pip install 'agui-client[durable]'")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'service.db'}")
+    monkeypatch.setenv("SECRET", "a key of the tests alone")
     monkeypatch.setitem(cast("Any", demo_agent).__kwdefaults__, "pace", 0)
-    app: Any = runpy.run_path(str(_EXAMPLES / "service_fastapi.py"))["app"]
+    service: Any = runpy.run_path(str(_EXAMPLES / "service_fastapi.py"))
+    app, key_of = service["app"], service["key_of"]
+    assert key_of("t", "a b") != key_of("t a", "b"), "both ids are the caller's"
     with serve(app) as server, httpx.Client(base_url=server.url, trust_env=False) as browser:
         assert "<form>" in browser.get("/").text
         page = HttpAgent(f"{server.url}agent/", thread_id="t")
@@ -114,7 +117,8 @@ def test_the_service_goes_on_after_the_link_of_a_mail_and_a_page_that_is_opened_
 
         until_sync(is_printed)
         asked, _, link = printed[-1].strip().rpartition(" http://127.0.0.1:8000")
-        assert (asked, browser.post(link.replace("key=", "key=0")).status_code) == (question.message, 403)
+        assert asked == question.message
+        assert [browser.post(link.replace("key=", f"key={each}")).status_code for each in "0ü"] == [403, 403]
         assert "<button>Approve</button>" in browser.get(link).text
         assert [browser.post(link).text for _ in range(2)] == ["Approved."] * 2
         again = HttpAgent(f"{server.url}agent/", thread_id="t", connect_url="connect")
