@@ -61,7 +61,8 @@ class HttpAgent(AbstractAgent[StateT]):
             `state`; see `connect_agent`. It is absolute or relative to `url`, as a link is: "connect" for an app of
             `agent_app` whose `url` ends in a slash.
         capabilities_url: The address of the agent's `AgentCapabilities` as JSON, absolute or relative to `url`; see
-            `capabilities`.
+            `capabilities`. Another origin than that of `url` gets no credentials, here and at `connect_url`, but those
+            in its address, and in `headers=` of the call.
         max_protocol_version: The newest version that the server is known to speak, such as "0.0.57", if that is older
             than 1.0; the input is turned into a shape that it understands (VER-5).
         max_event_bytes: The largest event that is accepted, in bytes.

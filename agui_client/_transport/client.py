@@ -14,7 +14,7 @@ import httpx
 
 from agui_client._field_docs import Record
 from agui_client._transport.clients import Clients, ClientSource, can_exist
-from agui_client._transport.credentials import Credentials, Headers
+from agui_client._transport.credentials import Credentials, Headers, is_secret
 from agui_client._transport.quiet_logs import quiet_logs
 from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_of
 from agui_client._transport.retry import RetryPolicy
@@ -152,6 +152,14 @@ class Transport:
         other._auth, other.credentials, other._is_for_another = _auth_of(auth), credentials, True
         return other
 
+    def is_of_agent(self, url: Address) -> bool:
+        """Return whether an address has the agent's origin, for which the credentials were given."""
+        return origin_of(url) == origin_of(self.url)
+
+    def credentials_for(self, url: Address) -> Credentials:
+        """Return the headers of attempts at an address; another origin than the agent's gets none of the agent's."""
+        return self.credentials if self.is_of_agent(url) else Credentials(None)
+
     def resolve(self, address: str) -> Address:
         """Return another address of the agent's, given absolute or relative to its own.
 
@@ -174,8 +182,10 @@ class Transport:
         sent = client.build_request(request.method, _bare(url), content=request.body, headers=headers, timeout=timeout)
         # After `build_request`, which has set the length of the content by then.
         sent.stream = _Content(request.body)
+        if not self.is_of_agent(url):
+            _drop_secrets(sent.headers, client.headers, headers)
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
-        auth = self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
+        auth = self._auth_for(client, url)
         # A run's own header stands over the auth, which would replace it without a word.
         if auth and "authorization" in httpx.Headers(request.headers):
             auth = None
@@ -187,6 +197,11 @@ class Transport:
                 return await client.send(sent, stream=True, follow_redirects=False, auth=auth)
         except RuntimeError as error:
             raise self.clients.explain(error) from error
+
+    def _auth_for(self, client: httpx.AsyncClient, url: httpx.URL) -> httpx.Auth | None:
+        if not self.is_of_agent(url):
+            return _auth_in(url)
+        return self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
 
 
 class _StreamingAuth(httpx.Auth):
@@ -237,6 +252,17 @@ def _own_headers(request: Request) -> dict[str, str]:
     if request.method == "POST":
         headers["content-type"] = JSON
     return headers
+
+
+def origin_of(url: Address) -> tuple[str, str, int | None]:
+    """Return the origin of an address: scheme, host and port."""
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _drop_secrets(sent: httpx.Headers, of_client: httpx.Headers, given: httpx.Headers) -> None:
+    """Drop the credentials that the HTTP client adds to each request, and that were not given for this one."""
+    for name in {"cookie", *filter(is_secret, of_client)} - {each.lower() for each in given}:
+        sent.pop(name, None)
 
 
 def _auth_of(given: object) -> httpx.Auth | None:

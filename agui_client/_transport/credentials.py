@@ -101,7 +101,7 @@ class Credentials:
         names = {name.lower() for name in self._renewed or ()}
         if not callable(self._headers):
             names |= {name.lower() for name in self._headers or ()}
-        ours = _CREDENTIALS | set(filter(SECRET_NAME.search, names))
+        ours = _CREDENTIALS | set(filter(is_secret, names))
         return self._on_unauthorized is not None and ours.isdisjoint(map(str.lower, run_headers or ()))
 
     async def refresh(self, generation: int, context: UnauthorizedContext) -> None:
@@ -129,6 +129,11 @@ class Credentials:
             self.generation += 1
         finally:
             self._lock.release()
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a header of a name is a credential."""
+    return name.lower() in _CREDENTIALS or SECRET_NAME.search(name.lower()) is not None
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

@@ -16,9 +16,9 @@ import httpx
 
 from agui_client import errors
 from agui_client._transport import response as responses
-from agui_client._transport.client import Attempt, Request, Transport
+from agui_client._transport.client import Attempt, Request, Transport, origin_of
 from agui_client._transport.clock import Clock
-from agui_client._transport.credentials import Headers, UnauthorizedContext
+from agui_client._transport.credentials import Headers, UnauthorizedContext, is_secret
 from agui_client._transport.response import Body, address_of
 from agui_client._transport.sse import Framer
 from agui_client._transport.timeouts import Timeouts
@@ -58,6 +58,7 @@ class Delivery:
         self._transport, self._request = transport, request
         self._clock: Clock
         self._url = request.url or transport.url
+        self._credentials = transport.credentials_for(self._url)
         self._wanted = responses.JSON if request.is_document else responses.EVENT_STREAM
         self._redirected_to: httpx.URL | None = None
         self._status: int | None = None
@@ -152,8 +153,9 @@ class Delivery:
     async def _send(self, client: httpx.AsyncClient, added: Mapping[str, str]) -> Body:
         clock, request, transport = self._clock, self._request, self._transport
         self._redirected_to, self._status = None, None
-        self._generation = transport.credentials.generation
-        sent = await transport.credentials.headers(request.headers, clock)
+        self._credentials = transport.credentials_for(self._url)
+        self._generation = self._credentials.generation
+        sent = await self._credentials.headers(self._headers_of_run(), clock)
         if added:
             sent.update(added)
         self._sent = sent.copy()
@@ -165,6 +167,13 @@ class Delivery:
         # The names of all headers help to find a proxy in between; their values may be cookies and tokens.
         self.response = responses.info_of(response)
         return await self._accepted(response)
+
+    def _headers_of_run(self) -> Headers | None:
+        headers = self._request.headers
+        if not headers or not self._request.is_reconnect or self._transport.is_of_agent(self._url):
+            return headers
+        # They were given for the run, and it is another server that takes it up.
+        return {name: value for name, value in headers.items() if not is_secret(name)}
 
     async def _accepted(self, response: httpx.Response) -> Body:
         """Return the body if the response is what was asked for; otherwise close it and raise."""
@@ -204,14 +213,18 @@ class Delivery:
         """Return what to do about a 401."""
         if self._is_renewed:
             return "on_unauthorized= has renewed the credentials, and the server refuses the new ones, too"
-        if self._transport.credentials.are_renewable:
+        if not self._transport.is_of_agent(self._url):
+            return (
+                "another origin than the agent's gets no credentials but those in its address or in the call's headers"
+            )
+        if self._credentials.are_renewable:
             return "the credentials are those of the run's own headers=, which on_unauthorized= does not renew"
         return "give credentials in headers= or auth=, or renew them in on_unauthorized="
 
     async def _reason_to_go_on(self, error: TransportError) -> str | None:
         """Wait until another attempt is due, and return the reason for it; None if there is none."""
         if isinstance(error, HTTPStatusError):
-            credentials = self._transport.credentials
+            credentials = self._credentials
             # Once only: a server that refuses renewed credentials would refuse them for ever.
             if error.status_code == 401 and not self._is_renewed and credentials.can_renew(self._request.headers):
                 self._is_renewed = True
@@ -241,7 +254,7 @@ class Delivery:
 
     def _refusal_to_follow(self, status: int, url: httpx.URL) -> str:
         """Return the reason for which a redirect is not followed; empty if it is."""
-        if _origin(url) != _origin(self._url):
+        if origin_of(url) != origin_of(self._url):
             unasked = "neither the conversation nor credentials are sent there unasked"
             return f", another origin; {unasked}: use that address if it is the agent's"
         if status not in (307, 308):
@@ -286,7 +299,3 @@ async def fetch(
     if len(content) > most:
         raise errors.StreamTooLargeError(f"the document has more than max_event_bytes={most}", rule="SSE-12")
     return bytes(content)
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)

@@ -14,7 +14,7 @@ class ServedRequest:
     path: str
     """The path below the place where the app is mounted, such as "/", without a "/connect" at its end."""
     headers: Mapping[str, str] = field(repr=False)
-    """The headers, with names in lower case; of several with one name the last."""
+    """The headers, with names in lower case; those of one name as one list, with commas between them."""
     scope: Mapping[str, Any] = field(repr=False)
     """The ASGI scope, for everything else."""
     is_connect: bool = False

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
@@ -59,6 +60,8 @@ _CONNECT = "/connect"
 """The end of the paths at which a thread is sent again."""
 _SOON, _AFTER_OUTAGE = {"retry-after": "1"}, {"retry-after": "5"}
 """When a caller may try again: where another process may take it or a run may end, and where a database is away."""
+_SINGLE = (b"authorization", b"content-type", b"host", b"origin")
+"""Headers that a request has once."""
 _logger = logging.getLogger("agui_client.asgi")
 
 
@@ -228,7 +231,11 @@ class AgentApp:
         Raises:
             RequestRefusedError: It is refused.
         """
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _joined_headers(scope)
+        names = Counter(name.lower() for name, _ in scope["headers"])
+        if repeated := next((name.decode() for name in _SINGLE if names[name] > 1), ""):
+            # Which of them counts is another one for a proxy in between, and for `authorize=`.
+            raise RequestRefusedError(400, f"the request has several headers {repeated}")
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
         caller: object = None
         if self._authorize is not None:
@@ -571,11 +578,12 @@ async def _cancel_on_disconnect(receive: Receive, body: _Body, scope: anyio.Canc
 
 
 def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of a request, with names in lower case; those of one name are one list."""
+    """Return the headers of a request, with names in lower case; those of one name are one list (RFC 9110, 5.3)."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]},{value}" if name in headers else value
+        between = "; " if name == "cookie" else ","
+        headers[name] = f"{headers[name]}{between}{value}" if name in headers else value
     return headers
 
 

@@ -58,7 +58,7 @@ from agui_client.threads import Threads
 from support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from agui_client import RunResult
     from agui_client._protocol.events import WireEvent
@@ -109,6 +109,31 @@ async def test_a_call_of_several_rounds_is_one_run_for_the_caller() -> None:
     assert (last.run_id, [each.input_tokens for each in last.usage or ()]) == ("mine", [4])
     assert [message.content for message in result.new_messages][-2:] == ["sun in Oslo", "Sunny."]
     assert result.warnings == []
+
+
+@pytest.mark.parametrize("name", ["Authorization", "content-type", "HOST", "Origin"])
+async def test_a_request_with_two_headers_of_which_there_is_one_is_refused(name: str) -> None:
+    app = agent_app(ScriptedAgent(turn()), authorize=lambda method, path, headers: headers.get("authorization"))
+    two = [(name, "application/json"), (name.lower(), "application/json")]
+    async with httpx.AsyncClient(transport=ASGITransport(app), base_url="http://app") as client:
+        request = client.build_request("POST", "/", content=b"{}")
+        request.headers = httpx.Headers([*two, *(("authorization", "me"),) * (name != "Authorization")])
+        answer = await client.send(request)
+    assert (answer.status_code, answer.json()) == (400, {"detail": f"the request has several headers {name.lower()}"})
+
+
+async def test_headers_that_came_in_parts_reach_the_application_whole() -> None:
+    seen: list[str] = []
+
+    def authorize(method: str, path: str, headers: Mapping[str, str]) -> bool:
+        seen.extend(headers[each] for each in ("cookie", "x-forwarded-for"))
+        return False
+
+    parts = [("cookie", "a=1"), ("cookie", "b=2"), ("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "2.2.2.2")]
+    transport = ASGITransport(agent_app(ScriptedAgent(turn()), authorize=authorize))
+    async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
+        await client.post("/", headers=parts)
+    assert seen == ["a=1; b=2", "1.1.1.1,2.2.2.2"]
 
 
 async def test_a_served_agent_gets_the_parent_of_its_callers_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -11,7 +12,17 @@ import httpx
 import pytest
 from ag_ui.core import TextMessageContentEvent
 
-from agui_client import AgentRun, ConnectError, HttpAgent, HTTPStatusError, RetryPolicy, Timeouts, UsageError
+from agui_client import (
+    AgentRun,
+    ConnectError,
+    EventOrderError,
+    HttpAgent,
+    HTTPStatusError,
+    RetryPolicy,
+    Timeouts,
+    UsageError,
+)
+from agui_client.reconnect import LastEventId
 from agui_client.testing import Gate, Reply, events_of, faults, serve_bytes, sse, text, turn
 from support.leaks import nothing_left_behind
 from support.verbs import Verb, every_result_verb
@@ -251,6 +262,47 @@ async def test_credentials_of_one_address_are_not_sent_to_the_other() -> None:
         agent = HttpAgent(server.url, connect_url=server.url.replace("http://", f"http://ada:{SECRET}@") + "connect")
         await agent.run_agent("Hi")
     assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.requirement("SEC-9")
+@pytest.mark.parametrize("cause", ["connect", "capabilities", "reconnect"])
+async def test_another_origin_gets_no_credentials_that_were_not_given_for_it(cause: str) -> None:
+    credentials = {"authorization": f"Bearer {SECRET}", "cookie": f"a={SECRET}", "x-api-key": SECRET}
+    client = httpx.AsyncClient(headers=credentials, auth=("ada", SECRET), cookies={"session": SECRET}, trust_env=False)
+    declared = Reply([b'{"identity": {"name": "x"}}'], content_type="application/json")
+    with serve_bytes(declared if cause == "capabilities" else ANSWER) as other:
+        first = events_of(ANSWER)[0]
+        with serve_bytes(Reply([b"id: 1\n" + first], end="cut")) as server:
+            agent = HttpAgent(
+                server.url,
+                headers=credentials,
+                auth=("ada", SECRET),
+                http_client=client,
+                on_unauthorized=lambda: credentials,
+                connect_url=other.url,
+                capabilities_url=other.url,
+                reconnect=LastEventId() if cause == "reconnect" else None,
+            )
+            if cause == "connect":
+                await agent.connect_agent(headers={"x-tenant": "one"})
+            elif cause == "capabilities":
+                assert await agent.capabilities() is not None
+            else:
+                with suppress(EventOrderError):
+                    await agent.run_agent("Hi", headers={**credentials, "x-tenant": "one"})
+    assert len(other.requests) >= 1
+    for request in other.requests:
+        assert not {"authorization", "cookie", "x-api-key"} & request.headers.keys()
+        assert request.headers.get("x-tenant") == (None if cause == "capabilities" else "one")
+
+
+async def test_another_origin_that_refuses_a_request_without_credentials_has_none_renewed() -> None:
+    renewed: list[int] = []
+    with serve_bytes(TOKEN) as other:
+        agent = HttpAgent("http://agent.test/", connect_url=other.url, on_unauthorized=lambda: renewed.append(1))
+        with pytest.raises(HTTPStatusError, match="another origin than the agent's") as caught:
+            await agent.connect_agent()
+    assert (caught.value.status_code, renewed, len(other.requests)) == (401, [], 1)
 
 
 @pytest.mark.requirement("SEC-9")
