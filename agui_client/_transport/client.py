@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import closing
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol, TypeAlias
@@ -16,7 +16,7 @@ from agui_client._field_docs import Record
 from agui_client._transport.clients import Clients, ClientSource, can_exist
 from agui_client._transport.credentials import Credentials, Headers, is_secret
 from agui_client._transport.quiet_logs import quiet_logs
-from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, is_of
+from agui_client._transport.response import ACCEPTED, EVENT_STREAM, JSON, address_of, bound_body, is_of
 from agui_client._transport.retry import RetryPolicy
 from agui_client._transport.timeouts import Timeouts
 from agui_client.errors import UsageError
@@ -189,8 +189,8 @@ class Transport:
         # A run's own header stands over the auth, which would replace it without a word.
         if auth and "authorization" in httpx.Headers(request.headers):
             auth = None
-        if auth and auth.requires_response_body and type(auth).async_auth_flow is httpx.Auth.async_auth_flow:
-            auth = _StreamingAuth(auth)
+        if auth:
+            auth = _BoundedAuth(auth, self.max_event_bytes + 1)
         await self.clients.look_up(client, url, limits.connect)
         try:
             with quiet_logs():
@@ -204,13 +204,28 @@ class Transport:
         return self._auth or (None if self._is_for_another else _auth_in(url) or client.auth)
 
 
-class _StreamingAuth(httpx.Auth):
-    """An auth that reads responses, but no event streams, or all events would come at the end of the run."""
+class _BoundedAuth(httpx.Auth):
+    """An auth whose responses are unpacked in bounded pieces and to a bound, whoever reads them: it or httpx (SSE-12).
 
-    def __init__(self, auth: httpx.Auth) -> None:
-        self._auth = auth
+    Event streams are left to the run: one that is read for an auth would bring all events at the end.
+    """
+
+    def __init__(self, auth: httpx.Auth, most: int) -> None:
+        self._auth, self._most = auth, most
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Do the same as the auth."""
+        is_sync = type(self._auth).async_auth_flow is httpx.Auth.async_auth_flow
+        async with aclosing(self._steps(request) if is_sync else self._auth.async_auth_flow(request)) as flow:
+            with suppress(StopAsyncIteration):
+                following = await anext(flow)
+                while True:
+                    response = yield following
+                    if not is_of(response, EVENT_STREAM):
+                        bound_body(response, self._most)
+                    following = await flow.asend(response)
+
+    async def _steps(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Do the same as httpx, except for event streams."""
         if self._auth.requires_request_body:
             await request.aread()
@@ -218,7 +233,7 @@ class _StreamingAuth(httpx.Auth):
             following = next(flow)
             while True:
                 response = yield following
-                if not is_of(response, EVENT_STREAM):
+                if self._auth.requires_response_body and not is_of(response, EVENT_STREAM):
                     await response.aread()
                 try:
                     following = flow.send(response)

@@ -150,9 +150,43 @@ class Body:
         if self._response.is_closed:  # It was read to its end, and with it every generator.
             return
         with anyio.CancelScope(shield=True):
-            await _finish(self.chunks)
-            await _finish(self._packed)
+            await self.finish()
             await self._response.aclose()
+
+    async def finish(self) -> None:
+        """End what reads the body."""
+        await _finish(self.chunks)
+        await _finish(self._packed)
+
+
+def bound_body(response: httpx.Response, most: int) -> None:
+    """Have all that reads a response get its content, unpacked here, and no more than some bytes of it.
+
+    Args:
+        response: The response, its body not yet read.
+        most: The bytes.
+    """
+    if not response.is_stream_consumed:
+        response.stream = _BoundedStream(response, most)
+        response.headers.pop("content-encoding", None)
+
+
+class _BoundedStream(httpx.AsyncByteStream):
+    def __init__(self, response: httpx.Response, most: int) -> None:
+        self._body, self._most = Body(response), most
+        self._stream = cast("httpx.AsyncByteStream", response.stream)
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        left = self._most
+        async for chunk in self._body.chunks:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._body.finish()
+        await self._stream.aclose()
 
 
 async def _finish(chunks: AsyncGenerator[bytes]) -> None:

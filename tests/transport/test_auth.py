@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
+import tracemalloc
 from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from typing import Any
@@ -50,7 +52,18 @@ class Reading(httpx.Auth):
         response = yield request
         if response.status_code == 401:
             self.bodies.append(response.text)
-            request.headers["Authorization"] = f"Bearer {response.text}"
+            request.headers["Authorization"] = f"Bearer {response.text[:20]}"
+            yield request
+
+
+class ReadingLater(httpx.Auth):
+    """The same, in an asynchronous flow of its own."""
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        response = yield request
+        if response.status_code == 401:
+            await response.aread()
+            request.headers["Authorization"] = "Bearer new"
             yield request
 
 
@@ -235,6 +248,23 @@ async def test_an_auth_whose_flow_stops_or_sends_nothing_is_an_error(auth: httpx
     with serve_bytes(ANSWER) as server, pytest.raises(RuntimeError, match=r"Stop(Async)?Iteration"):
         await HttpAgent(server.url, auth=auth).run_agent("Hi")
     assert len(server.requests) <= 1
+
+
+@pytest.mark.requirement("SSE-12")
+@pytest.mark.parametrize("make", [Reading, ReadingLater, lambda: httpx.DigestAuth("ada", "lovelace")])
+async def test_a_refusal_that_unpacks_to_a_lot_is_read_to_a_bound_whoever_reads_it(make: Any) -> None:
+    bomb = gzip.compress(b"a" * 30_000_000, 9)
+    headers = {"content-encoding": "gzip", **DIGEST}
+    refusal = Reply([bomb], status=401, content_type="text/plain", headers=headers)
+    with serve_bytes(refusal, ANSWER) as server:
+        tracemalloc.start()
+        try:
+            result = await HttpAgent(server.url, auth=make(), max_event_bytes=1_000_000).run_agent("Hi")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (result.text, len(server.requests)) == ("One two", 2)
+    assert peak < 15_000_000
 
 
 @pytest.mark.parametrize("reads", [False, True])
