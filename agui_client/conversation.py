@@ -310,12 +310,17 @@ class Conversation:
         self._reconcile_ledger()
         self.ledger.report()
         asked_about = [each.tool_call_id for each in outcome.interrupts if each.tool_call_id is not None]
-        waiting, answered = [*left, *asked_about], self.reducer.answered_call_ids
+        waiting, answered = dict.fromkeys([*left, *asked_about]), self.reducer.answered_call_ids
         known = [each.tool_call_id for each in self.ledger]
-        for call_id in dict.fromkeys([*known, *waiting, *outcome.unfinished_call_ids]):
+        unfinished = dict.fromkeys(outcome.unfinished_call_ids)
+        for call_id in dict.fromkeys([*known, *waiting, *unfinished]):
             if call_id not in answered:
                 owner = left.get(call_id, CallOwner.AGENT)
-                marks = {"is_broken": call_id in broken, "is_shown": call_id in waiting}
+                marks = {
+                    "is_broken": call_id in broken,
+                    "is_shown": call_id in waiting,
+                    "is_unfinished": call_id in unfinished,
+                }
                 self._leave(call_id, outcome, run_id, owner, warnings, **marks)
 
     def _note_incomplete(self, outcome: Outcome, verifier: Verifier) -> set[str]:
@@ -339,6 +344,7 @@ class Conversation:
         *,
         is_broken: bool,
         is_shown: bool,
+        is_unfinished: bool,
     ) -> None:
         """Store the record of a call that a run left without a result."""
         known = self.ledger.get(call_id)
@@ -360,7 +366,7 @@ class Conversation:
                 ordinal=ordinal,
                 run_id=run_id if known is None else known.run_id,
                 subagent_run_id=message.subagent_run_id,
-                status=CallStatus.CUT if call_id in outcome.unfinished_call_ids else status,
+                status=CallStatus.CUT if is_unfinished else status,
                 owner=owner,
                 is_whole=is_whole,
                 shown=(first_shown or call) if is_whole and (is_shown or first_shown) else None,

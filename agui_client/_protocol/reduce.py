@@ -200,7 +200,7 @@ def _owner(thread: Thread, event: core.ToolCallStartEvent) -> MessageSlot:
 
 def _free_owner(thread: Thread, slot: MessageSlot, event: core.ToolCallStartEvent) -> MessageSlot:
     """Return the message for a call, or a new one if it has a call of that id already: no model takes two."""
-    if all(call.model.id != event.tool_call_id for call in slot.calls):
+    if not slot.has_call(event.tool_call_id):
         return slot
     return _new_owner(thread, _id_of_another(thread, slot.model.id), event)
 

@@ -82,6 +82,8 @@ class CallSlot:
     """The call of the same id before this one, with its result; None for the first one."""
     ordinal = 1
     """The number of this call among those of the same id."""
+    call_ids: set[str] | None = None
+    """The ids of the calls, once there are many; None if they are few, or have changed since."""
     changes: dict[str, Any] | None = None
     """New values of other fields than the arguments; None if there are none since the last look."""
     restarts = False
@@ -126,6 +128,10 @@ class CallSlot:
         return self.model
 
 
+_MANY_CALLS = 16
+"""The calls of a message that a set finds sooner than a walk."""
+
+
 class MessageSlot:
     """One message, with its place in the thread."""
 
@@ -144,6 +150,8 @@ class MessageSlot:
     """The content of an activity message; None until it is patched."""
     calls: list[CallSlot] | tuple[()] = ()
     """The tool calls of the message."""
+    call_ids: set[str] | None = None
+    """The ids of the calls, once there are many; None if they are few, or have changed since."""
     changes: dict[str, Any] | None = None
     """New values of other fields than text and tool calls; None if there are none since the last look."""
 
@@ -165,6 +173,14 @@ class MessageSlot:
             else:
                 self.text = [] if content is None else [content]
         return self.text
+
+    def has_call(self, tool_call_id: str) -> bool:
+        """Return whether the message has a call of an id."""
+        if len(self.calls) < _MANY_CALLS:
+            return any(call.model.id == tool_call_id for call in self.calls)
+        if self.call_ids is None:
+            self.call_ids = {call.model.id for call in self.calls}
+        return tool_call_id in self.call_ids
 
     def build(self) -> Message:
         """Return the message as it is now, as a new model."""
@@ -301,7 +317,7 @@ class Thread:
         """Take a call out again that turned out to be the one of its id before it, sent again."""
         self._unfollow(call)
         slot = call.owner
-        slot.calls = [each for each in slot.calls if each is not call]
+        slot.calls, slot.call_ids = [each for each in slot.calls if each is not call], None
         for position, each in enumerate(slot.calls):
             each.position = position
         if slot.calls or self.message(slot).content is not None:
@@ -364,6 +380,8 @@ class Thread:
         else:
             self.calls[call.id] = new
         slot.calls.append(new)
+        if slot.call_ids is not None:
+            slot.call_ids.add(call.id)
         self.dirty.add(slot)
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:

@@ -95,16 +95,16 @@ class RunRequest:
             for key, each in repeated.items()
         }
         self.prompts = prompts
-        unanswered = conversation.check_results(results)
+        unanswered = dict.fromkeys(conversation.check_results(results))
         records = {each.tool_call_id: each for each in conversation.open_records}
         pending = {key for key, each in records.items() if each.is_left_to_us}
         waiting = [each for each in unanswered if each in pending]
         is_going_on = bool(self.prompts) or not results
         self.postponed = [] if is_going_on else waiting
         # The other calls of a run that resumes may be those that it goes on with.
-        self._given_up = [] if not is_going_on else waiting if entries else unanswered
+        self._given_up = [] if not is_going_on else waiting if entries else [*unanswered]
         # Answered through an interrupt: the agent has the answer, and no result of the caller's is missing.
-        self._answered_before = [each for each in records if each in unanswered and each not in pending]
+        self._answered_before = [each for each in records if each not in pending and each in unanswered]
         answers = {key: value for key, value in results.items() if not isinstance(value, Approve)}
         executed = {key for key, each in records.items() if each.is_begun}
         given_up = {each: ToolError(UNKNOWN_RESULT if each in executed else NO_RESULT) for each in self._given_up}
