@@ -7,7 +7,8 @@ megabyte), or else changes the states that callers hold. Tests hold this module 
 
 Patches can nest values level by level, deeper than any event: pydantic reads 200 levels and writes 255, and the values
 of an event come to lie deeper in a message or a document. A few bytes can ask for much: every `copy` of a value into
-itself doubles it. So a patch fails as well if a value gets too deep, or if its copies and moves go through too much.
+itself doubles it, and an insert at the head of a long array shifts all of it. So a patch fails as well if a value gets
+too deep, if its copies and moves go through too much, or if its inserts and removals shift too much.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ DEEPEST_VALUE = 195
 """The levels of a patched value, or of one that moves from an event into a message: up to five come to lie above it."""
 LARGEST = 10_000_000
 """The weight that the copies and moves of patches may go through: about what one event may carry as text."""
+MOST_SHIFTED = 250_000_000
+"""The elements that the inserts and removals of one patch may shift: about a tenth of a second."""
 LITTLE = 1_000
 """The weight that each operation adds to it, and the most that is copied for nothing."""
 # Longer numbers lie outside any array, and int() refuses some of them.
@@ -60,6 +63,7 @@ class Document:
         self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         # The weight that copies and moves may go through; each operation that arrives adds a little to it.
         self._work = LARGEST
+        self._shifts = 0
 
     def look(self) -> Any:
         """Return the value as it is now. Read-only: later values share what did not change."""
@@ -78,6 +82,7 @@ class Document:
             PatchFailed: An operation does not apply. Its message names the operation, never a value.
         """
         self._undo.clear()
+        self._shifts = MOST_SHIFTED
         self._work = min(self._work + LITTLE * len(operations), LARGEST)
         if len(self._copies) > _MOST_COPIES:
             self._copies.clear()
@@ -137,6 +142,7 @@ class Document:
         elif key > len(container):
             raise LookupError
         else:
+            self._shift(len(container) - key)
             container.insert(key, value)
         self._undo.append((container.pop, (key,)))
 
@@ -156,6 +162,8 @@ class Document:
             raise LookupError
         container = self._writable(path)
         key = _key(container, path[-1])
+        if is_array(container):
+            self._shift(len(container) - key)
         value = container.pop(key)
         put_back = container.__setitem__ if is_object(container) else container.insert
         self._undo.append((put_back, (key, value)))
@@ -171,6 +179,12 @@ class Document:
         if can_nest and len(path) > len(source) and len(path) + self._measured(value) > DEEPEST_VALUE:
             raise RecursionError
         self._add(path, self._remove(source))
+
+    def _shift(self, elements: int) -> None:
+        """Count the elements of an array that change their places."""
+        self._shifts -= elements
+        if self._shifts < 0:
+            raise _MisfitError("the inserts and removals shift too much")
 
     def _measured(self, value: Any) -> int:
         """Return the levels of a value, and take its weight from what copies and moves may go through."""

@@ -128,6 +128,13 @@ def _nested(levels: int) -> Any:
 TOO_MUCH: list[tuple[Any, list[Operation], str]] = [
     # A few bytes may ask for a value that nothing can read or write any more ...
     ([[]], [{"op": "add", "path": "/0/0", "value": _nested(194)}], "the value is nested too deeply"),
+    # ... or for time in which nothing else is done ...
+    (
+        [0] * 200_000,
+        [{"op": "add", "path": "/0", "value": 1}] * 1_300,
+        "the inserts and removals shift too much",
+    ),
+    ([0] * 200_000, [{"op": "remove", "path": "/0"}] * 1_300, "the inserts and removals shift too much"),
     # ... or that fills the memory.
     (
         {"a": "x" * 1_000_000},
