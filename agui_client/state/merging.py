@@ -3,7 +3,7 @@
 The rules are those of draft-jurkovikj-json-three-way-merge as far as its abstract states them: a side that left a place
 as it was gives way, the same change on both sides is one change, an absent member differs from null, and conflicts are
 records in order. Of arrays it is found out which elements a side inserted, removed and changed: objects with an `id`
-are told apart by that, other elements by their values.
+are told apart by that, other elements by their values. What both sides append to an array stands, theirs first.
 """
 
 from __future__ import annotations
@@ -238,6 +238,8 @@ class _Merger:
                 merged += _items(base, region, is_ours=True)
             elif not any(each.is_ours for each in region):
                 merged += their_items
+            elif start == len(base):
+                self._append(merged, path, _items(base, region, is_ours=True), their_items)
             else:
                 # Either the same on both sides, or as many elements as before.
                 our_items = _items(base, region, is_ours=True)
@@ -250,14 +252,26 @@ class _Merger:
             shift += len(their_items) - (end - start)
         return merged + theirs[position + shift :]
 
+    def _append(self, merged: list[Any], path: _Path, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
+        """Append the elements of both sides; equal ones at one place, and those with one id, are one element."""
+        left = dict(enumerate(ours))
+        by_id = {_id(our): index for index, our in enumerate(ours) if _id(our) is not None}
+        for at, their in enumerate(theirs):
+            index = by_id.get(_id(their), at)
+            is_one = index in left and self._alike(left[index], their)
+            value = self._whole((path, len(merged)), ABSENT, left.pop(index), their) if is_one else their
+            if value is not ABSENT:
+                merged.append(value)
+        merged += left.values()
+
     def _element(self, path: _Path, before: Any, our: Any, their: Any) -> Any:
         """Merge the elements at one place of an array; two objects with different ids are not mixed."""
         is_one = _id(before) == _id(our) == _id(their)
         return self.value(path, before, our, their) if is_one else self._whole(path, before, our, their)
 
     def _fits(self, base: list[Any], region: Sequence[_Hunk]) -> bool:
-        """Return whether the changes of both sides to a range can be merged element by element."""
-        if len({each.is_ours for each in region}) == 1:
+        """Return whether the changes of both sides to a range can be merged: appended, or element by element."""
+        if len({each.is_ours for each in region}) == 1 or region[0].start == len(base):
             return True
         ours, theirs = _items(base, region, is_ours=True), _items(base, region, is_ours=False)
         if len(ours) != len(theirs):

@@ -16,7 +16,7 @@ from agui_client._protocol.json_difference import difference
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_object
 from agui_client._run.subagents import JOURNAL
-from agui_client.state.merging import merge
+from agui_client.state.merging import merge, our_side
 from agui_client.teams.names import changed, state_patch
 
 StateEvent: TypeAlias = StateSnapshotEvent | StateDeltaEvent
@@ -114,7 +114,8 @@ class TeamState:
             return None
         else:
             now = self.own
-            merged = merge(before, now, view.reducer.state).merged
+            # The member is the later side: of one place its value stands, and what it appends comes last.
+            merged = merge(before, view.reducer.state, now, our_side).merged
             passed = self._passed(_event_between(now, merged, event))
         if passed is None:
             return None

@@ -259,6 +259,22 @@ def test_a_function_decides_and_there_is_no_warning(verb: Verb) -> None:
     assert ending.result is None or ending.result.warnings == []
 
 
+@pytest.mark.parametrize("policy", ["theirs", "mine", "raise"])
+def test_what_both_append_to_a_list_during_a_run_stands_under_each_policy(policy: Any) -> None:
+    def add(name: str) -> Any:
+        return patch({"op": "add", "path": "/legs/-", "value": {"to": name}})
+
+    def edit() -> None:
+        with agent.edit_state() as trip:
+            trip.legs.append(Leg(to="Bonn"))
+
+    agent = planner(add("Rome"), add("Bern"), on_conflict=policy)
+    agent.add_observer(After(edit))
+    result = agent.run_agent_sync("Go")
+    assert [leg["to"] for leg in result.state["legs"]] == ["Oslo", "Rome", "Bern", "Bonn"]
+    assert result.warnings == []
+
+
 @pytest.mark.parametrize(
     ("decided", "expected"), [(Leg(to="Rome"), {"hotel": {"to": "Rome", "price": 0.0}}), (ABSENT, {})]
 )

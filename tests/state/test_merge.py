@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agui_client._protocol.schema import is_array
+from agui_client._protocol.schema import is_array, is_object
 from agui_client.state import ABSENT, Conflict, Sides, merge
 from agui_client.state.merging import our_side, with_edit
 from support.json_edits import Values, scalars
@@ -73,7 +73,15 @@ CASES = {
     "the same element": Case([1, 2], [1, 3], [1, 4], [1, 4], (Conflict("/1", 2, 3, 4),)),
     "we append, they change": Case([A], [A, B], [{**A, "n": 2}], [{**A, "n": 2}, B]),
     "they put one before what we change": Case([A, B], [A, {**B, "n": 2}], [C, A, B], [C, A, {**B, "n": 2}]),
-    "both append": Case([1], [1, 2], [1, 3], [1, 3], (Conflict("", [1], [1, 2], [1, 3]),)),
+    "both append": Case([1], [1, 2], [1, 3], [1, 3, 2]),
+    "both append to an empty list": Case({"a": []}, {"a": [1, 2]}, {"a": [3]}, {"a": [3, 1, 2]}),
+    "both append, and change what was there": Case([A], [{**A, "n": 2}, B], [{**A, "m": 3}, C],
+        [{**A, "n": 2, "m": 3}, C, B]),
+    "both append, one of them equal at the same place": Case([1], [1, 2, 5], [1, 3, 5], [1, 3, 5, 2]),
+    "both append an equal one at different places": Case([1], [1, 2, 3], [1, 3], [1, 3, 2, 3]),
+    "both append one with the same id": Case([A], [A, B, {**C, "n": 2}], [A, C], [A, C, B],
+        (Conflict("/1", ABSENT, {**C, "n": 2}, C),)),
+    "both insert at the head": Case([1], [2, 1], [3, 1], [3, 1], (Conflict("", [1], [2, 1], [3, 1]),)),
     "both append the same": Case([1], [1, 2], [1, 2], [1, 2]),
     "we remove one of two equal ones": Case([1, 1], [1], [1, 1, 2], [1, 2]),
     "we append, they prepend": Case([1], [1, 2], [0, 1], [0, 1, 2]),
@@ -114,7 +122,7 @@ def test_a_function_decides_conflicts_and_may_remove_the_place() -> None:
     def both(conflict: Conflict) -> Any:
         return [*conflict.ours, *conflict.theirs[1:]]
 
-    assert merge({"a": [1]}, {"a": [1, 2]}, {"a": [1, 3]}, both).merged == {"a": [1, 2, 3]}
+    assert merge({"a": [1]}, {"a": [2, 1]}, {"a": [3, 1]}, both).merged == {"a": [2, 1, 1]}
     assert merge({"a": 1}, {"a": 2}, {"a": 3}, lambda _: ABSENT).merged == {}
 
 
@@ -158,11 +166,27 @@ def test_a_side_that_changed_nothing_gives_way(random: Random) -> None:
     assert with_edit(base, base, ours) == ours
 
 
+def unordered(value: Any) -> Any:
+    """The value with its arrays in an order of their own, as of two appends those of the other side come first."""
+    if is_array(value):
+        return sorted(map(unordered, value), key=str)
+    return {name: unordered(each) for name, each in sorted(value.items())} if is_object(value) else value
+
+
+numbers = st.lists(st.integers(0, 2), max_size=4)
+
+
+@given(numbers, numbers, numbers)
+def test_what_both_sides_append_stands_theirs_first(base: list[int], ours: list[int], theirs: list[int]) -> None:
+    more = [our for index, our in enumerate(ours) if theirs[index : index + 1] != [our]]
+    assert merge(base, base + ours, base + theirs) == (base + theirs + more, ())
+
+
 @given(drawn)
 def test_sides_can_be_exchanged(random: Random) -> None:
     base, ours, theirs = Values(random).sides()
     one, other = merge(base, ours, theirs), merge(base, theirs, ours, our_side)
-    assert one.merged == other.merged
+    assert unordered(one.merged) == unordered(other.merged)
     exchanged = [Conflict(each.path, each.base, each.theirs, each.ours) for each in other.conflicts]
     assert sorted(map(repr, one.conflicts)) == sorted(map(repr, exchanged))
 

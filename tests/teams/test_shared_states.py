@@ -113,6 +113,20 @@ async def test_a_member_with_a_place_of_its_own_and_one_that_shares_the_state_ch
     assert team.state == {"own": {"n": 2}, "seen": True}
 
 
+async def test_what_members_append_side_by_side_to_one_list_stands_in_the_order_in_which_it_came() -> None:
+    gate, begun = Gate(), Gate()
+    slow = shared("slow", gate, patch({"op": "add", "path": "/notes/-", "value": "slow"}))
+    team = ParallelAgent(slow, shared("quick", begun, patch({"op": "add", "path": "/notes/-", "value": "quick"})))
+    team.set_state({"notes": ["old"]})
+    async with team.stream("Hi") as run:
+        async for event in run:
+            if isinstance(event, SubagentStartedEvent) and event.subagent_run_id.startswith("slow"):
+                begun.open()
+            if isinstance(event, SubagentFinishedEvent):
+                gate.open()
+    assert team.state == {"notes": ["old", "quick", "slow"]}
+
+
 async def test_a_caller_that_sends_no_state_gets_it_as_a_snapshot() -> None:
     team = SequentialAgent(shared("one", patch({"op": "add", "path": "/n", "value": 1})))
     given = RunAgentInput(thread_id="t", run_id="r", messages=[], state=None, tools=[], context=[])
