@@ -10,6 +10,7 @@ from ag_ui.core import AssistantMessage
 from agui_client._interrupts.answers import answer_interrupts, answer_question
 from agui_client._run.result import pending_calls
 from agui_client._run.run_request import Answers, with_conversation
+from agui_client._run.steering import answering
 from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client.errors import ToolRoundsExceededError
@@ -137,7 +138,8 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
     """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
     try:
-        answers = await wait_for(reply)
+        with answering(call.setup.owner):
+            answers = await wait_for(reply)
     finally:
         # The wait was stopped or cancelled: what tools have done by then stays done.
         if answers is None:

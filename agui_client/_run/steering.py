@@ -7,13 +7,16 @@ the call has seen that there is none left, further ones are refused, so that non
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from agui_client._protocol.reduce import Change
 from agui_client._run.result import pending_calls
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.state import Phase
-from agui_client.errors import CannotWaitError, UsageError
+from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from agui_client._run.call import Call
     from agui_client._run.run_request import Answers
     from agui_client.messages import Prompt
+
+_ANSWERING: ContextVar[tuple[object, ...]] = ContextVar("agui_client.answering", default=())
+"""The agents for whose runs the present code is a tool, or asks a person."""
 
 
 class Steering:
@@ -72,6 +78,20 @@ class Steering:
             self._is_closed = True
 
 
+@contextmanager
+def answering(owner: object) -> Generator[None]:
+    """Know, in the block and all that it begins, that an agent's run waits for tools or people.
+
+    Args:
+        owner: The agent.
+    """
+    token = _ANSWERING.set((*_ANSWERING.get(), owner))
+    try:
+        yield
+    finally:
+        _ANSWERING.reset(token)
+
+
 async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> None:
     """Wait until the conversation is one call's alone.
 
@@ -81,15 +101,18 @@ async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> 
         stack: The blocks of the call; its turn is over when they are left.
 
     Raises:
-        CannotWaitError: The call would wait for the one that it is made in.
+        RunInProgressError: The call would wait for the one that it is made in.
     """
     when_busy, around = call.options.get("when_busy", "raise"), CURRENT_SCOPE.get()
-    while when_busy != "raise" and around is not None:
-        if around.owner is call.setup.owner:
-            raise CannotWaitError(
-                "the prompt would wait for the run that it is made in; steer() that run, or clone() the agent"
-            )
+    owners = [*_ANSWERING.get()]
+    while around is not None:
+        owners.append(around.owner)
         around = around.parent
+    if when_busy != "raise" and any(each is call.setup.owner for each in owners):
+        raise RunInProgressError(
+            "the prompt would wait for the run that it is made in, and that run for it; steer() that run, or clone() "
+            "the agent"
+        )
     await call.conversation.turns.take(running, when_busy, stack)
 
 

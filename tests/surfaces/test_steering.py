@@ -12,7 +12,6 @@ import pytest
 from ag_ui.core import RunAgentInput, RunErrorEvent, TextMessageEndEvent
 
 from agui_client import FunctionAgent, RunFailedError, RunInProgressError, UsageError, tool
-from agui_client.errors import CannotWaitError
 from agui_client.testing import ScriptedAgent, interrupt, text, tool_call, turn
 from agui_client.types import Next
 from support.waiting import LIMIT, until_sync
@@ -182,13 +181,47 @@ async def test_a_call_that_gives_up_waiting_leaves_its_place_to_the_next() -> No
     assert [contents(each) for each in held.agent.inputs] == [["one"], ["one", "three"]]
 
 
+@pytest.mark.parametrize("when_busy", ["queue", "interrupt"])
+@pytest.mark.parametrize("kind", ["async", "sync", "through another agent"])
+async def test_a_tool_that_would_wait_for_its_own_run_is_refused(kind: str, when_busy: Any) -> None:
+    refused: list[str] = []
+
+    @tool
+    async def ask() -> str:
+        with pytest.raises(RunInProgressError) as caught:
+            await agent.run_agent("me, too", when_busy=when_busy)
+        refused.append(str(caught.value))
+        return "refused"
+
+    @tool(name="ask")
+    def ask_sync() -> str:
+        with pytest.raises(RunInProgressError) as caught:
+            agent.run_agent_sync("me, too", when_busy=when_busy)
+        refused.append(str(caught.value))
+        return "refused"
+
+    @tool(name="ask")
+    async def ask_other() -> str:
+        return (await other.run_agent("ask", tools=[ask])).text
+
+    other = ScriptedAgent(turn(tool_call("ask", {})), turn(text("Asked.")))
+    agent = ScriptedAgent(turn(tool_call("ask", {})), turn(text("Done.")))
+    tools: dict[str, Any] = {"async": ask, "sync": ask_sync, "through another agent": ask_other}
+    with anyio.fail_after(LIMIT):
+        assert (await agent.run_agent("hi", tools=[tools[kind]])).text == "Done."
+    [reason] = refused
+    assert reason.startswith(
+        "the prompt would wait for the run that it is made in, and that run for it; steer() that run"
+    )
+
+
 async def test_a_call_that_would_wait_for_the_run_that_it_is_made_in_is_refused() -> None:
     async def inner(run_input: RunAgentInput) -> AsyncIterator[Any]:
         await agent.run_agent("me, too", when_busy="queue")
         yield None
 
     agent = FunctionAgent(inner)
-    with pytest.raises(CannotWaitError, match=r"steer\(\) that run"):
+    with pytest.raises(RunInProgressError, match=r"steer\(\) that run"):
         await agent.run_agent("hi")
     with pytest.raises(UsageError, match='"raise", "queue" or "interrupt"'):
         await agent.run_agent("hi", when_busy="later")  # type: ignore[arg-type]
