@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,8 +21,19 @@ import anyio.lowlevel
 
 T = TypeVar("T")
 
+BLOCKS_LOOP: ContextVar[bool] = ContextVar("agui_client.blocks_loop", default=False)
+"""Whether the present work is waited for in a way that keeps an event loop from everything else."""
 _END_TIMEOUT = 0.5
 """Seconds to wait for the end of a loop when the program ends, or Ctrl-C was pressed."""
+
+
+def has_running_loop() -> bool:
+    """Return whether the present thread is in an event loop, asyncio's or trio's."""
+    try:
+        anyio.lowlevel.current_token()
+    except (RuntimeError, LookupError):
+        return False
+    return True
 
 
 class LoopThread:

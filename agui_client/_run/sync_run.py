@@ -7,16 +7,26 @@ thread validates, verifies, reduces and iterates. Hooks, middleware, tools and c
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from functools import partial
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from agui_client._concurrency import LoopThread, PrivateLoop, become_asyncio, is_being_cancelled, stay_if_program_ends
+from agui_client._concurrency import (
+    BLOCKS_LOOP,
+    LoopThread,
+    PrivateLoop,
+    become_asyncio,
+    has_running_loop,
+    is_being_cancelled,
+    stay_if_program_ends,
+)
+from agui_client._display import in_notebook
 from agui_client._run.async_run import SYNC_CALLER, AgentRun, AnswerText, RunLoop, RunView
 from agui_client._run.scope import StateT
 from agui_client._run.subagents import SubagentText
@@ -183,6 +193,18 @@ def _completed(step: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError(_SUSPENDED)
 
 
+_logger = logging.getLogger("agui_client.run")
+
+
+@cache
+def _warn_of_blocked_loop() -> None:
+    """Log, once in a process, that a sync verb keeps an event loop from everything else."""
+    _logger.warning(
+        "a sync verb, such as run_agent_sync(), was called inside a running event loop, which does nothing else until "
+        "the run is over: await run_agent() there"
+    )
+
+
 class WorkerLoop(RunLoop):
     """An event loop in a thread of its own, for which the caller's thread waits.
 
@@ -191,6 +213,10 @@ class WorkerLoop(RunLoop):
 
     def __init__(self) -> None:
         self._caller = threading.current_thread()
+        self._blocks_loop = has_running_loop()
+        # A notebook's loop waits for each cell anyway.
+        if self._blocks_loop and not in_notebook():
+            _warn_of_blocked_loop()
         self._private = PrivateLoop(self._hold, "agui_client.sync", self._end)
         self._is_entered = self._is_over = self._is_cancelling = False
         self._error: BaseException | None = None
@@ -261,6 +287,7 @@ class WorkerLoop(RunLoop):
     async def _hold(self) -> None:
         self.thread, self._left = LoopThread(), anyio.Event()
         SYNC_CALLER.set(self._caller)
+        BLOCKS_LOOP.set(self._blocks_loop)
         await self._engine.enter()
         try:
             self._is_entered = True
@@ -297,7 +324,7 @@ class _Work(Generic[T]):
         self.is_over = False
         """Whether the task has ended."""
         self._function = function
-        self._caller = threading.current_thread()
+        self._caller, self._blocks_loop = threading.current_thread(), has_running_loop()
         self._results: list[T] = []
         self._error: BaseException = IncompleteRunError(
             "the agent's own code was cancelled, and the run with it", rule="TRUNC-1"
@@ -326,6 +353,7 @@ class _Work(Generic[T]):
     async def run(self) -> None:
         """Do the work."""
         SYNC_CALLER.set(self._caller)
+        BLOCKS_LOOP.set(self._blocks_loop)
         try:
             self._results.append(await self._function())
         except asyncio.CancelledError as error:

@@ -18,7 +18,7 @@ from urllib.request import getproxies
 import httpx
 
 from agui_client import errors
-from agui_client._concurrency import whole
+from agui_client._concurrency import BLOCKS_LOOP, whole
 from agui_client._transport.clients import PROXIES
 from agui_client._transport.response import SECRET_VALUE, address_of
 from agui_client._transport.sse import Framer
@@ -163,6 +163,8 @@ class Clock(Waiter):
         elif self.latest_frame is None:
             kind, advice = errors.FirstEventTimeoutError, "raise Timeouts.first_event if the agent needs longer"
             what = f"no event arrived within {limits.first_event:g} s"
+        if BLOCKS_LOOP.get():
+            advice = "a sync verb blocks a running event loop: if that loop serves the agent, await run_agent() instead"
         message = f"{what}; {_seen(keep_alives, last)}; {advice}"
         raise kind(message, silent=silent, keep_alives=keep_alives, last_event=last)
 

@@ -28,6 +28,7 @@ from agui_client import (
     Timeouts,
     TransportError,
 )
+from agui_client._run import sync_run
 from agui_client.testing import Reply, pause, serve_bytes, sse, text, turn
 from agui_client.types import Middleware, Next
 from support.bodies import URL, Body, memory_agent, response
@@ -355,3 +356,16 @@ async def test_an_agent_in_this_process_keeps_the_time_outs_of_a_run(
     assert isinstance(caught.value, StreamTimeoutError)
     last = {7: None, 65: "RUN_STARTED", 12: "CUSTOM"}[int(at)]
     assert caught.value.last_event == last
+
+
+@pytest.mark.anyio
+async def test_a_sync_verb_that_blocks_the_loop_of_its_own_server_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    sync_run._warn_of_blocked_loop.cache_clear()
+    with socket.create_server(("127.0.0.1", 0)) as server:  # nobody answers while the loop is blocked
+        agent = HttpAgent(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=Timeouts(first_event=0.05))
+        for _ in range(2):
+            with pytest.raises(FirstEventTimeoutError, match="if that loop serves the agent, await run_agent"):
+                agent.run_agent_sync("Hi")
+        with pytest.raises(FirstEventTimeoutError, match=r"raise Timeouts.first_event if the agent needs longer"):
+            await agent.run_agent("Hi")
+    assert [each.levelname for each in caplog.records if "sync verb" in each.message] == ["WARNING"]
