@@ -1,6 +1,6 @@
 """The errors, as one tree; every error of a run carries its ids and what arrived before it (`partial`).
 
-AGUIError                          thread_id, run_id, partial, member
+AGUIError                          thread_id, run_id, may_have_started, partial, member
 ├─ UsageError (RuntimeError)       the caller: closed run, two consumers, wrong arguments
 │  ├─ RunInProgressError           a second run on one agent; clone() for parallel work
 │  ├─ CannotWaitError              the thread waits for what only it could bring
@@ -125,6 +125,9 @@ class AGUIError(Exception):
     """The conversation the run belonged to; None when there was no run."""
     run_id: str | None = None
     """The run that failed; None when there was no run."""
+    may_have_started: bool = True
+    """Whether the agent may have begun to work on the run; False only if it certainly has not. After a lost answer, ask
+    again with `run_id=error.run_id`: a server that keeps its runs does not begin another one."""
     member: str | None = None
     """The member of a team whose run failed, as in "office/clerk" with the teams inside of it; None for no member."""
     partial: RunResult | None = None
@@ -137,6 +140,8 @@ class AGUIError(Exception):
 
 class UsageError(AGUIError, RuntimeError):
     """The call cannot be carried out as written: nothing was sent, unless a run was left that had begun."""
+
+    may_have_started = False
 
 
 class RunInProgressError(UsageError):
@@ -157,9 +162,6 @@ class CannotWaitError(UsageError):
 
 class TransportError(AGUIError):
     """No usable response arrived, or the connection broke."""
-
-    may_have_started: bool = True
-    """Whether the agent may have begun to work; False only if it certainly has not."""
 
 
 class ConnectError(TransportError):

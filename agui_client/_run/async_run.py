@@ -238,7 +238,7 @@ class RunView(Generic[StateT]):
         result = call.result()
         if result.aborted and not call.state.is_stopped:
             error = UsageError("the block was left before the run ended; `partial` has what had arrived")
-            annotate(error, result)
+            annotate(error, result, may_have_started=call.round.may_have_started)
             raise error
         return result
 

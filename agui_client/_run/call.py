@@ -160,7 +160,7 @@ class Call:
             self._result = build_result(self, is_over=True)
         finally:
             self.state.end()
-        annotate(error, self._result)
+        annotate(error, self._result, may_have_started=self.round.may_have_started)
         if self.setup.observers.watches_ends:
             self.setup.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
 

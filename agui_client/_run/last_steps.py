@@ -76,14 +76,13 @@ async def _wind_up(call: Call, failure: Exception | None, *, is_whole: bool) -> 
     if source is not None:
         failure = await step(call, source.aclose(), failure)
     on_abort = None if call.is_detached else call.setup.options.get("on_abort")
-    has_begun = source is not None and run.scope.may_have_started
-    if on_abort is not None and has_begun and ending.is_left(failure, has_left_run=call.state.has_left_run):
+    if on_abort is not None and run.may_have_started and ending.is_left(failure, has_left_run=call.state.has_left_run):
         context = HookContext(run.input, call.conversation, run.scope, run.run_id)
         await run.inside(ending.call_on_abort, on_abort, context)
     # Before the hooks, which see the conversation as the next run will.
     ending.settle(call, failure, is_whole=is_whole)
     if failure is not None and call.setup.subscribers:
-        annotate(failure, call.result())
+        annotate(failure, call.result(), may_have_started=run.may_have_started)
         await step(call, run.call_hooks("on_run_failed", failure), failure)
     return await step(call, run.call_hooks("on_run_finalized"), failure)
 

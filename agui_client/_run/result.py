@@ -22,7 +22,7 @@ from agui_client._run.scope import StateT, typed
 from agui_client._run.state import Phase
 from agui_client._run.subagents import SubagentResult, partial_message_ids, subagent_results, usage_of
 from agui_client._tools.context import ToolExecution
-from agui_client.errors import AGUIError, ParseError
+from agui_client.errors import AGUIError, ParseError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -293,10 +293,19 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     return result.read_with(call.setup.read_state).keep(kept)
 
 
-def annotate(failure: Exception | None, result: RunResult) -> None:
-    """Note on an exception, if there is one, where it happened, and what had arrived; a second time updates that."""
+def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:
+    """Note on an exception, if there is one, where it happened, and what had arrived; a second time updates that.
+
+    Args:
+        failure: The exception.
+        result: The result so far.
+        may_have_started: Whether the agent may have begun to work on the run.
+    """
     if isinstance(failure, AGUIError):
         failure.thread_id, failure.run_id, failure.partial = result.thread_id, result.run_id, result
+        # A request that failed knows that of itself, also where it was another agent's than this run's.
+        if not isinstance(failure, TransportError):
+            failure.may_have_started = may_have_started
     elif failure is not None:
         # The agent's, a middleware's or a hook's own exception: it stays what it is, and says where it happened.
         note = f"in run {result.run_id!r} of thread {result.thread_id!r}"

@@ -86,6 +86,11 @@ class Round:
         started = self.outcome.started
         return started.run_id if started is not None and self.scope.is_replay else self.input.run_id
 
+    @property
+    def may_have_started(self) -> bool:
+        """Whether the agent may have begun to work on the run."""
+        return self.source is not None and self.scope.may_have_started
+
     # --- the beginning
 
     def renew_input(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from ag_ui.core import (
     AssistantMessage,
@@ -21,8 +22,18 @@ from ag_ui.core import (
     ToolCallChunkEvent,
 )
 
-from agui_client import Approve, FunctionAgent, HttpAgent, HTTPStatusError, Resolve, RunFailedError, UsageError, tool
-from agui_client.asgi import agent_app
+from agui_client import (
+    Approve,
+    ConnectError,
+    FunctionAgent,
+    HttpAgent,
+    HTTPStatusError,
+    Resolve,
+    RunFailedError,
+    UsageError,
+    tool,
+)
+from agui_client.asgi import ASGITransport, agent_app
 from agui_client.runs import Runs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -77,10 +88,10 @@ class Served:
 
     def __init__(self, url: str | None, **bounds: Any) -> None:
         self.runs = Runs(url, **bounds)
-        self._app = agent_app(FunctionAgent(clerk, tools=[pay]), runs=self.runs, secret="a secret of these tests")
+        self.app = agent_app(FunctionAgent(clerk, tools=[pay]), runs=self.runs, secret="a secret of these tests")
 
     def page(self, thread_id: str = "t") -> HttpAgent:
-        return HttpAgent("http://app/", app=self._app, connect_url="http://app/connect", thread_id=thread_id)
+        return HttpAgent("http://app/", app=self.app, connect_url="http://app/connect", thread_id=thread_id)
 
     async def asking(self, prompt: str) -> tuple[HttpAgent, HttpAgent, str]:
         """Begin a run that asks; return two pages that show the question, and its id."""
@@ -190,6 +201,28 @@ async def test_a_question_that_a_new_prompt_has_passed_over_is_superseded(runs_u
         # Who still sees it may answer it, once.
         assert [await answered(each, asked) for each in (first, second)] == ["Done.", 409]
         assert paid == [3]
+
+
+async def test_a_prompt_whose_answer_was_lost_is_asked_again_by_its_run_id_and_paid_once(runs_url: str | None) -> None:
+    served = Served(runs_url)
+    replies = [httpx.ReadError("reset")]
+
+    class Losing(ASGITransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await super().handle_async_request(request)
+            if replies:
+                await response.aclose()
+                raise replies.pop()
+            return response
+
+    async with served.runs:
+        agent = HttpAgent("http://app/", http_client=httpx.AsyncClient(transport=Losing(served.app)), thread_id="t")
+        with pytest.raises(ConnectError) as lost:
+            await agent.run_agent("Hi")
+        assert (lost.value.may_have_started, agent.messages) == (True, [])
+        assert lost.value.run_id is not None
+        assert (await agent.run_agent("Hi", run_id=lost.value.run_id)).text == "Done."
+        assert [each.run_id for each in await served.runs.list()] == [lost.value.run_id]
 
 
 async def test_a_request_with_the_id_of_a_run_that_was_asked_for_something_else_is_refused(

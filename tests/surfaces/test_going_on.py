@@ -10,17 +10,22 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from ag_ui.core import Message, Tool, UserMessage
+from ag_ui.core import Message, RunErrorEvent, Tool, UserMessage
 
 from agui_client import (
     AGUIError,
     Approve,
     ConnectError,
     ConversationSnapshot,
+    DecodeError,
+    HistoryError,
     HttpAgent,
+    HTTPStatusError,
+    IncompleteRunError,
     InterruptsNotCoveredError,
     Resolve,
     RetryPolicy,
+    RunFailedError,
     UsageError,
     tool,
 )
@@ -300,6 +305,44 @@ def test_what_a_later_run_completes_is_incomplete_no_more(whole: Any) -> None:
         agent.run_agent_sync(run_id="run-3")
     assert agent.messages[-1].content in ("One two  three.", "One two three.")
     assert agent.incomplete_ids == []
+
+
+# --- what may have started
+
+MAY_HAVE_STARTED: dict[str, tuple[Reply | bytes, type[AGUIError], bool]] = {
+    "refused": (Reply([b"no"], status=400), HTTPStatusError, False),
+    "busy": (Reply([b"later"], status=503), HTTPStatusError, False),
+    "broken": (Reply([b"oh"], status=500), HTTPStatusError, True),
+    "no answer": (Reply(status=None), ConnectError, True),
+    "no event": (b"", IncompleteRunError, True),
+    "no frame": (b"data: {\n\n", DecodeError, True),
+    "failed": (sse(turn(RunErrorEvent(message="oh"))), RunFailedError, True),
+}
+
+
+@pytest.mark.parametrize("case", MAY_HAVE_STARTED)
+def test_an_error_says_whether_the_agent_may_have_begun(case: str) -> None:
+    reply, expected, may_have_started = MAY_HAVE_STARTED[case]
+    with serve_bytes(reply) as server, pytest.raises(expected) as caught:
+        HttpAgent(server.url).run_agent_sync("Hi", run_id="run-1")
+    assert (caught.value.run_id, caught.value.may_have_started) == ("run-1", may_have_started)
+
+
+def test_what_was_refused_before_it_was_sent_has_not_started() -> None:
+    def choose(messages: list[Message]) -> list[Message]:
+        raise LookupError
+
+    with serve_bytes(LAST) as server:
+        with pytest.raises(HistoryError) as unchosen:
+            HttpAgent(server.url, history=choose).run_agent_sync("Hi")
+        agent = HttpAgent(server.url)
+        with pytest.raises(UsageError) as unusable:
+            agent.run_agent_sync("Hi", tool_results={"nobody": 1})
+        with agent.stream_sync("Hi") as run:
+            next(iter(run))
+        with pytest.raises(UsageError) as left:
+            run.result()
+    assert [each.value.may_have_started for each in (unchosen, unusable, left)] == [False, False, True]
 
 
 # --- nobody there
