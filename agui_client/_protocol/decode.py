@@ -7,6 +7,7 @@ the validator would take out. Every other frame becomes an `UnrecognizedEvent`, 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -23,6 +24,8 @@ from agui_client.errors import DecodeError, IncompleteRunError
 _PLAIN_FIELDS = {model: members(model).plain for model in EVENT_MODELS.values()}
 """The fields of every event class that need no more than strict validation, if there is no null in the frame."""
 
+_HUGE = re.compile(r"\d[eE]\+?\d{3}|\d{309}")
+"""What a number may look like that no float can hold, and that would become infinity; texts may look like it, too."""
 _ESCAPE = re.compile(r"\\u[dD]")
 _TOO_DEEP = "nests deeper than any event should"
 _validate = VALIDATOR.validate_json
@@ -92,7 +95,7 @@ class Decoder:
 
     def _unrecognized(self, data: str) -> UnrecognizedEvent:
         try:
-            event: Any = json.loads(data, parse_constant=_refuse_constant)
+            event: Any = json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             self._reject(f"is not JSON ({error})", error)
         if not is_object(event):
@@ -146,7 +149,7 @@ class Decoder:
 
 def _conforms(event: Event, data: str, *, has_nulls: bool) -> bool:
     """Return whether the validator would return an event of the official classes unchanged."""
-    if "NaN" in data or "Infinity" in data:
+    if "NaN" in data or "Infinity" in data or _HUGE.search(data):
         return False
     # A few characters are too few to nest too deeply.
     if len(data) > 2 * DEEPEST_VALUE and _is_lifted_too_deep(event.__dict__):
@@ -164,6 +167,12 @@ def _text_in(event: Mapping[str, Any], name: str) -> str | None:
 def _is_lifted_too_deep(fields: Mapping[str, Any]) -> bool:
     # These come to lie deeper in a message than in their event; they are named alike in Python and on the wire.
     return any(nests_deeper(fields.get(name), DEEPEST_VALUE) for name in ("metadata", "content"))
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError("a number in it is out of range")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

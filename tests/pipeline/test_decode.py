@@ -24,6 +24,8 @@ SECRET = "s3cr3t"
         (f'["{SECRET}"]', "it is a list"),
         (f'{{"event": "{SECRET}"}}', "has no `type`"),
         (f'{{"type": 7, "event": "{SECRET}"}}', "has no `type`"),
+        (f'{{"type": "RAW", "event": 1e999, "source": "{SECRET}"}}', "a number in it is out of range"),
+        (f'{{"type": "RAW", "event": [-1{"0" * 400}.0], "source": "{SECRET}"}}', "a number in it is out of range"),
         (f'{{"type": "RAW", "event": NaN, "source": "{SECRET}"}}', "NaN is not a JSON value"),
         (f'{{"type": "RAW", "event": -Infinity, "source": "{SECRET}"}}', "-Infinity is not a JSON value"),
         (f'{{"type": "RAW", "event": "\\ud83d", "source": "{SECRET}"}}', "half of a character"),
