@@ -71,6 +71,7 @@ class Conversation:
         self.unreceived: dict[str, None] | None = None
         """The ids of the messages that the application added since it sent the last run that finished; None if the
         agent may lack any of the messages."""
+        self._unreceived_before: dict[str, None] | None = None
         self.listeners: list[Listener] = []
         """Functions that are called after every change."""
         self.overlay: StateOverlay | None = None
@@ -138,7 +139,12 @@ class Conversation:
         """
         if history != "full":
             self.reducer.thread.note_sent(messages)
+        self._unreceived_before = self.unreceived
         self.unreceived = {} if history in ("full", "new") else None
+
+    def note_unsent(self) -> None:
+        """Note that the latest run was not sent: the agent has what it had before."""
+        self.unreceived = self._unreceived_before
 
     def _note_added(self, added: Iterable[Message]) -> None:
         if self.unreceived is not None:

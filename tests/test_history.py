@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import httpcore
+import httpx
 import pytest
 from ag_ui.core import (
     ActivityMessage,
@@ -32,6 +34,7 @@ from ag_ui.core import (
 from agui_client import (
     AGUIError,
     Approve,
+    ConnectError,
     ConversationSnapshot,
     HistoryError,
     HttpAgent,
@@ -45,7 +48,7 @@ from agui_client import (
     Window,
     tool,
 )
-from agui_client.testing import ScriptedAgent, Step, interrupt, serve, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, Step, interrupt, serve, sse, text, tool_call, turn
 from support.verbs import Verb, every_verb
 from support.waiting import LIMIT
 
@@ -292,6 +295,40 @@ def test_new_sends_everything_after_a_run_that_did_not_finish(failed: Step | Seq
     agent.run_agent_sync("Three")
     agent.run_agent_sync("Four")
     assert sent(agent)[2:] == [[*everything, "user"], [*HEAD, "user"]]
+
+
+class _Connections(httpx.AsyncBaseTransport):
+    """Answers requests, except one that finds no connection."""
+
+    def __init__(self, missing: int) -> None:
+        self.sent: list[list[str]] = []
+        self._left = missing
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._left -= 1
+        if self._left == 0:
+            # As httpx's own transport raises it.
+            raise httpx.ConnectError("refused") from httpcore.ConnectError(ConnectionRefusedError())
+        messages = json.loads(await request.aread())["messages"]
+        self.sent.append([each["content"] for each in messages if each["role"] == "user"])
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=sse(turn(text("Yes."))))
+
+
+async def _no_connection(number: int) -> list[list[str]]:
+    """Have one of four requests find no connection; return what the others were sent."""
+    connections = _Connections(number)
+    client = httpx.AsyncClient(transport=connections)
+    agent = HttpAgent("http://agent.test/", history="new", http_client=client, retry=0)
+    for prompt in ("one", "two", "three", "four"):
+        with suppress(ConnectError):
+            await agent.run_agent(prompt)
+    return connections.sent
+
+
+@pytest.mark.anyio
+async def test_new_sends_what_is_new_after_a_request_that_never_reached_the_server() -> None:
+    assert await _no_connection(1) == [["two"], ["three"], ["four"]]
+    assert await _no_connection(3) == [["one"], ["two"], ["four"]]
 
 
 def test_new_sends_everything_after_a_run_that_was_left() -> None:

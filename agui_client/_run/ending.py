@@ -135,6 +135,8 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.keep_answers(call.round.input.resume or ())
     elif request is not None:
         request.take_back()
+    if request is not None and call.round.source is not None and not call.round.scope.may_have_started:
+        conversation.note_unsent()
 
 
 def take_over(call: Call, conversation: Conversation, warnings: WarningLog) -> None:
