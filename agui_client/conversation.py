@@ -252,6 +252,12 @@ class Conversation:
         else:
             self.ledger.ask(tool_call_id, question)
 
+    @property
+    def interrupts_to_answer_again(self) -> list[Interrupt]:
+        """The interrupts that a failed run has answered, apart from those whose calls it has carried out."""
+        done = self.reducer.answered_call_ids
+        return [each for each in self.answered_interrupts if each.tool_call_id not in done]
+
     def resume_entries(self, resume: Resume | None) -> list[ResumeEntry]:
         """Return the resume entries of the next run.
 
@@ -270,7 +276,7 @@ class Conversation:
 
         if self.is_abandoned and resume is None:
             return self._kept_answers + cancel_all(self.pending_interrupts)
-        asked = self.pending_interrupts or (self.answered_interrupts if resume else [])
+        asked = self.pending_interrupts or self._asked_again(resume)
         entries = cover(asked, resume)
         answers: Mapping[str, Answer] = resume if isinstance(resume, Mapping) else {}
         calls = {each.id: each.tool_call_id for each in asked}
@@ -281,6 +287,14 @@ class Conversation:
             if may_approve and tool_call_id is not None:
                 self.check_approval(tool_call_id, answer if isinstance(answer, Approve) else Approve())
         return self._kept_answers + entries
+
+    def _asked_again(self, resume: Resume | None) -> list[Interrupt]:
+        """Return the interrupts that a failed run has answered, and that answers may be about once more."""
+        if not resume:
+            return []
+        named = {*resume} if isinstance(resume, Mapping) else {each.interrupt_id for each in resume}
+        open_ids = {each.id for each in self.interrupts_to_answer_again}
+        return [each for each in self.answered_interrupts if each.id in open_ids or each.id in named]
 
     def keep_answers(self, entries: Sequence[ResumeEntry]) -> None:
         """Keep answers to pending interrupts, to be sent with those that are still missing."""

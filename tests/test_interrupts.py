@@ -17,6 +17,7 @@ from ag_ui.core import (
 )
 
 from agui_client import (
+    Approve,
     Cancel,
     ConversationSnapshot,
     HttpAgent,
@@ -25,7 +26,7 @@ from agui_client import (
     Resolve,
     RunFailedError,
 )
-from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, text, turn
+from agui_client.testing import Reply, ScriptedAgent, Step, interrupt, serve_bytes, text, tool_call, tool_result, turn
 from agui_client.types import RunOptions
 from support.verbs import Verb, every_kind_of_verb
 
@@ -159,7 +160,7 @@ def test_what_a_failed_run_has_answered_may_be_answered_again_also_after_a_resto
     for options in again:
         with pytest.raises(RunFailedError, match="overloaded"):
             agent.run_agent_sync(**options)
-        assert agent.pending_interrupts == []
+        assert [each.id for each in agent.pending_interrupts] == ["i1", "i2"]
     agent.restore(ConversationSnapshot.model_validate_json(agent.snapshot().model_dump_json()))
     with pytest.raises(InterruptsNotCoveredError, match="i2"):
         agent.run_agent_sync(resume={"i1": Resolve(True)})
@@ -167,6 +168,22 @@ def test_what_a_failed_run_has_answered_may_be_answered_again_also_after_a_resto
     assert [each["interruptId"] for each in sent_entries(agent)] == ["i1", "i2"]
     with pytest.raises(InterruptsNotCoveredError):
         agent.run_agent_sync(resume=answers)
+
+
+@pytest.mark.requirement("INT-8")
+def test_an_approval_whose_call_the_failed_run_has_carried_out_stays_decided() -> None:
+    asks = turn(
+        tool_call("pay", tool_call_id="c1"),
+        tool_call("pay", tool_call_id="c2"),
+        outcome=asking(question("i1", tool_call_id="c1"), question("i2", tool_call_id="c2")),
+    )
+    failed = turn(tool_result("paid", tool_call_id="c1"), RunErrorEvent(message="overloaded"))
+    agent = ScriptedAgent(asks, failed, DONE)
+    agent.run_agent_sync("Pay")
+    with pytest.raises(RunFailedError, match="overloaded"):
+        agent.run_agent_sync(resume={"i1": Approve(), "i2": Approve()})
+    assert [each.id for each in agent.pending_interrupts] == ["i2"]
+    assert agent.run_agent_sync(resume={"i2": Approve()}).text == "Done."
 
 
 @every_kind_of_verb
