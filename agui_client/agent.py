@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from ag_ui.core import AgentCapabilities, BaseEvent, RunAgentInput
 
+from agui_client._conversation.message_list import MessageList
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._display import Displayed
 from agui_client._protocol.reduce import Change
@@ -339,8 +340,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation so far, as a new list; the messages in it never change afterwards."""
-        return self._conversation.messages
+        """The conversation so far; neither the list nor the messages in it ever change, see `add_messages`."""
+        return MessageList(self._conversation.messages)
 
     @messages.setter
     def messages(self, messages: Never) -> Never:
@@ -352,7 +353,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     @property
     def state(self) -> Any:
         """The state that both sides write, any JSON value; treat it as read-only, and assign another to change it."""
-        return self._conversation.state
+        return self._conversation.state_to_show()
 
     @state.setter
     def state(self, state: object) -> None:
@@ -367,7 +368,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             ParseError: The state does not fit.
             UsageError: The agent has no `state_model`.
         """
-        return typed(self.state, self._read_state)
+        return typed(self._conversation.state, self._read_state)
 
     def edit_state(self) -> StateEdit[StateT]:
         """Return a block that edits the state: `with agent.edit_state() as trip: trip.budget = 900`.

@@ -15,7 +15,7 @@ from agui_client._conversation.ledger import CallOwner, CallStatus, Ledger, Tool
 from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
-from agui_client._protocol.patch import DEEPEST_TEXT, nests_deeper
+from agui_client._protocol.patch import DEEPEST_TEXT, copied, nests_deeper
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_a
 from agui_client._protocol.thread_state import is_same_call
@@ -82,6 +82,8 @@ class Conversation:
         """The runs that the log of a stored thread knows; None where no log is kept."""
         self.state_base: str | None = None
         """The hash of the state that a server had when the last run ended; None if no server takes one."""
+        self.state_of_result: object = None
+        """The state that the result of the last call has."""
         self.ledger = Ledger()
         """The records of the tool calls that runs of this side left."""
         self.approved_tools: set[str] = set()
@@ -109,6 +111,17 @@ class Conversation:
         """The state so far, with the edits that the agent does not know of yet."""
         state = self.reducer.state
         return state if self.overlay is None else self.overlay.shown(state)
+
+    def state_to_show(self) -> Any:
+        """Return the state for the application, which may write into it in spite of all advice.
+
+        The result of the last run has the state as that run left it. So the conversation goes on with a copy, made at
+        the first look after the run.
+        """
+        state = self.state
+        if state is self.state_of_result and not self.is_running:
+            self.replace_state(state := copied(state))
+        return state
 
     # --- editing
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import operator
+import pickle
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, cast
 from uuid import UUID
@@ -28,9 +31,18 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import AbstractAgent, AGUIError, FunctionAgent, HttpAgent, InvalidEventError, UsageError
+from agui_client import (
+    AbstractAgent,
+    AGUIError,
+    FunctionAgent,
+    HookContext,
+    HttpAgent,
+    InvalidEventError,
+    Subscriber,
+    UsageError,
+)
 from agui_client.notebook import NotebookApprover
-from agui_client.testing import ScriptedAgent, serve_bytes, sse, text, tool_call, turn
+from agui_client.testing import ScriptedAgent, serve_bytes, sse, state, text, tool_call, turn
 from support import scenario
 from support.verbs import Verb, every_kind_of_verb, shown
 
@@ -258,12 +270,96 @@ def test_messages_are_added_and_replaced() -> None:
     assert contents(agent) == ["Be brief.", "Hi", "Hello."]
 
 
-def test_the_list_of_messages_is_the_callers_own() -> None:
+def test_the_list_of_messages_that_an_agent_is_given_stays_the_callers_own() -> None:
     given = list(BEFORE)
     agent = ScriptedAgent(HELLO, initial_messages=given)
     given.clear()
-    agent.messages.clear()
     assert agent.messages == BEFORE
+
+
+def add_in_place(messages: list[Message]) -> None:
+    messages += [SYSTEM]
+
+
+def repeat_in_place(messages: list[Message]) -> None:
+    messages *= 2
+
+
+CHANGES: dict[str, Callable[[list[Message]], object]] = {
+    "append": lambda messages: messages.append(SYSTEM),
+    "extend": lambda messages: messages.extend([SYSTEM]),
+    "insert": lambda messages: messages.insert(0, SYSTEM),
+    "remove": lambda messages: messages.remove(SYSTEM),
+    "pop": lambda messages: messages.pop(),
+    "clear": lambda messages: messages.clear(),
+    "sort": lambda messages: messages.sort(key=str),
+    "reverse": lambda messages: messages.reverse(),
+    "setitem": lambda messages: operator.setitem(messages, 0, SYSTEM),
+    "delitem": lambda messages: operator.delitem(messages, slice(None)),
+    "+=": add_in_place,
+    "*=": repeat_in_place,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_the_list_of_messages_is_refused_with_the_verb_to_use(change: str) -> None:
+    class Changing(Subscriber):
+        def on_run_started_event(self, event: RunStartedEvent, context: HookContext) -> None:
+            with pytest.raises(UsageError):
+                CHANGES[change](context.messages)
+
+    agent = ScriptedAgent(HELLO, initial_messages=BEFORE)
+    agent.subscribe(Changing())
+    with agent.stream_sync("Hi") as run:
+        for _ in run:
+            with pytest.raises(UsageError, match=r"agent\.set_messages\(\[\.\.\.\]\) replaces them"):
+                CHANGES[change](run.messages)
+    with pytest.raises(UsageError, match=r"agent\.add_messages\(\[\.\.\.\]\) adds some"):
+        CHANGES[change](agent.messages)
+    assert agent.messages[:-2] == BEFORE
+
+
+@pytest.mark.parametrize("way", ["list", "copy", "deepcopy", "pickle"])
+def test_a_copy_of_the_list_of_messages_is_a_list_to_change(way: str) -> None:
+    agent = ScriptedAgent(HELLO, initial_messages=BEFORE)
+    given = agent.messages
+    ways: dict[str, Callable[[], list[Message]]] = {
+        "list": lambda: list(given),
+        "copy": lambda: copy.copy(given),
+        "deepcopy": lambda: copy.deepcopy(given),
+        "pickle": lambda: pickle.loads(pickle.dumps(given)),
+    }
+    changed = ways[way]()
+    changed.append(SYSTEM)
+    assert changed == [*BEFORE, SYSTEM]
+    agent.set_messages(changed)
+    assert agent.messages == changed
+
+
+def test_a_change_in_place_of_the_state_leaves_earlier_results_alone() -> None:
+    agent = ScriptedAgent(turn(state({"n": {"m": 1}})), HELLO, HELLO)
+    first, second = agent.run_agent_sync("One"), agent.run_agent_sync("Two")
+    agent.state["n"]["m"] = 2
+    assert agent.state is agent.state
+    third = agent.run_agent_sync("Three")
+    agent.state["n"]["m"] = 3
+    assert [each.state for each in (first, second, third)] == [{"n": {"m": each}} for each in (1, 1, 2)]
+    assert [each.state for each in agent.inputs] == [{}, {"n": {"m": 1}}, {"n": {"m": 2}}]
+    assert agent.state == {"n": {"m": 3}}
+
+
+def test_a_look_at_the_state_after_a_run_keeps_the_edits_that_were_made_in_it() -> None:
+    def edit(event: object) -> None:
+        with agent.edit_state() as edited:
+            edited["mine"] = 1
+
+    agent = ScriptedAgent(turn(state({"n": 1})), HELLO)
+    agent.on(RunFinishedEvent)(edit)
+    result = agent.run_agent_sync("Hi")
+    agent.state["n"] = 2
+    assert (agent.state, result.state) == ({"n": 2, "mine": 1}, {"n": 1, "mine": 1})
+    agent.run_agent_sync("Hi")
+    assert agent.inputs[1].state == {"n": 2, "mine": 1}
 
 
 @pytest.mark.requirement("STATE-2", "STATE-4")

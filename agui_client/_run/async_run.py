@@ -26,6 +26,7 @@ from ag_ui.core import (
 from pydantic_core import from_json
 
 from agui_client._concurrency import LoopThread
+from agui_client._conversation.message_list import MessageList
 from agui_client._run.result import Snapshot, annotate
 from agui_client._run.scope import StateT, typed
 from agui_client._run.subagents import SubagentText
@@ -111,9 +112,9 @@ class RunView(Generic[StateT]):
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation so far, as a new list; the messages in it never change afterwards."""
+        """The conversation so far; neither the list nor the messages in it ever change."""
         call = self.call
-        return list(call.result().messages) if call.state.has_ended else call.conversation.messages
+        return MessageList(call.result().messages if call.state.has_ended else call.conversation.messages)
 
     @property
     def state(self) -> Any:

@@ -158,6 +158,7 @@ class Call:
         self.steering.close()
         try:
             self._result = build_result(self, is_over=True)
+            self.conversation.state_of_result = self._result.state
         finally:
             self.state.end()
         annotate(error, self._result, may_have_started=self.round.may_have_started)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ag_ui import core
 from pydantic_core import PydanticUndefined
 
+from agui_client._conversation.message_list import MessageList
 from agui_client._field_docs import Record
 from agui_client._protocol.reduce import Change
 from agui_client._protocol.traits import TRAITS, Completed
@@ -85,8 +86,8 @@ class HookContext:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages so far, as a new list."""
-        return self._conversation.messages
+        """The messages so far; return a `Mutation` to change them."""
+        return MessageList(self._conversation.messages)
 
     @property
     def state(self) -> Any:
