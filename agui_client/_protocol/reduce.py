@@ -71,19 +71,24 @@ def text_end(thread: Thread, event: _TextEnd) -> Change:
     return thread.merge(slot, event)
 
 
+_ANOTHER = ", which has its result, and is taken for another call"
+
+
 def tool_call_start(thread: Thread, event: core.ToolCallStartEvent) -> Change:
     """Open a call on its message; a stored call without a result goes on, with its name and place (TOOL-4)."""
     stored = thread.calls.get(event.tool_call_id)
-    if stored is not None and event.tool_call_id in thread.results:
-        what = f"starts tool call {quoted(event.tool_call_id)}, which has its result, and is taken for another call"
-        thread.warn("TOOL-4", event, what)
-    elif stored is not None:
+    is_answered = stored is not None and event.tool_call_id in thread.results
+    # Its arguments will say: see `tool_call_end`. Servers that number calls per run name other messages, or none.
+    may_be_restated = stored is not None and is_answered and event.parent_message_id == stored.owner.model.id
+    if is_answered and not may_be_restated:
+        thread.warn("TOOL-4", event, f"starts tool call {quoted(event.tool_call_id)}{_ANOTHER}")
+    elif stored is not None and not is_answered:
         stored.start_again()
         return thread.merge(stored, event)
     call = core.ToolCall(id=event.tool_call_id, function=core.FunctionCall(name=event.tool_call_name, arguments=""))
     if event.metadata:
         call.metadata = dict(event.metadata)
-    thread.add_call(_owner(thread, event), call)
+    thread.add_call(_owner(thread, event), call).may_be_restated = may_be_restated
     return MESSAGES
 
 
@@ -100,9 +105,17 @@ def tool_call_args(thread: Thread, event: core.ToolCallArgsEvent) -> Change:
 
 
 def tool_call_end(thread: Thread, event: core.ToolCallEndEvent) -> Change:
-    """Close a call, which only merges metadata."""
+    """Close a call; one that was stated again in the same words is the call before it, with its result (TOOL-4)."""
     call = thread.calls.get(event.tool_call_id)
-    return _skip_call(thread, event) if call is None else thread.merge(call, event)
+    if call is None:
+        return _skip_call(thread, event)
+    if call.may_be_restated and call.earlier is not None:
+        call.may_be_restated = False
+        if is_same_call(call.earlier[0].build(), call.build()):
+            thread.withdraw(call)
+            return MESSAGES
+        thread.warn("TOOL-4", event, f"ends tool call {quoted(event.tool_call_id)}{_ANOTHER}")
+    return thread.merge(call, event)
 
 
 def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:

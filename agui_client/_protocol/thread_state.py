@@ -82,8 +82,8 @@ class CallSlot:
     """The call of the same id before this one, with its result; None for the first one."""
     ordinal = 1
     """The number of this call among those of the same id."""
-    call_ids: set[str] | None = None
-    """The ids of the calls, once there are many; None if they are few, or have changed since."""
+    may_be_restated = False
+    """Whether it names the message of the call before it, so that the same arguments make it that call again."""
     changes: dict[str, Any] | None = None
     """New values of other fields than the arguments; None if there are none since the last look."""
     restarts = False
@@ -371,8 +371,8 @@ class Thread:
         left_out = {each.id for each in stored.values() if each.id not in sent and each.role != "activity"}
         self.unsent = left_out | self.rewritten
 
-    def add_call(self, slot: MessageSlot, call: ToolCall) -> None:
-        """Give an assistant message one more tool call."""
+    def add_call(self, slot: MessageSlot, call: ToolCall) -> CallSlot:
+        """Give an assistant message one more tool call; return it."""
         slot.calls = slot.calls or []
         new = CallSlot(call, slot, len(slot.calls))
         if call.id in self.calls:
@@ -383,6 +383,7 @@ class Thread:
         if slot.call_ids is not None:
             slot.call_ids.add(call.id)
         self.dirty.add(slot)
+        return new
 
     def place_of_result(self, tool_call_id: str) -> MessageSlot:
         """Return the slot behind which a result belongs: the call's message and its results, else the last (TOOL-5)."""

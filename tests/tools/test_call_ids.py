@@ -120,6 +120,28 @@ def test_a_call_that_is_told_again_with_its_result_stands_once_and_is_not_made_a
 
 
 @pytest.mark.requirement("TOOL-4")
+@pytest.mark.parametrize("query", ["ferry", "museum"])
+def test_a_call_that_its_message_states_again_is_made_again_only_with_other_arguments(query: str) -> None:
+    def stated(query: str) -> list[Step]:
+        return [
+            ToolCallStartEvent(tool_call_id="call_0", tool_call_name="search", parent_message_id="m"),
+            ToolCallArgsEvent(tool_call_id="call_0", delta=json.dumps({"query": query})),
+            ToolCallEndEvent(tool_call_id="call_0"),
+        ]
+
+    answer = () if query != "ferry" else (text("Done."),)
+    agent = ScriptedAgent(turn(*stated("ferry")), turn(*stated(query), *answer), DONE, tools=[search])
+    result = agent.run_agent_sync("One")
+    assert result.text == "Done."
+    if query == "ferry":
+        assert (told(agent.messages), searched) == ([("call_0", "ferry"), ("call_0", "found ferry 1")], ["ferry"])
+        assert result.warnings == []
+    else:
+        assert searched == ["ferry", "museum"]
+        assert [each.rule for each in result.warnings] == ["TOOL-4"]
+
+
+@pytest.mark.requirement("TOOL-4")
 def test_a_server_that_numbers_its_own_calls_keeps_each_with_its_result() -> None:
     def own(query: str, found: str) -> list[Step]:
         start = ToolCallStartEvent(tool_call_id="call_0", tool_call_name="look")
