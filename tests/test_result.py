@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
+from types import GenericAlias
 from typing import Any
 
 import pytest
@@ -272,13 +274,33 @@ def test_a_result_and_a_run_keep_the_custom_events_of_all_rounds_with_objects_wh
     ("models", "problem"),
     [
         ([Progress], "custom_models= takes {name of the event: type}, not"),
-        ({"progress": "Progress"}, "custom_models= takes types that pydantic can read, and not 'Progress'"),
+        (
+            {"progress": "Progress"},
+            "custom_models={'progress': ...} takes a type that pydantic can read, not 'Progress'",
+        ),
+        ({"a": object()}, "custom_models={'a': ...} takes a type that pydantic can read, not <object"),
+        ({1: Progress}, "custom_models= takes names of events, not 1"),
     ],
     ids=str,
 )
 def test_what_is_no_type_of_a_value_is_refused(models: Any, problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
+    with pytest.raises(UsageError, match=re.escape(problem)):
         ScriptedAgent(turn(), custom_models=models)
+
+
+@pytest.mark.parametrize(
+    ("shape", "problem"),
+    [
+        ("Progress", "parse takes a type that pydantic can read, not 'Progress'; give the type itself, not its name"),
+        (GenericAlias(list, ("Nowhere",)), "not list['Nowhere']: Nowhere in it is not defined"),
+        (3, "parse takes a type that pydantic can read, not 3"),
+    ],
+    ids=str,
+)
+def test_an_answer_is_not_read_as_what_is_no_type(shape: Any, problem: str) -> None:
+    result = ScriptedAgent(turn(text("[]"))).run_agent_sync("Hi")
+    with pytest.raises(UsageError, match=re.escape(problem)):
+        result.parse(shape)
 
 
 def test_what_a_tool_reported_is_written_even_if_it_is_no_json() -> None:

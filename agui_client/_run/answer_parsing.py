@@ -9,9 +9,10 @@ from itertools import islice
 from json import JSONDecoder
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 
+from agui_client._type_adapters import type_adapter
 from agui_client.errors import ParseError
 
 _OPENINGS = re.compile(r"[{\[]")
@@ -57,8 +58,9 @@ def read_answer(answers: Iterable[str], shape: Any) -> Any:
 
     Raises:
         ParseError: None of them fits.
+        UsageError: pydantic cannot read the type.
     """
-    adapter, misfits = TypeAdapter[Any](shape), list[tuple[str, ValidationError]]()
+    adapter, misfits = type_adapter(shape, "parse", is_read_now=True), list[tuple[str, ValidationError]]()
     for answer in answers:
         try:
             return adapter.validate_json(answer)

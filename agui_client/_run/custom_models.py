@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.problems import pointer
+from agui_client._type_adapters import type_adapter
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ class CustomModels:
         if not isinstance(models, Mapping):
             raise UsageError(f"custom_models= takes {{name of the event: type}}, not {models!r}")
         given: Mapping[Any, Any] = cast("Any", models)
-        self._adapters = {name: _adapter(name, model) for name, model in given.items()}
+        if wrong := [name for name in given if not isinstance(name, str)]:
+            raise UsageError(f"custom_models= takes names of events, not {wrong[0]!r}")
+        self._adapters = {
+            name: type_adapter(model, f"custom_models={{{name!r}: ...}}") for name, model in given.items()
+        }
 
     def typed(self, event: CustomEvent, warnings: WarningLog) -> CustomEvent:
         """Return an event whose value is an object of its type; as it is if it has none, or does not fit.
@@ -55,13 +60,3 @@ class CustomModels:
             warnings.add("PASS-2", problem, event_type="CUSTOM", path=path)
             return event
         return event.model_copy(update={"value": value})
-
-
-def _adapter(name: object, model: Any) -> TypeAdapter[Any]:
-    refusal = f"custom_models= takes types that pydantic can read, and not {model!r} for {name!r}"
-    if not isinstance(name, str) or isinstance(model, str):
-        raise UsageError(refusal)
-    try:
-        return cast("Any", model) if isinstance(model, TypeAdapter) else TypeAdapter[Any](model)
-    except PydanticUserError as error:
-        raise UsageError(refusal) from error

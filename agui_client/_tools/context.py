@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import anyio
 from ag_ui.core import Event, Interrupt, Message, ToolMessage
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from agui_client._concurrency import LoopThread
@@ -19,6 +19,7 @@ from agui_client._display import Displayed
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
 from agui_client._tools.questions import NOBODY, ToolQuestion, UnansweredError
+from agui_client._type_adapters import type_adapter
 from agui_client.errors import ToolError, UsageError
 
 AnswerT = TypeVar("AnswerT")
@@ -145,7 +146,8 @@ class ToolContext(Record):
         Raises:
             ToolError: There is nobody to ask, or no answer that fits; the call fails with a message for the agent.
         """
-        adapter = None if is_object(answer) else TypeAdapter[Any](str if answer is None else answer)
+        kind: Any = str if answer is None else answer
+        adapter = None if is_object(kind) else type_adapter(kind, "ask", is_read_now=True)
         schema: Any = answer if adapter is None else adapter.json_schema()
         asked = Interrupt(
             id=str(uuid4()),

@@ -18,10 +18,10 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, Unpack, overload
 
 import anyio
-from pydantic import TypeAdapter
 
 from agui_client._concurrency import LoopThread, PrivateLoop, side_by_side, spawn
 from agui_client._display import Displayed, shown_while
+from agui_client._type_adapters import type_adapter
 from agui_client.agent import AbstractAgent
 from agui_client.batch.journal import Journal
 from agui_client.batch.pace import Budget, Pace, RowRetry, check_number, is_refusal
@@ -35,6 +35,7 @@ from agui_client.options import RunOptions, checked_options, lists_keywords
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
+    from pydantic import TypeAdapter
 
     from agui_client._run.result import RunResult
     from agui_client.batch.places import Ask, Place
@@ -131,8 +132,9 @@ def run_many(
 
     Raises:
         UsageError: The rows cannot be read, lack a column, or share a key; an option has a value that it does not
-            take; the agent cannot be carried to the workers. Iterating raises it if the journal is none, belongs to
-            other rows, or to another program, and a ClusterError if the cluster of `on=` is gone.
+            take, such as a type of `parse=` that pydantic cannot read; the agent cannot be carried to the workers.
+            Iterating raises it if the journal is none, belongs to other rows, or to another program, and a
+            ClusterError if the cluster of `on=` is gone.
     """
     check_number("at_once", at_once, least=1, is_whole=True)
     agents = _by_name(agent)
@@ -189,7 +191,9 @@ class Batch(Displayed, Generic[ParsedT]):
         self._is_kept = is_kept
         self._jobs, self._open_place, self._at_once, self._open_journal = jobs, place, at_once, journal
         self._parse, self._pace, self._retry, self._budget = parse, pace, retry, budget
-        self._adapter: TypeAdapter[ParsedT] | None = None if parse is None else TypeAdapter(parse)
+        self._adapter: TypeAdapter[ParsedT] | None = (
+            None if parse is None else type_adapter(parse, "parse=", is_read_now=True)
+        )
         self._journal: Journal | None = None
         self._tally = Tally(len(jobs))
         self._is_begun = False
@@ -328,6 +332,7 @@ class Batch(Displayed, Generic[ParsedT]):
         while await self._pace.turn():
             attempts.count += 1
             start = time.perf_counter()
+            result: RunResult | None = None
             try:
                 result = await ask(job.name, job.row, attempts.count)
                 attempts.tokens = count_tokens(attempts.tokens, result.usage)
@@ -337,12 +342,12 @@ class Batch(Displayed, Generic[ParsedT]):
             except ClusterError:
                 raise
             except Exception as failure:
-                partial_result = failure.partial if isinstance(failure, AGUIError) else None
-                if partial_result is not None and not isinstance(failure, ParseError):  # whose tokens are counted
-                    attempts.tokens = count_tokens(attempts.tokens, partial_result.usage)
+                if result is None and isinstance(failure, AGUIError) and failure.partial is not None:
+                    result = failure.partial
+                    attempts.tokens = count_tokens(attempts.tokens, result.usage)
                 wait = self._retry.wait_before(attempts.count, failure)
                 if wait is None:
-                    return self._result(job, attempts, start, partial_result, error=error_of(failure))
+                    return self._result(job, attempts, start, result, error=error_of(failure))
                 if is_refusal(failure):
                     self._pace.hold(wait)
                 elif anyio.current_time() + wait > self._pace.ends_at:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from agui_client._protocol.problems import pointer
 from agui_client._run.observers import RunObserver
 from agui_client._run.scope import StateT
+from agui_client._type_adapters import type_adapter
 from agui_client.errors import ParseError, UsageError
 from agui_client.state.merging import ABSENT
 from agui_client.state.pointers import member_of
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from agui_client._run.observers import RunEnd
     from agui_client._run.scope import RunScope
 
@@ -34,14 +37,7 @@ class StateModel(Generic[StateT]):
 
     def __init__(self, model: Any) -> None:
         self._name = str(getattr(model, "__name__", model))
-        refusal = f"state_model= takes a type that pydantic can read, not {self._name!r}"
-        if isinstance(model, str):
-            # pydantic reads it as a name, and may find another thing of that name.
-            raise UsageError(refusal)
-        try:
-            self._adapter: TypeAdapter[StateT] = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
-        except PydanticUserError as error:
-            raise UsageError(refusal) from error
+        self._adapter: TypeAdapter[StateT] = type_adapter(model, "state_model=")
 
     def read(self, state: Any) -> StateT:
         """Return a state as an object of the type.

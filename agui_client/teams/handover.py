@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ag_ui.core import Tool
-from pydantic import TypeAdapter
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_object
+from agui_client._type_adapters import type_adapter
 from agui_client.errors import UsageError
 from agui_client.teams.members import Member, Sees, is_view
 
@@ -32,7 +32,9 @@ class Handover(Record):
         """The JSON Schema of the arguments."""
         if self.arguments is None:
             return _NO_ARGUMENTS
-        return self.arguments if is_object(self.arguments) else TypeAdapter[Any](self.arguments).json_schema()
+        if is_object(self.arguments):
+            return self.arguments
+        return type_adapter(self.arguments, "Handover.arguments", is_read_now=True).json_schema()
 
 
 def check_handovers(handovers: Mapping[str, Handover], members: Collection[Member]) -> None:

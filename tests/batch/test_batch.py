@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any
 
 import pytest
@@ -23,7 +24,7 @@ from ag_ui.core import (
     TokenUsage,
     UserMessage,
 )
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, model_validator
 
 from agui_client import FunctionAgent, HttpAgent, UsageError, attach
 from agui_client.batch import Budget, Progress, RowError, RowResult, RowRetry, run_many, table, write_table
@@ -256,6 +257,28 @@ def test_an_answer_without_a_json_form_reaches_the_caller_and_is_a_failed_row_of
 class Animal(BaseModel):
     name: str
     legs: int
+
+
+@pytest.mark.parametrize("shape", ["Animal", 3, GenericAlias(list, ("Nowhere",))], ids=str)
+def test_a_type_that_cannot_be_read_is_refused_before_the_first_row(shape: Any) -> None:
+    agent = ScriptedAgent(echo)
+    with pytest.raises(UsageError, match="parse= takes a type that pydantic can read"):
+        run_many(agent, ["a"], parse=shape)
+    assert agent.inputs == []
+
+
+def test_a_row_whose_answer_makes_the_type_itself_fail_keeps_its_text(tmp_path: Path) -> None:
+    class Broken(BaseModel):
+        @model_validator(mode="before")
+        @classmethod
+        def fail(cls, value: Any) -> Any:
+            raise LookupError("no such animal")
+
+    agent, journal = ScriptedAgent(turn(text("{}"), usage=USAGE)), tmp_path / "out.jsonl"
+    (done,) = run_many(agent, ["a"], parse=Broken, journal=journal)
+    assert done.error is not None
+    assert (done.error.type, done.text, done.parsed, bool(done.usage)) == ("LookupError", "{}", None, True)
+    assert json.loads(journal.read_bytes())["text"] == "{}"
 
 
 def test_answers_are_parsed_also_those_of_the_journal(tmp_path: Path) -> None:
