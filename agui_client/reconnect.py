@@ -87,7 +87,8 @@ class ReconnectPolicy(Record, ABC):
 class LastEventId(ReconnectPolicy):
     """Go on after the last event that arrived, for servers that number their events (`id:` in SSE).
 
-    A stream whose latest event has no `id:` is not taken up. Events that come a second time are dropped.
+    A stream is not taken up if an event behind the last `id:` has none, unless it may be told twice: snapshots, RAW and
+    CUSTOM. Events that come a second time under their id are dropped.
     """
 
     method: Literal["GET", "POST"] | None = None

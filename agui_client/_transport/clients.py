@@ -153,11 +153,15 @@ class Clients:
             raise unknown from None
 
     def explain(self, error: RuntimeError) -> Exception:
-        """Return what an error means that a client raised: a client that is given serves only one event loop.
+        """Return what an error means that a client raised: one that is given may be closed, or of another event loop.
 
         Args:
             error: The error.
         """
+        if "client has been closed" in str(error):  # as httpx says it
+            return UsageError(
+                "the client of http_client= is closed; nothing was sent: give one that is open, or a function"
+            )
         is_elsewhere = self._loop_of_given not in (None, anyio.lowlevel.current_token().native_token)
         # An app in this process may raise anything; these say "Event loop is closed", or "bound to a different loop".
         if not is_elsewhere or "loop" not in str(error):

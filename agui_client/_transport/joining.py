@@ -42,8 +42,12 @@ class Joining(ABC):
         """
 
     @abstractmethod
-    def begin_response(self) -> None:
-        """Go on with a response that takes up the run."""
+    def begin_response(self, *, has_begun: bool) -> None:
+        """Go on with a response that takes up the run.
+
+        Args:
+            has_begun: Whether an event of the run has arrived.
+        """
 
     @abstractmethod
     def has_ended(self, frame: str | None) -> bool:
@@ -69,9 +73,9 @@ class AtCursor(Joining):
         """Return all events; they are decoded as they are iterated."""
         return self._without_second_start(events) if events is not None and self._is_taken_up else events
 
-    def begin_response(self) -> None:
-        """Go on with a response that takes up the run."""
-        self._is_taken_up = True
+    def begin_response(self, *, has_begun: bool) -> None:
+        """Go on with a response that takes up the run; an id may come before the first event."""
+        self._is_taken_up = has_begun
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the latest frame is the end of a run."""
@@ -123,7 +127,7 @@ class FromTheBeginning(Joining):
             self._fault = error  # raised behind the events before it
         return found
 
-    def begin_response(self) -> None:
+    def begin_response(self, *, has_begun: bool) -> None:
         """Go on with a response that sends the run again."""
         self._catching_up = CatchingUp(self._delivered, self._state)
 
@@ -180,11 +184,11 @@ class WhenItIsOver(Joining):
         self._has_ended = True
         return response if self._first is None else self._first.new(response)
 
-    def begin_response(self) -> None:
+    def begin_response(self, *, has_begun: bool) -> None:
         """Go on with a response that has the thread as it is stored."""
         self._response = []
         if self._first is not None:
-            self._first.begin_response()
+            self._first.begin_response(has_begun=has_begun)
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""

@@ -175,7 +175,7 @@ class ResumableSource(HttpSource):
         if not self._is_numbered:
             # The first half of a character comes again, too.
             self._decoder = Decoder(self._warnings)
-        self._joining.begin_response()
+        self._joining.begin_response(has_begun=clock.latest_frame is not None)
         self._reading = clock, body.chunks.__anext__
         _logger.info("a stream that was cut was taken up by request %d", len(self.delivery.attempts))
 

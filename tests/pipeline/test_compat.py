@@ -190,6 +190,7 @@ def test_the_nulls_of_an_echoed_input_are_removed_in_silence() -> None:
         "threadId": "t",
         "runId": "r",
         "forwardedProps": None,
+        "state": None,
         "tools": [{"name": "f", "description": "d", "parameters": None}, {"name": "g", "description": "d"}],
         "resume": [{"interruptId": "i", "status": "resolved", "payload": None}],
         "messages": [user({**IMAGE, "metadata": None}, TEXT)],

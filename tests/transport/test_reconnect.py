@@ -12,6 +12,7 @@ import pytest
 
 from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts
 from agui_client._transport import resuming, retry
+from agui_client._transport.numbered import NumberedFramer
 from agui_client.errors import ConnectError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
 from agui_client.testing import ScriptedAgent, turn
@@ -90,6 +91,39 @@ def test_the_other_surfaces_take_a_stream_up_too(verb: str) -> None:
             assert agent.run_agent_sync("hi", run_id="r").reconnects == 5
     assert agent.messages[-1].content == "".join(_WORDS)
     assert len(server.requests) == 6
+
+
+_PRIMING = {
+    "an id before the first event": b"id: 0\n\n",
+    "an id with empty data": b"id: 0\ndata:\n\n",
+    "a byte order mark": b"\xef\xbb\xbfid: 0\n\n",
+    "an id with a NUL behind it": b"id: 0\nid: a\0b\n\n",
+}
+
+
+@pytest.mark.parametrize("priming", _PRIMING.values(), ids=_PRIMING)
+async def test_a_run_is_taken_up_at_an_id_that_came_before_its_first_event(priming: bytes) -> None:
+    with serve_bytes(Reply([priming], end="cut"), Reply(_frames(_EVENTS, 1))) as server:
+        result = await _agent(server.url).run_agent("hi", run_id="r")
+    assert (result.text, server.requests[1].headers.get("last-event-id")) == ("".join(_WORDS), "0")
+
+
+async def test_frames_without_an_id_are_told_again_if_they_may_be_and_end_the_reconnecting_if_not() -> None:
+    note = b'data: {"type": "CUSTOM", "name": "note", "value": 1}\n\n'
+    nul = b'id: 2\0\nretry: 1\nretry: soon\ndata: {"type": "RAW", "event": 1}\n\n'
+    with serve_bytes(Reply([*_ALL[:2], note, nul], end="cut"), Reply([note, *_ALL[2:]])) as server:
+        result = await _agent(server.url).run_agent("hi", run_id="r")
+    assert (result.text, len(result.custom)) == ("".join(_WORDS), 2)
+    assert server.requests[1].headers["last-event-id"] == "1"
+    word = f"data: {json.dumps(_EVENTS[2])}\n\n".encode()
+    with serve_bytes(Reply([*_ALL[:2], word], end="cut")) as server, pytest.raises(IncompleteRunError):
+        await _agent(server.url).run_agent("hi", run_id="r")
+
+
+async def test_a_wait_that_the_server_asks_for_stays_if_what_it_asks_for_next_is_no_number() -> None:
+    framer = NumberedFramer(1_000_000, drops_known=True)
+    framer.feed(b"retry: 70\nretry: soon\nid: 1\ndata: {}\n\n")
+    assert (framer.retry_seconds, framer.cursor) == (0.07, "1")
 
 
 async def test_frames_that_come_again_are_dropped_and_a_snapshot_that_restates_is_understood() -> None:
