@@ -107,8 +107,9 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """The id of the agent in the application."""
         self.description = options.get("description") or ""
         """The purpose of the agent."""
-        tools: ToolSource = options.get("tools", ())
-        self.tools: ToolSource = _own_list(tools)
+        from agui_client._tools.toolset import checked_source
+
+        self.tools: ToolSource = checked_source(options.get("tools", ()))
         """Tools of the application that the agent may call, or a function that chooses them."""
         self._generated_id = "" if agent_id else self.agent_id
         self._conversation = Conversation(

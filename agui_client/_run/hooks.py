@@ -95,6 +95,24 @@ class HookContext:
         return self._conversation.state
 
 
+def check_hooks(kind: type) -> None:
+    """Check that the methods of a new class that look like hooks are some: nothing would call a misspelled one.
+
+    Args:
+        kind: The class; its bases have the hooks.
+
+    Raises:
+        TypeError: One is none.
+    """
+    for name in vars(kind):
+        if name.startswith("on_") and not any(hasattr(base, name) for base in kind.__bases__):
+            from difflib import get_close_matches
+
+            hooks = [each for base in kind.__bases__ for each in dir(base) if each.startswith("on_")]
+            near = get_close_matches(name, hooks, n=1)
+            raise TypeError(f"{kind.__name__}.{name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
+
+
 class Subscriber:
     """Watches and changes runs: override the hooks of interest, the others cost nothing.
 
@@ -104,12 +122,7 @@ class Subscriber:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in vars(cls):
-            if name.startswith("on_") and not hasattr(Subscriber, name):
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, vars(Subscriber), n=1)
-                raise TypeError(f"{cls.__name__}.{name} is no hook" + (f"; did you mean {near[0]}?" if near else ""))
+        check_hooks(cls)
 
     def on_run_initialized(self, context: HookContext) -> HookReturn:
         """The run is about to be sent; messages and state may still be changed on the way out."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from agui_client._field_docs import Record
 from agui_client._protocol.schema import is_array, is_object
-from agui_client._run.hooks import HookContext, Subscriber, overriding
+from agui_client._run.hooks import HookContext, Subscriber, check_hooks, overriding
 from agui_client.errors import printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,12 @@ class RunObserver:
     `on_start`, `on_request`, then `on_attempt_start` and `on_attempt_end` for each attempt to post it, `on_wire_event`
     and `on_event` for each event, `on_request_end`, and `on_end`; between two runs `on_tool_execution` for each step of
     a tool, and `on_event` for each result; and `on_call_end`. Middleware may send a run any number of times.
+    A method named `on_...` that is none of these is refused when the class is made.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_hooks(cls)
 
     def on_call_start(self, run: RunScope) -> None:
         """Observe that a call begins: its first event was asked for; nothing was sent yet.

@@ -312,32 +312,58 @@ class CallTools:
         self.own_names = frozenset(tool.definition.name for tool in own_tools if tool.toolset is not None)
         return [tool.definition for tool in found.values()]
 
-    async def _offered(self, item: object, run_input: RunAgentInput) -> list[OfferedTool]:
-        match item:
-            case Tool():
-                return [OfferedTool(item)]
-            case FunctionTool(is_method=True):
-                name = repr(item.name)
-                raise UsageError(f"{name} is a method; offer it with its instance, as shop.order and not Shop.order")
-            case FunctionTool():
-                own: list[FunctionTool[..., Any]] = [item]
-                return [OfferedTool(item.definition, FunctionToolset(own))]
-            # A chosen one could not be opened before the run any more, nor stay open until the last.
-            case Toolset() if not self._choose:
-                with _toolset_errors(item, "could not list its tools, so the run was not sent"):
-                    listed = await item.tools(run_input)
-                if not all(is_a(tool, Tool) for tool in listed):
-                    raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
-                return [OfferedTool(tool, item) for tool in listed]
-            case _:
-                message = f"tools= takes @tool functions and ag_ui.core.Tool definitions, not {item!r}"
-                if isinstance(item, Toolset):
-                    message += "; a toolset is given in a list: it chooses for each run itself"
-                elif inspect.isroutine(item):
-                    message += "; put @tool before the function, or give tool(function)"
-                elif isinstance(item, type) and issubclass(item, Toolset):
-                    message += f"; give an instance of it, such as {item.__name__}()"
-                raise UsageError(message)
+    async def _offered(self, item: ToolLike | Toolset, run_input: RunAgentInput) -> list[OfferedTool]:
+        check_tool(item, is_chosen=self._choose is not None)
+        if isinstance(item, Tool):
+            return [OfferedTool(item)]
+        if isinstance(item, FunctionTool):
+            return [OfferedTool(item.definition, FunctionToolset([item]))]
+        with _toolset_errors(item, "could not list its tools, so the run was not sent"):
+            listed = await item.tools(run_input)
+        if not all(is_a(tool, Tool) for tool in listed):
+            raise UsageError(f"{item!r} lists {listed!r}, and not all of these are ag_ui.core.Tool definitions")
+        return [OfferedTool(tool, item) for tool in listed]
+
+
+def check_tool(item: object, *, is_chosen: bool = False) -> None:
+    """Check an entry of `tools=`.
+
+    Args:
+        item: The entry.
+        is_chosen: Whether a function chose it for one run.
+
+    Raises:
+        UsageError: It is no tool, or cannot be called.
+    """
+    if isinstance(item, FunctionTool) and item.is_method:
+        raise UsageError(f"{item.name!r} is a method; offer it with its instance, as shop.order and not Shop.order")
+    # A chosen toolset could not be opened before the run any more, nor stay open until the last.
+    if isinstance(item, Tool | FunctionTool) or (isinstance(item, Toolset) and not is_chosen):
+        return
+    message = f"tools= takes @tool functions and ag_ui.core.Tool definitions, not {item!r}"
+    if isinstance(item, Toolset):
+        message += "; a toolset is given in a list: it chooses for each run itself"
+    elif hasattr(item, "as_tool"):
+        message += '; an agent becomes one with agent.as_tool("name", "description")'
+    elif inspect.isroutine(item):
+        message += "; put @tool before the function, or give tool(function)"
+    elif isinstance(item, type) and issubclass(item, Toolset):
+        message += f"; give an instance of it, such as {item.__name__}()"
+    raise UsageError(message)
+
+
+def checked_source(source: ToolSource) -> ToolSource:
+    """Return the value of `tools=` with a list of its own; a toolset or a function that chooses tools as it is.
+
+    Raises:
+        UsageError: It is neither these nor a list of tools.
+    """
+    if isinstance(source, Toolset) or chooses_tools(source):
+        return source
+    listed = tool_list(source)
+    for each in listed:
+        check_tool(each)
+    return listed
 
 
 def known_functions(source: ToolSource) -> dict[str, OfferedTool]:
@@ -363,9 +389,9 @@ def tool_list(source: object) -> list[Any]:
         source: The entries.
 
     Raises:
-        UsageError: They are no iterable.
+        UsageError: They are no list.
     """
-    if isinstance(source, Iterable):
+    if isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
         return list(cast("Iterable[object]", source))
     raise UsageError(f"tools= takes a list of tools, or a plain function that returns one, not {source!r}")
 

@@ -35,10 +35,12 @@ from agui_client import (
     IncompleteRunError,
     Mutation,
     RunFailedError,
+    RunObserver,
     Subscriber,
     UnrecognizedEvent,
     UsageError,
 )
+from agui_client._run.observers import RunKeeper
 from agui_client.testing import Gate, Reply, ScriptedAgent, pause, serve, serve_bytes, sse, state, text, turn
 from support.waiting import LIMIT, until
 
@@ -291,9 +293,29 @@ def test_what_cannot_work_is_refused_at_once(call: Any) -> None:
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_misspelled_hook_is_refused() -> None:
-    with pytest.raises(TypeError, match="did you mean on_text_message_content_event"):
-        type("Misspelled", (Subscriber,), {"on_text_mesage_content_event": test_a_misspelled_hook_is_refused})
+@pytest.mark.parametrize(
+    ("base", "name", "nearest"),
+    [
+        (Subscriber, "on_text_mesage_content_event", "on_text_message_content_event"),
+        (RunObserver, "on_evnt", "on_event"),
+        (RunObserver, "on_tool_executed", "on_tool_execution"),
+        (RunKeeper, "on_call_ended", "on_call_end"),
+    ],
+)
+def test_a_misspelled_hook_is_refused_by_name_with_the_nearest(base: type, name: str, nearest: str) -> None:
+    with pytest.raises(TypeError, match=f"Mine.{name} is no hook; did you mean {nearest}\\?"):
+        type("Mine", (base,), {name: print})
+
+
+def test_a_class_of_hooks_may_override_what_another_base_has() -> None:
+    class Window:
+        def on_close(self) -> None: ...
+
+    class Closing(Window, RunObserver):
+        def on_close(self) -> None: ...
+        def once(self) -> None: ...
+
+    ScriptedAgent(turn()).add_observer(Closing())
 
 
 def test_what_the_caller_edits_during_a_sync_run_is_in_its_result() -> None:

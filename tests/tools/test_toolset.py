@@ -233,6 +233,19 @@ def choose_weather(asked: RunAgentInput) -> Any:
     return [Weather()]
 
 
+@tool
+def look(city: str) -> str:
+    """Look."""
+    return city
+
+
+class Shop:
+    @tool
+    def order(self, item: str) -> str:
+        """Order."""
+        return item
+
+
 TOOLS = "tools= takes @tool functions and ag_ui.core.Tool definitions"
 OR_FUNCTION = "or a plain function that returns one"
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -252,6 +265,33 @@ def test_what_cannot_be_offered_is_refused_before_anything_is_sent(verb: Verb, t
     assert isinstance(error, UsageError)
     assert str(error).startswith(why)
     assert (agent.inputs, agent.messages, agent.is_running) == ([], [], False)
+
+
+NO_TOOLS: dict[str, tuple[Any, str]] = {
+    "a number": (3, f"tools= takes a list of tools, {OR_FUNCTION}, not 3"),
+    "a name": ("look", f"tools= takes a list of tools, {OR_FUNCTION}, not 'look'"),
+    "tools by name": ({"look": look}, f"tools= takes a list of tools, {OR_FUNCTION}, not {{'look': "),
+    "a tool by itself": (look, f"tools= takes a list of tools, {OR_FUNCTION}, not <FunctionTool look>"),
+    "None in a list": ([look, None], f"{TOOLS}, not None"),
+    "a name in a list": (["look"], f"{TOOLS}, not 'look'"),
+    "a function": ([print], f"{TOOLS}, not <built-in function print>; put @tool before the function, or give tool("),
+    "a method": ([Shop.order], "'order' is a method; offer it with its instance"),
+    "an agent": ([ScriptedAgent(DONE)], f"{TOOLS}, not ScriptedAgent("),
+    "a toolset class": REFUSED["a toolset class"],
+    "a toolset class by itself": REFUSED["a toolset class by itself"],
+}
+
+
+@pytest.mark.parametrize(("tools", "why"), NO_TOOLS.values(), ids=list(NO_TOOLS))
+def test_what_is_no_tool_is_refused_where_the_agent_is_made(tools: Any, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        ScriptedAgent(DONE, tools=tools)
+    assert str(refused.value).startswith(why)
+
+
+def test_an_agent_among_the_tools_is_told_how_it_becomes_one() -> None:
+    with pytest.raises(UsageError, match=r'an agent becomes one with agent\.as_tool\("name", "description"\)$'):
+        ScriptedAgent(DONE, tools=[ScriptedAgent(DONE)])  # type: ignore[list-item]
 
 
 def test_a_toolset_that_lists_something_else_is_refused() -> None:
