@@ -236,9 +236,26 @@ class CallerInput(RequestSource):
             RequestRepeatedError: The input was answered before.
             UsageError: The input cannot be answered.
         """
+        if not self.is_trusted:
+            _refuse_unknown_history(conversation, self.input.messages)
         refuse_repeated_run(conversation, self.input.run_id)
         refuse_answered(conversation, self.resume)
         return StoredThreadRequest(conversation, self, options)
+
+
+def _refuse_unknown_history(conversation: Conversation, messages: Sequence[Message]) -> None:
+    """Refuse to answer half a conversation: that of an agent which nobody stores, and to which all of it is new.
+
+    Raises:
+        UsageError: The conversation is empty, and the caller has got answers in it.
+    """
+    roles = [message.role for message in messages]
+    asked = roles.index("user") if "user" in roles else len(roles)
+    if conversation.past is None and not conversation.messages and not {"assistant", "tool"}.isdisjoint(roles[asked:]):
+        raise UsageError(
+            "the agent has the caller's thread_id and an empty conversation, and the caller sends a history: leave "
+            "thread_id= out for an agent that takes the caller's messages, or keep the thread with Threads(URL).open()"
+        )
 
 
 class StoredThreadRequest(RunRequest):

@@ -425,6 +425,28 @@ async def test_a_caller_cannot_take_away_the_notes_of_a_stored_team() -> None:
     assert (end["type"], paid, check.inputs[1:]) == ("RUN_FINISHED", [3], [])
 
 
+# --- half a conversation
+
+
+def _ask_with_history(app: Any, *, opening: str = "Hi") -> HttpAgent:
+    said = {"id": "a", "role": "assistant", "content": "Hello."}
+    history = [{"id": "u", "role": "user", "content": opening}, said] if opening else [said]
+    return HttpAgent("http://app/", app=app, thread_id="t", initial_messages=history)
+
+
+async def test_an_agent_with_the_callers_thread_and_no_conversation_does_not_answer_half_of_one() -> None:
+    agent = ScriptedAgent(turn(text("Fine.")))
+    app = agent_app(lambda request, input: agent.clone(thread_id=input.thread_id), expose_errors=True)
+    with (
+        anyio.fail_after(_SECONDS),
+        pytest.raises(HTTPStatusError, match="leave thread_id= out for an agent that takes"),
+    ):
+        await _ask_with_history(app).run_agent("And now?")
+    with anyio.fail_after(_SECONDS):
+        assert (await _ask_with_history(app, opening="").run_agent("And now?")).text == "Fine.", "a page's greeting"
+        assert (await _ask_with_history(agent_app(agent)).run_agent("And now?")).text == "Fine."
+
+
 # --- without storage
 
 

@@ -23,7 +23,8 @@ CONVERSATION = (
     Requirement(
         "TOOL-4",
         "Reopening a closed call without a result appends to its arguments, and begins them anew if they were whole; "
-        "a call that starts when the one of its id has a result is another call.",
+        "a call that starts when the one of its id has a result is another call, unless it names the same message "
+        "and has the same name and arguments.",
         "events/tool-calls",
     ),
     Requirement(
