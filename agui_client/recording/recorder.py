@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -9,9 +10,11 @@ import weakref
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from inspect import iscoroutinefunction
 from io import FileIO
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -336,9 +339,32 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None) -> Rec
         The observer to give to `agent.use(...)`, or to `observers=[...]`.
 
     Raises:
-        UsageError: The name of the file ends in .gz.
+        UsageError: The name of the file ends in .gz; the file cannot be written; or `redact` is no plain function.
     """
-    return Recorder(path, redact)
+    given: Any = redact
+    if given is not None and (not callable(given) or iscoroutinefunction(given)):
+        raise UsageError(f"redact= takes a plain function (text, pointer) that returns a text, not {given!r}")
+    recorder = Recorder(path, redact)
+    # An observer can only log that it failed, when the run goes on and is paid for.
+    _check_writable(recorder.path)
+    return recorder
+
+
+def _check_writable(path: Path) -> None:
+    """Check that a file can be appended to, or made, without making it.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    try:
+        if path.is_file():
+            os.close(os.open(path, os.O_RDWR | os.O_APPEND))
+        elif path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        elif not path.exists():
+            TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UsageError(f"the recording {str(path)!r} cannot be written: {error.strerror or error}") from error
 
 
 def _private(path: str, flags: int) -> int:

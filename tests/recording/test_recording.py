@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -33,7 +34,7 @@ from agui_client import (
 )
 from agui_client._protocol.events import WireEvent
 from agui_client.asgi import agent_app
-from agui_client.recording import Recording, ReplayAgent, record
+from agui_client.recording import Recorder, Recording, ReplayAgent, record
 from agui_client.recording.format import HeaderLine, ToolLine
 from agui_client.testing import Reply, ScriptedAgent, serve_bytes, sse, text, tool_call, turn
 from agui_client.types import Next
@@ -358,6 +359,32 @@ def test_json_that_is_a_text_is_written_without_secrets(tmp_path: Path) -> None:
     assert SECRET in str(agent.run_agent_sync("Is it encrypted?").messages)
     assert SECRET not in path.read_text("utf-8")
     assert ReplayAgent(path, tools=[think]).run_agent_sync("Is it encrypted?").text == "Hello."
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    refused = {
+        tmp_path / "nowhere" / "run.jsonl": "No such file or directory",
+        tmp_path: "Is a directory",
+        plain / "run.jsonl": "Not a directory",
+        tmp_path / ("x" * 300): "File name too long",
+    }
+    for path, why in refused.items():
+        with pytest.raises(UsageError, match=f"^the recording {re.escape(repr(str(path)))} cannot be written: {why}$"):
+            record(path)
+    assert isinstance(record(tmp_path / "run.jsonl"), Recorder)
+    assert [*tmp_path.iterdir()] == [plain]
+
+
+def test_what_is_no_function_of_texts_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    async def hide(text: str, where: str) -> str:
+        return text
+
+    wrong: list[Any] = [hide, "password", {"password"}]
+    for redact in wrong:
+        with pytest.raises(UsageError, match=r"redact= takes a plain function \(text, pointer\)"):
+            record(tmp_path / "run.jsonl", redact=redact)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of files")
