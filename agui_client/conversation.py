@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
@@ -46,6 +48,8 @@ class StateOverlay(Protocol):
         """Go on from the state that a run is sent."""
 
 
+_MOST_NESTED = 20
+"""The calls of listeners inside each other: a function that corrects what it watches needs two or three."""
 _LONGEST_CALL = 300
 """The characters of a tool call that an error shows."""
 
@@ -74,6 +78,8 @@ class Conversation:
         self._unreceived_before: dict[str, None] | None = None
         self.listeners: list[Listener] = []
         """Functions that are called after every change."""
+        # Calls of listeners inside each other, by threads.
+        self._notifying: Counter[int] = Counter()
         self.overlay: StateOverlay | None = None
         """Edits that were made during a run; the agent gets them with the next one."""
         self.turns = Turns()
@@ -205,11 +211,29 @@ class Conversation:
         return stop
 
     def notify(self, change: Change) -> None:
-        """Call the listeners."""
-        if self.listeners and change:
+        """Call the listeners.
+
+        Raises:
+            UsageError: A listener changes what it is called with, and is called with that change, and so on.
+        """
+        if not self.listeners or not change:
+            return
+        thread = get_ident()
+        if self._notifying[thread] == _MOST_NESTED:
+            raise UsageError(
+                f"a function that watches the {'state' if change & Change.STATE else 'messages'} changes it with each "
+                f"call, and was called {_MOST_NESTED} times inside itself; change it only where it differs from what "
+                "it should be"
+            )
+        self._notifying[thread] += 1
+        try:
             # A copy, as a listener may remove itself.
             for listener in tuple(self.listeners):
                 listener(change)
+        finally:
+            self._notifying[thread] -= 1
+            if not self._notifying[thread]:
+                del self._notifying[thread]
 
     # --- pending work
 

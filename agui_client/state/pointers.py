@@ -47,6 +47,8 @@ class Places:
     def __init__(self, path: str) -> None:
         if not is_a(path, str) or not path.startswith("/"):
             raise UsageError(f"a place of the state is a JSON pointer, such as '/legs/*/price', not {path!r}")
+        self.path = path
+        """The pointer, as it was given."""
         self._members = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
     def changes(self, before: Any, after: Any) -> Iterator[tuple[str, Any]]:
@@ -118,7 +120,8 @@ def watch(conversation: Conversation, places: Places, observe: Observe) -> Calla
                 # A function that watches the state must not break the runs.
                 if not has_failed:
                     has_failed = True
-                    _logger.exception("a function that watches the state failed; it is called again all the same")
+                    what = "a function that watches the state at %r failed; it is called again all the same"
+                    _logger.exception(what, places.path)
 
     return conversation.listen(look)
 

@@ -83,6 +83,49 @@ def test_a_function_may_edit_the_state() -> None:
     assert agent.state["total"] == 9
 
 
+def test_a_function_may_correct_what_it_watches() -> None:
+    agent = ScriptedAgent(turn(), initial_state={"n": 0})
+    seen: list[int] = []
+
+    @agent.on_state("/n")
+    def limit(value: int) -> None:
+        seen.append(value)
+        agent.set_state({"n": min(value, 9)})
+
+    agent.set_state({"n": 20})
+    assert (seen, agent.state) == ([20, 9], {"n": 9})
+
+
+def test_a_function_that_changes_what_it_watches_with_each_call_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn(state({"n": 1})), initial_state={"n": 0})
+    refused: list[str] = []
+
+    @agent.on_state("/n")
+    def count(value: int) -> None:
+        try:
+            agent.set_state({"n": value + 1})
+        except UsageError as error:
+            refused.append(str(error))
+            raise
+
+    assert agent.run_agent_sync("Go").state == {"n": 21}
+    what = "a function that watches the state changes it with each call, and was called 20 times inside itself"
+    assert refused == [f"{what}; change it only where it differs from what it should be"]
+    (record,) = caplog.records
+    assert record.message == "a function that watches the state at '/n' failed; it is called again all the same"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == refused[0]
+
+
+def test_an_observable_whose_values_change_it_again_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ScriptedAgent(turn())
+    agent.observe_messages().subscribe(lambda messages: agent.add_message({"role": "user", "content": "again"}))
+    assert len(agent.messages) == 21
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert "a function that watches the messages changes it with each call" in str(record.exc_info[1])
+
+
 def test_a_function_that_fails_breaks_no_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     agent, calls = ScriptedAgent(turn(DEAR, state(START)), initial_state=START), list[Any]()
 
