@@ -162,9 +162,7 @@ def attach(source: str | PathLike[str] | bytes | IO[Any], mime_type: str | None 
         UsageError: The media type cannot be guessed, or the file cannot be read.
     """
     if isinstance(source, bytes):
-        found = (known for start, known in _FIRST_BYTES.items() if source.startswith(start))
-        mime_type = mime_type or next(found, None) or _no_type("these bytes")
-        return _media(core.DataSource(value=b64encode(source).decode(), mime_type=mime_type), mime_type)
+        return _of_bytes(source, mime_type, "these bytes")
     if isinstance(source, str) and source.startswith("data:"):
         return _of_data_url(source, mime_type)
     if not isinstance(source, str | PathLike):
@@ -173,12 +171,19 @@ def attach(source: str | PathLike[str] | bytes | IO[Any], mime_type: str | None 
         name = urlsplit(source).path
         mime_type = mime_type or _guessed_type(name) or _no_type(f"the file {name!r} of this URL")
         return _media(core.UrlSource(value=source, mime_type=mime_type), mime_type)
-    mime_type = mime_type or _guessed_type(fspath(source)) or _no_type(repr(source))
     try:
-        return attach(Path(source).expanduser().read_bytes(), mime_type)
+        content = Path(source).expanduser().read_bytes()
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"{source!r} cannot be attached: {why}; give the path of a file, a URL, or bytes") from None
+        what = f"{fspath(source)!r} cannot be attached: {why}"
+        raise UsageError(f"{what}; give the path of a file, a URL, or bytes") from None
+    return _of_bytes(content, mime_type or _guessed_type(fspath(source)), repr(fspath(source)))
+
+
+def _of_bytes(content: bytes, mime_type: str | None, what: str) -> MediaPart:
+    found = (known for start, known in _FIRST_BYTES.items() if content.startswith(start))
+    mime_type = mime_type or next(found, None) or _no_type(what)
+    return _media(core.DataSource(value=b64encode(content).decode(), mime_type=mime_type), mime_type)
 
 
 def _of_open_file(file: IO[Any], mime_type: str | None) -> MediaPart:

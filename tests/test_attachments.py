@@ -69,12 +69,25 @@ def test_a_media_type_that_is_given_counts(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_guessed_or_read_says_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "recording").write_bytes(b"?")
     for source in (tmp_path / "recording", b"?", "https://files.test/1?token=secret"):
         with pytest.raises(UsageError, match="cannot be guessed; give mime_type=, such as") as error:
             attach(source)
         assert "secret" not in str(error.value)
-    with pytest.raises(UsageError, match=r"absent\.png' cannot be attached: No such file or directory; give the path"):
-        attach("absent.png")
+    for absent in ("absent.png", "absent", "What is this?", Path("absent.unknown")):
+        with pytest.raises(UsageError) as error:
+            attach(absent)
+        assert str(error.value) == (
+            f"{str(absent)!r} cannot be attached: No such file or directory; give the path of a file, a URL, or bytes"
+        )
+    with pytest.raises(UsageError, match="cannot be attached: Is a directory"):
+        attach(tmp_path)
+
+
+def test_a_file_whose_name_says_nothing_is_known_by_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "photo"
+    path.write_bytes(PNG)
+    assert attach(path) == attach(PNG)
 
 
 @every_kind_of_verb
