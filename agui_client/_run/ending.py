@@ -127,6 +127,8 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.unreceived = None
     if outcome.started is not None:
         take_over(call, conversation, call.warnings)
+        if call.setup.is_replay:
+            conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
         # A run that was cut off may have left the server with another state than this side saw last.
         is_known = outcome.is_finished and not call.setup.is_replay and call.round.scope.takes_state_base
         conversation.state_base = state_hash(conversation.reducer.state) if is_known else None

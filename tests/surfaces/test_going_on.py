@@ -70,15 +70,14 @@ def test_an_answer_that_no_run_took_is_given_again_and_that_of_a_failed_run_may_
     with asked(case, ASKING) as (server, agent):
         assert verb(agent, "Hi", run_id="run-1").error is None
         assert type(verb(agent, resume=YES, run_id="run-2").error) is case.error
+        assert [each.id for each in agent.pending_interrupts] == ["interrupt-1"]
         if case.is_accepted:
-            assert agent.pending_interrupts == []
             no = {"interrupt-2": Resolve(True)}
             assert isinstance(verb(agent, resume=no, run_id="run-3").error, InterruptsNotCoveredError)
             assert len(server.requests) == 2
             assert verb(agent, resume=YES, run_id="run-3").error is None
             assert server.requests[2].json()["resume"] == ENTRIES
         else:
-            assert [each.id for each in agent.pending_interrupts] == ["interrupt-1"]
             assert isinstance(verb(agent, "Hm?").error, InterruptsNotCoveredError)
             assert verb(agent, resume=YES, run_id="run-3").error is None
             assert [request.json().get("resume") for request in server.requests] == [None, ENTRIES, ENTRIES]
