@@ -5,19 +5,26 @@ pydantic's own text is not passed on: it repeats what was received, and that may
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextOrItems, Variants, is_array
+from agui_client._protocol.schema import Items, OpenObject, Record, Shape, TextOrItems, Variants, is_array, is_object
 
 LONGEST_PATH = 200
 """The characters of a path that are shown; the names in it are the sender's."""
 MOST_REFUSALS = 1000
 """The malformed values of an object after which no more are looked for in its lists."""
 _LONGEST_VALUE = 60
+_LONGEST_WORDS = 300
+_OF_JSON = frozenset('{"')
+_SECRET = re.compile(r"encrypted_?value|authorization\s*[:=]|bearer\s|cookie\s*[:=]|://[^/\s]*@", re.IGNORECASE)
+"""What stands before a secret, or around one."""
 _MOST_SHOWN = 5
 _KINDS: dict[type, str] = {dict: "an object", list: "an array", type(None): "null", bool: "a boolean"}
 _ABOUT_CONTAINERS = frozenset({"missing", "union_tag_invalid", "union_tag_not_found"})
@@ -49,6 +56,27 @@ def shortened(value: object, limit: int = _LONGEST_VALUE) -> str:
         return "a number beyond the range of JSON integers"
     text = repr(value[:limit] if isinstance(value, str) else value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def words_in(data: str) -> str:
+    """Return the words that stand in place of an event, quoted and cut: what is no JSON, or the error in an object.
+
+    Args:
+        data: The data of a frame, or the beginning of an answer.
+
+    Returns:
+        The words; empty if the data may be an event, or hold a secret.
+    """
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        found = data if data[:1].isalpha() or not _OF_JSON.intersection(data) else None
+    for name in ("error", "message", "detail"):
+        if is_object(found):
+            found = found.get(name, found)
+    if not isinstance(found, str) or not found.strip() or _SECRET.search(found):
+        return ""
+    return shortened(found.strip(), _LONGEST_WORDS)
 
 
 def sentences(refusals: Sequence[Refusal]) -> list[str]:

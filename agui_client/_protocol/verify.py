@@ -170,7 +170,7 @@ class Verifier:
 
     def _nothing_arrived(self) -> str:
         what = "without any event" if self._warnings.event_index is None else "without an event that could be used"
-        return f"the stream ended {what}: no run started, so there is no outcome; look at what the server answered"
+        return f"the stream ended {what}: no run started, so there is no outcome"
 
     def _cut_off(self) -> str:
         items = self._run.still_open() + self._run.active_subagents()

@@ -238,7 +238,10 @@ class RunView(Generic[StateT]):
             raise call.error
         result = call.result()
         if result.aborted and not call.state.is_stopped:
-            error = UsageError("the block was left before the run ended; `partial` has what had arrived")
+            error = UsageError(
+                "the block was left before the run ended; `partial` has what had arrived; to stop a run on purpose, "
+                "call run.cancel() inside the block, and result() returns what had arrived"
+            )
             annotate(error, result, may_have_started=call.round.may_have_started)
             raise error
         return result

@@ -27,6 +27,7 @@ from agui_client.conversation import Conversation
 from agui_client.errors import (
     AGUIError,
     ConnectError,
+    DecodeError,
     IncompleteRunError,
     ProtocolError,
     RunFailedError,
@@ -66,9 +67,18 @@ def verdict(run: Round) -> AGUIError | None:
     try:
         pipeline.verifier.finish()
     except ProtocolError as error:
-        return error
+        return _with_beginning(run, error)
     reported = pipeline.outcome.error
     return None if reported is None else RunFailedError(reported)
+
+
+def _with_beginning(run: Round, error: ProtocolError) -> ProtocolError:
+    """Return the failure of a run; of an answer that held no event at all, with its address and its words."""
+    if run.pipeline.count or not run.scope.requests or not isinstance(error, DecodeError | IncompleteRunError):
+        return error
+    told = type(error)(f"{error}; {run.scope.requests[-1].beginning}", rule=error.rule)
+    told.__cause__ = error.__cause__
+    return told
 
 
 def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Exception | None:
@@ -89,7 +99,7 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         # Its way through the transport says nothing that its message does not.
         error = error.with_traceback(None)
     if not isinstance(error, ConnectError | StreamTimeoutError) or run.outcome.first_event_at is None:
-        return error
+        return _with_beginning(run, error) if isinstance(error, ProtocolError) else error
     if error.member is not None:
         # The connection of a member of a team, and not the one that the events came by.
         return error

@@ -6,6 +6,7 @@ Leaving early finishes every generator inside httpx before the run is left.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import TypeAlias
@@ -15,6 +16,7 @@ import anyio.lowlevel
 
 from agui_client._protocol.decode import Decoder
 from agui_client._protocol.events import WireEvent
+from agui_client._protocol.problems import words_in
 from agui_client._protocol.warnings import WarningLog
 from agui_client._transport.client import Request, Transport
 from agui_client._transport.clock import Clock
@@ -24,6 +26,10 @@ from agui_client._transport.source import Source
 from agui_client._transport.sse import Framer
 from agui_client.errors import AGUIError, StreamTooLargeError
 
+_LONGEST_BEGINNING = 4096
+"""The bytes of an answer that are kept until its first event, to be quoted if there is none."""
+_NO_DATA = re.compile("(?:event|id|retry)?:")
+"""The beginning of a line of SSE without data."""
 _WAITED_SECONDS = 0.01
 """A read that takes longer has waited: bytes that are there already take a thousandth of it."""
 _Reading: TypeAlias = tuple[Clock, Callable[[], Awaitable[bytes]]]
@@ -47,6 +53,7 @@ class HttpSource(Source):
         self._transport, self._request = transport, request
         self._decoder, self._framer = Decoder(warnings), Framer(transport.max_event_bytes)
         self._received, self._has_waited = 0, False
+        self._beginning = b""
         self._most = math.inf if transport.max_run_bytes is None else transport.max_run_bytes
         self._stack = AsyncExitStack()
         self._clock: Clock | None = None
@@ -66,6 +73,8 @@ class HttpSource(Source):
                     # It found no wait to cancel, as the chunk had just come.
                     self._shut()
                 self._received += len(chunk)
+                if clock.latest_frame is None and len(self._beginning) < _LONGEST_BEGINNING:
+                    self._beginning += chunk[:_LONGEST_BEGINNING]
                 # Counted here, behind the content coding: a small body may unpack to any size.
                 if self._received > self._most:
                     raise self._too_large()
@@ -80,6 +89,18 @@ class HttpSource(Source):
                 raise
             self._reading[0].fail(error)
         return self._finish()
+
+    @property
+    def beginning(self) -> str:
+        """The beginning of the answer in a few words, with the address, where no event came before them."""
+        where = self._transport.address
+        if not self._beginning:
+            return f"{where} answered nothing"
+        first, *_ = re.split(r"(?:\r?\n){2}|\r\r", self._beginning.decode(errors="replace").lstrip("\ufeff"))
+        lines = (line.removeprefix("data:").strip() for line in first.splitlines() if not _NO_DATA.match(line))
+        text = "\n".join(lines)
+        words = "" if "\ufffd" in text else words_in(text)
+        return f"{where} answered {words}" if words else f"the answer came from {where}"
 
     async def ask_below(self, path: str, posted: bytes) -> bytes:
         """Post JSON to an address below the agent's, with the credentials of this POST.

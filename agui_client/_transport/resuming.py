@@ -103,6 +103,19 @@ class ResumableSource(HttpSource):
                     raise cut
                 return None
 
+    def _refuse_to_take_up(self, clock: Clock | None, cut: Exception | None) -> None:
+        """Say why the policy cannot take the stream up.
+
+        Raises:
+            TransportError: What the stream was cut with, with the reason; nothing if no event had arrived.
+        """
+        if clock is None or clock.latest_frame is None:
+            return
+        why = "the server gave the latest event no `id:`" if self._is_numbered else "the policy knows no request for it"
+        failure = ConnectError("the stream stopped early") if cut is None else cut
+        failure.args = (f"{failure}; reconnect= could not take it up: {why}",)
+        raise failure
+
     @property
     def _has_ended(self) -> bool:
         """Whether nothing of the run is missing."""
@@ -110,10 +123,11 @@ class ResumableSource(HttpSource):
 
     def _finish(self) -> Iterable[WireEvent] | None:
         """Return a last frame that no blank line terminated: if it is whole, or if the stream cannot be taken up."""
-        if self.is_interrupted or self._body is None or self._request_at_cursor() is None:
+        if self.is_interrupted or self._body is None:
             return super()._finish()
+        is_left = self._request_at_cursor() is None
         frames = self._framer.finish()
-        if not frames or not AtCursor(None).has_ended(frames[-1]):
+        if not frames or not (is_left or AtCursor(None).has_ended(frames[-1])):
             return None
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
         return map(self._decoder.finish, frames)
@@ -134,8 +148,9 @@ class ResumableSource(HttpSource):
         Raises:
             ConnectError: The stream could not be taken up.
         """
-        request = self._request_at_cursor()
-        if request is None or (clock := self._clock) is None:
+        request, clock = self._request_at_cursor(), self._clock
+        if request is None or clock is None:
+            self._refuse_to_take_up(clock, cut)
             return False
         what = "the stream stopped early" if cut is None else f"the stream was cut ({type(cut).__name__})"
         if self._reading is None:

@@ -269,7 +269,9 @@ async def test_a_result_after_an_early_end_of_the_block_is_an_error_and_partial_
     with serve_bytes(Reply([BEGUN], end="stall")) as server:
         async with HttpAgent(server.url).stream("Hi") as run:
             await read_two_words(run)
-        with pytest.raises(UsageError, match="left before the run ended") as caught:
+        with pytest.raises(
+            UsageError, match=r"left before the run ended; .*call run\.cancel\(\) inside the block"
+        ) as caught:
             await run.result()
         assert caught.value.partial is not None
         assert (caught.value.partial.text, caught.value.run_id) == ("One two", run.run_id)

@@ -13,7 +13,7 @@ import pytest
 from agui_client import HttpAgent, RetryPolicy, RunResult, Timeouts
 from agui_client._transport import resuming, retry
 from agui_client._transport.numbered import NumberedFramer
-from agui_client.errors import ConnectError, IncompleteRunError, UsageError
+from agui_client.errors import AGUIError, ConnectError, IdleTimeoutError, IncompleteRunError, UsageError
 from agui_client.reconnect import Connect, DetachedRuns, LastEventId
 from agui_client.testing import ScriptedAgent, turn
 from agui_client.testing.byte_server import Reply, Request, serve_bytes
@@ -41,6 +41,7 @@ def _frames(events: Sequence[dict[str, Any]], first: int = 0) -> list[bytes]:
 
 
 _ALL = _frames(_EVENTS)
+_NO_ID = "reconnect= could not take it up: the server gave the latest event no `id:`"
 
 
 def _after(request: Request) -> int:
@@ -180,9 +181,28 @@ async def test_a_cursor_is_sent_as_it_came_or_not_at_all(cursor: str, sent: str 
 )
 async def test_a_stream_is_not_taken_up_unless_it_is_numbered_and_the_application_asked_for_it(cut: Reply) -> None:
     is_numbered = cut.pieces[0] == _ALL[0]
-    with serve_bytes(cut) as server, pytest.raises(IncompleteRunError):
+    with serve_bytes(cut) as server, pytest.raises(IncompleteRunError) as caught:
         await HttpAgent(server.url, thread_id="t", reconnect=None if is_numbered else LastEventId()).run_agent("hi")
     assert len(server.requests) == 1
+    assert (_NO_ID in str(caught.value)) is not is_numbered
+
+
+@pytest.mark.parametrize("end", ["close", "cut", "reset", "stall"])
+async def test_a_policy_that_cannot_take_a_stream_up_says_why_however_the_stream_is_cut(end: Any) -> None:
+    frames = [frame.split(b"\n", 1)[1] for frame in _ALL[:4]]
+    with serve_bytes(Reply(frames, end=end)) as server:
+        agent = HttpAgent(server.url, thread_id="t", reconnect=LastEventId(), timeout=Timeouts(idle=0.2))
+        with pytest.raises(AGUIError, match=_NO_ID) as caught:
+            await agent.run_agent("hi")
+    assert type(caught.value) is (IdleTimeoutError if end == "stall" else IncompleteRunError)
+    assert len(server.requests) == 1
+
+
+async def test_a_run_whose_last_frame_no_blank_line_ends_is_over_also_where_it_could_not_be_taken_up() -> None:
+    frames = [frame.split(b"\n", 1)[1] for frame in _ALL]
+    with serve_bytes(Reply([*frames[:-1], frames[-1].rstrip()])) as server:
+        result = await HttpAgent(server.url, thread_id="t", reconnect=LastEventId()).run_agent("hi", run_id="r")
+    assert result.text == "".join(_WORDS)
 
 
 async def test_requests_that_bring_no_event_end_the_run_and_an_event_begins_the_count_anew() -> None:
