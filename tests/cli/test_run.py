@@ -111,11 +111,14 @@ def test_files_and_urls_are_attached_to_the_prompt(agui: Agui, tmp_path: Path) -
     producer = ScriptedAgent(turn(text("Nice.")))
     with serve(producer) as server:
         done = agui("run", server.url, "Look", "--attach", str(photo), "--attach", "https://files.test/plan.pdf")
+        absent = agui("run", server.url, "Look", "--attach", str(tmp_path / "photo"))
+        (tmp_path / "photo").write_bytes(b"?")
         refused = agui("run", server.url, "Look", "--attach", str(tmp_path / "photo"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "Nice.\n", "")
     content = producer.inputs[0].messages[0].content
     assert content == [TextPart(text="Look"), attach(photo), attach("https://files.test/plan.pdf")]
-    assert refused.returncode == 2
+    assert (absent.returncode, refused.returncode) == (2, 2)
+    assert "No such file or directory" in absent.stderr
     assert "cannot be guessed" in refused.stderr
     assert len(producer.inputs) == 1
 

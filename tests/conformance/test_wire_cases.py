@@ -270,6 +270,12 @@ def empty_body(ended: Ended) -> None:
     kept(ended, IncompleteRunError, "")
 
 
+@case("words in place of events, such as `data: Sorry, quota exceeded`", b"data: Sorry, quota exceeded\n\n")
+def words(ended: Ended) -> None:
+    kept(ended, DecodeError, "")
+    assert str(ended.error).endswith(f"; {ended.server.url} answered 'Sorry, quota exceeded'")
+
+
 REFUSAL = '{"detail": "no such agent"}'
 
 
