@@ -77,6 +77,7 @@ _ROOMS = (
         "_run",
         "asgi.sse_body",
         "asgi.caller_run",
+        "asgi.one_run",
         "asgi.caller_interrupts",
         "asgi.seal",
         "asgi.signed_journal",

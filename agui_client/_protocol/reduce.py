@@ -19,7 +19,16 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
-from agui_client._protocol.thread_state import MESSAGES, NONE, Change, MessageSlot, Thread, adopt, is_same_call
+from agui_client._protocol.thread_state import (
+    MESSAGES,
+    NONE,
+    STAND_INS,
+    Change,
+    MessageSlot,
+    Thread,
+    adopt,
+    is_same_call,
+)
 from agui_client._protocol.warnings import ProtocolWarning, WarningLog
 from agui_client.errors import UsageError
 
@@ -131,7 +140,7 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
         twin = stored.model
         if twin.role == "tool" and twin.tool_call_id == call_id:
             thread.merge(stored, event)
-            return thread.change(stored, {"content": event.content})
+            return thread.change(stored, {"content": event.content, **_error_of(event)})
         if message_id == call_id and twin.role == "assistant" and twin.content is None:
             # The client chose the id (TOOL-3), and the producer gives it to the result: our message takes another.
             thread.rename(stored, str(uuid5(NAMESPACE_OID, call_id)))
@@ -139,13 +148,18 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
             thread.warn("TOOL-5", event, f"has the id of {twin.role} message {quoted(twin.id)}; both are kept")
     elif (same := thread.result_of(call_id, event.content)) is not None:
         return thread.merge(same, event)
-    message = core.ToolMessage(id=message_id, tool_call_id=call_id, content=event.content)
+    message = core.ToolMessage(id=message_id, tool_call_id=call_id, content=event.content, **_error_of(event))
     adopt(message, event)
     if thread.stand_in_of(call_id) is not None:
         thread.insert_results([message])
     else:
         thread.insert(thread.place_of_result(call_id), message)
     return MESSAGES
+
+
+def _error_of(event: core.ToolCallResultEvent) -> dict[str, Any]:
+    """Return the `error` of a result that stands in for one, as the event has no place for it."""
+    return {"error": event.content} if event.content in STAND_INS else {}
 
 
 def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
@@ -57,11 +57,13 @@ NO_RESULT = "no result: the conversation went on without one"
 """The agent's message about a tool call that nobody answered."""
 UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
 """The agent's message about a tool call that was stopped in the middle."""
+STAND_INS: Final = (NO_RESULT, UNKNOWN_RESULT)
+"""The contents of messages that stand in for the result of a tool call; each is the message's `error`, too."""
 
 
 def stands_in(message: Message) -> bool:
     """Return whether a message stands in for the result of a tool call, and gives way to one that comes late."""
-    return message.role == "tool" and message.content in (NO_RESULT, UNKNOWN_RESULT)
+    return message.role == "tool" and message.content in STAND_INS
 
 
 def is_same_call(one: ToolCall, other: ToolCall) -> bool:

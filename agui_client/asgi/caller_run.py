@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from ag_ui.core import (
+    MessagesSnapshotEvent,
+    RunAgentInput,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
@@ -26,11 +28,12 @@ from agui_client._protocol.patch import is_same_json
 from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.run_request import event_of_result
 from agui_client.asgi.caller_interrupts import interrupts_of
+from agui_client.asgi.one_run import OneRun
 from agui_client.errors import RunFailedError
 from agui_client.state.merging import ABSENT
 
 if TYPE_CHECKING:
-    from ag_ui.core import Event, TokenUsage
+    from ag_ui.core import Event, Message, TokenUsage
 
     from agui_client._run.async_run import AgentRun
 
@@ -64,11 +67,12 @@ async def caller_events(
     usage: list[TokenUsage] = []
     last: RunFinishedEvent | RunErrorEvent | None = None
     thread_id, run_id, has_started = "", "", False
+    one = OneRun()
     try:
         async with (
             block or nullcontext(),
             nullcontext() if run.is_entered else run,
-            aclosing(_signed_events(run)) as events,
+            aclosing(_in_one_run(run, one)) as events,
         ):
             thread_id, run_id = run.thread_id, run.run_id
             async for event in events:
@@ -76,7 +80,7 @@ async def caller_events(
                     has_started = True
                     yield _started(event, thread_id, run_id)
                     for message in run.call.given_results:
-                        yield event_of_result(message)
+                        yield one.feed(event_of_result(message))
                 if isinstance(event, _ENDS):
                     # Not the caller's end if tools have answered, and another round follows.
                     last = event
@@ -91,7 +95,7 @@ async def caller_events(
         if not (isinstance(error, RunFailedError) and isinstance(last, RunErrorEvent)):
             last = failure_event(error, run_id, thread_id, expose_errors=expose_errors)
     for event in _last_events(run, last, usage, {"thread_id": thread_id, "run_id": run_id}):
-        yield event
+        yield one.feed(event)
 
 
 def _last_events(
@@ -129,8 +133,37 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
 def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:
     """Return the caller's RUN_STARTED; results of calls that were approved come before the agent's own."""
     if isinstance(first, RunStartedEvent):
-        return first.model_copy(update={"thread_id": thread_id, "run_id": run_id, "input": None})
+        return first.model_copy(update={"thread_id": thread_id, "run_id": run_id})
     return RunStartedEvent(thread_id=thread_id, run_id=run_id)
+
+
+async def _in_one_run(run: AgentRun, one: OneRun) -> AsyncGenerator[Event]:
+    """Iterate a run as one, with the messages of echoed inputs that its caller does not have.
+
+    What else an input has, this side has sent.
+
+    Args:
+        run: The run, entered.
+        one: The names and owners in the caller's run.
+    """
+    conversation, is_first = run.call.conversation, True
+    known = conversation.messages
+    async with aclosing(_signed_events(run)) as events:
+        async for event in events:
+            if isinstance(event, RunStartedEvent):
+                one.begin()
+                echoed = one.echoed(event, known, run.call.round.input.messages)
+                if is_first:
+                    yield event.model_copy(update={"input": _only(echoed, event)})
+                elif echoed:
+                    yield MessagesSnapshotEvent(messages=one.messages(conversation.messages))
+            else:
+                yield one.feed(event)
+            is_first = False
+
+
+def _only(messages: list[Message], event: RunStartedEvent) -> RunAgentInput | None:
+    return RunAgentInput(thread_id=event.thread_id, run_id=event.run_id, messages=messages) if messages else None
 
 
 async def _signed_events(run: AgentRun) -> AsyncGenerator[Event]:

@@ -17,6 +17,7 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.reduce import Change, Reducer
+from agui_client._protocol.thread_state import NO_RESULT
 from support.reduction import (
     IMAGE,
     activity,
@@ -432,6 +433,11 @@ def test_a_result_under_the_id_that_the_client_chose_for_the_message_of_its_call
     assert asked.id != "c1"
     assert (reducer.message(asked.id), reducer.message("c1")) == (asked, answered)
     assert warned(reducer) == []
+
+
+def test_a_result_that_stands_in_for_one_is_an_error() -> None:
+    reducer = reduced(call("c1", None), args("c1", "{}"), result("r1", "c1", NO_RESULT))
+    assert reducer.messages[1] == ToolMessage(id="r1", tool_call_id="c1", content=NO_RESULT, error=NO_RESULT)
 
 
 @pytest.mark.requirement("TOOL-5")
