@@ -51,7 +51,7 @@ from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state
 from agui_client.teams.names import Names, as_pointer, flow_of, keys_of, split_interrupt_id, split_invocation
 from agui_client.teams.passing import Owners
-from agui_client.teams.restating import whole_steps, with_restated
+from agui_client.teams.restating import whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
 from agui_client.teams.team_state import StateView, TeamState
 
@@ -389,7 +389,7 @@ class MemberCalls:
 
         def whole(present: Sequence[Message]) -> MessagesSnapshotEvent:
             """Make the snapshot."""
-            return MessagesSnapshotEvent(messages=with_restated(present, attempt, kept))
+            return whole_snapshot(present, attempt, kept)
 
         self.thread.set_messages(with_restated(self.thread.messages, attempt, kept))
         self._owners.restate_calls()

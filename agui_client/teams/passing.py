@@ -18,7 +18,7 @@ from agui_client._protocol.thread_state import UNKNOWN_RESULT
 from agui_client._protocol.traits import TRAITS, Subject, types_about
 from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
 from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
-from agui_client.teams.restating import events_between, with_restated
+from agui_client.teams.restating import events_between, whole_snapshot
 
 StatePolicy: TypeAlias = Literal["nested", "shared", "dropped"]
 """The place of a member's state: under the member's name in the team's, the team's own, or nowhere."""
@@ -149,7 +149,7 @@ class Passing:
 
         def whole(messages: Sequence[Message]) -> core.MessagesSnapshotEvent:
             """Make the snapshot."""
-            return core.MessagesSnapshotEvent(messages=with_restated(messages, own, now))
+            return whole_snapshot(messages, own, now)
 
         return [whole]
 

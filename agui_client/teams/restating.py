@@ -40,7 +40,7 @@ def events_between(
 
 
 def with_restated(messages: Iterable[Message], before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
-    """Return a team's messages, those of one member replaced, for a snapshot.
+    """Return a team's messages, those of one member replaced.
 
     Args:
         messages: The team's messages.
@@ -51,6 +51,25 @@ def with_restated(messages: Iterable[Message], before: Sequence[Message], after:
     gone = {message.id for message in before} - new.keys()
     kept = [new.pop(message.id, message) for message in messages if message.id not in gone]
     return [*kept, *new.values()]
+
+
+def whole_snapshot(
+    messages: Iterable[Message], before: Sequence[Message], after: Sequence[Message]
+) -> core.MessagesSnapshotEvent:
+    """Make the snapshot of a team's messages in which those of one member are replaced.
+
+    Activities are left out unless the member's have changed: those of earlier runs are the caller's alone (INPUT-4),
+    and a snapshot that has one has all of them (STATE-7).
+
+    Args:
+        messages: The team's messages.
+        before: The member's messages before its snapshot.
+        after: The member's messages after it.
+    """
+    restated = with_restated(messages, before, after)
+    if _activities(before) == _activities(after):
+        restated = [each for each in restated if each.role != "activity"]
+    return core.MessagesSnapshotEvent(messages=restated)
 
 
 def whole_steps(messages: Sequence[Message]) -> list[Message]:
@@ -82,6 +101,10 @@ def cut_off(name: str, how: str) -> str:
         how: What happened to it: "failed" or "was cancelled".
     """
     return f"{name} {how}{_CUT_OFF}"
+
+
+def _activities(messages: Sequence[Message]) -> list[Message]:
+    return [each for each in messages if each.role == "activity"]
 
 
 def _stands_in(message: core.ToolMessage) -> bool:

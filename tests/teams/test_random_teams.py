@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from random import Random
 
+import anyio
 import pytest
 
-from support.random_teams import Town, judged, left
+from agui_client import HttpAgent
+from agui_client.asgi import agent_app
+from support.random_teams import Town, closed, findings, judged, left, random_team, run_to_the_end
 
 _MANY = int(os.environ.get("AGUI_TEAMS", "1"))
 """The factor of the number of teams: 1 for a normal run, more for a soak."""
@@ -25,6 +29,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("start", range(0, 15 * _MANY, 15))
 async def test_a_random_team_keeps_to_the_protocol_and_loses_nothing(start: int) -> None:
     assert {seed: found for seed in range(start, start + 15) if (found := await judged(seed))} == {}
+
+
+@pytest.mark.requirement("STATE-7", "INPUT-4")
+@pytest.mark.parametrize("seed", [353, 763])
+async def test_the_caller_of_a_served_team_keeps_the_activities_of_earlier_runs(seed: int) -> None:
+    made = random_team(Random(seed), may_hang=False, timeout=5)
+    app = agent_app(made.agent, secret="s" * 32)
+    caller = HttpAgent("http://app.test/", app=app, agent_id="team", thread_id="t", strict=True)
+    with anyio.fail_after(60):
+        result = await run_to_the_end(made, caller)
+        await closed(made)
+    assert findings(made, result) == []
 
 
 @pytest.mark.parametrize("start", range(0, 8 * _MANY, 8))

@@ -29,7 +29,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client.teams.restating import cut_off, events_between, whole_steps, with_restated
+from agui_client.teams.restating import cut_off, events_between, whole_snapshot, whole_steps, with_restated
 
 _OWNER = "member-1"
 _NOTE = {"note": "kept"}
@@ -159,6 +159,16 @@ def test_the_messages_of_one_member_are_replaced_among_those_of_all() -> None:
     now: list[Message] = [_said("new", "Three."), _said("a", "Rewritten.")]
     team = [others[0], own[0], others[1], own[1]]
     assert with_restated(team, own, now) == [others[0], now[1], others[1], now[0]]
+
+
+@pytest.mark.requirement("STATE-7", "INPUT-4")
+def test_a_snapshot_of_all_has_activities_only_where_those_of_the_member_have_changed() -> None:
+    theirs = ActivityMessage(id="theirs", activity_type="plan", content={"n": 1})
+    own = ActivityMessage(id="own", activity_type="plan", content={"n": 2})
+    said, rewritten = _said("a", "One."), _said("a", "Rewritten.")
+    team: list[Message] = [theirs, own, said]
+    assert whole_snapshot(team, [own, said], [own, rewritten]).messages == [rewritten]
+    assert whole_snapshot(team, [own, said], [rewritten]).messages == [theirs, rewritten]
 
 
 def test_an_attempt_that_failed_keeps_what_comes_before_its_last_result_without_the_calls_that_have_none() -> None:
