@@ -295,15 +295,19 @@ class IncompleteRunError(ProtocolError):
 
 
 class RunFailedError(AGUIError):
-    """The agent reported RUN_ERROR (LIFE-7).
+    """The agent reported RUN_ERROR (LIFE-7), or raised an exception in this process, which is the `__cause__`.
 
     Args:
-        event: The RUN_ERROR as it arrived.
+        event: The RUN_ERROR as it arrived, or as others are told of the exception: without its text.
+        raised: The exception.
     """
 
-    def __init__(self, event: RunErrorEvent) -> None:
-        super().__init__(event.message if event.code is None else f"{event.message} (code {event.code})")
-        self.event = event
+    def __init__(self, event: RunErrorEvent, *, raised: Exception | None = None) -> None:
+        said = event.message if event.code is None else f"{event.message} (code {event.code})"
+        super().__init__(said if raised is None else str(raised))
+        self.event, self.raised = event, raised
+        if raised is not None:
+            self.__cause__ = raised
 
     @property
     def code(self) -> str | None:

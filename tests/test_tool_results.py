@@ -27,6 +27,7 @@ from agui_client import (
     ConversationSnapshot,
     Deny,
     Resolve,
+    RunFailedError,
     ToolError,
     UsageError,
     tool,
@@ -312,7 +313,7 @@ def test_a_call_is_not_given_up_for_a_run_that_never_started() -> None:
 
     agent = Down(turn(tool_call("look", tool_call_id="c1")))
     agent.run_agent_sync("Hi")
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(RunFailedError):
         agent.run_agent_sync("And?")
     assert ([each.id for each in agent.pending_tool_calls], len(agent.messages)) == (["c1"], 2)
 
@@ -339,7 +340,7 @@ def test_an_approval_that_is_said_again_after_a_failure_is_carried_out_once(verb
     agent = ScriptedAgent(asking, _unreachable, _unreachable, DONE, tools=[look])
     assert verb(agent, "Hi").error is None
     for _ in range(2):
-        assert isinstance(verb(agent, "Now", tool_results={"c1": Approve()}).error, ConnectionResetError)
+        assert isinstance(verb(agent, "Now", tool_results={"c1": Approve()}).error, RunFailedError)
     for late in (Deny("no"), Approve({"at": "sky"}), "seen nothing"):
         assert "a call that was carried out" in str(verb(agent, "Now", tool_results={"c1": late}).error)
     assert verb(agent, "Now", tool_results={"c1": Approve()}).error is None

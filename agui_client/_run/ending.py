@@ -190,6 +190,8 @@ def is_left(failure: Exception | None, *, has_left_run: bool) -> bool:
     # The server of a run that timed out does not know, and works on.
     if has_left_run or isinstance(failure, StreamTimeoutError):
         return True
+    if isinstance(failure, RunFailedError) and failure.raised is not None:
+        return True
     return failure is not None and not isinstance(failure, _ENDED_ELSEWHERE)
 
 

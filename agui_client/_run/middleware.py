@@ -18,8 +18,9 @@ from ag_ui.core import Event, RunAgentInput
 from pydantic import ValidationError
 
 from agui_client._protocol.events import VALIDATOR, UnrecognizedEvent, WireEvent
-from agui_client._transport.source import Limits, Source, as_source
+from agui_client._transport.source import Limits, Source, as_source, failure_of
 from agui_client._transport.timeouts import UNLIMITED
+from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
     from agui_client._protocol.compat import CompatibilityBoundary
@@ -59,7 +60,7 @@ class RunSource(Source):
             events = entry(scope.input)
         finally:
             leave()
-        self._source = as_source(events, scope.enter, _limits(setup, scope))
+        self._source = as_source(events, scope.enter, _limits(setup, scope), is_agents=not setup.middleware)
         self.conforming = self._source.conforming
         # Without a step in between, also for a run that is one request.
         self.read = self._source.read  # type: ignore[method-assign]
@@ -118,7 +119,7 @@ class RunSource(Source):
         return self._open(self._typed, agent(run_input))
 
     async def _typed(self, events: AsyncIterator[WireEvent]) -> AsyncGenerator[WireEvent]:
-        source = as_source(events)
+        source = as_source(events, is_agents=True)
         while (batch := await source.read()) is not None:
             for event in batch:
                 yield _typed(self._compat.feed(event)) if type(event) is UnrecognizedEvent else event
@@ -157,8 +158,18 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
         setup: The parts that the agent brings to the call.
         scope: The run.
     """
+
+    def called(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
+        """Call the agent, whose exceptions are failures of the run."""
+        try:
+            return setup.run(run_input)
+        except AGUIError:
+            raise
+        except Exception as error:
+            raise failure_of(error) from error
+
     if not setup.observers.has_wire:
-        return setup.run
+        return called
     # Inside of middleware its code runs in the steps of that.
     enter, limits = (None, None) if setup.middleware else (scope.enter, _limits(setup, scope))
     numbers = count(1)
@@ -170,7 +181,7 @@ def observed_run(setup: CallSetup, scope: RunScope) -> Run:
         call("on_request", scope, number, run_input)
         end = partial(call, "on_request_end", scope, number)
         try:
-            events = as_source(setup.run(run_input), enter, limits)
+            events = as_source(called(run_input), enter, limits, is_agents=True)
         except Exception as error:
             end(error, is_whole=False)
             raise

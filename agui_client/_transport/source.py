@@ -13,13 +13,21 @@ from time import perf_counter
 from typing import TypeAlias, cast
 
 import anyio.lowlevel
-from ag_ui.core import ActivitySnapshotEvent, StateSnapshotEvent
+from ag_ui.core import ActivitySnapshotEvent, RunErrorEvent, StateSnapshotEvent
 
 from agui_client._protocol.events import WireEvent
 from agui_client._protocol.patch import copied
 from agui_client._transport.timeouts import Timeouts
 from agui_client._transport.waiting import Waiter
-from agui_client.errors import FirstEventTimeoutError, IdleTimeoutError, RunTimeoutError, StreamTimeoutError, UsageError
+from agui_client.errors import (
+    AGUIError,
+    FirstEventTimeoutError,
+    IdleTimeoutError,
+    RunFailedError,
+    RunTimeoutError,
+    StreamTimeoutError,
+    UsageError,
+)
 
 Enter: TypeAlias = Callable[[], Callable[[], object]]
 """A function to call before a step of foreign code, that returns the one to call after it, in the same task."""
@@ -150,12 +158,18 @@ class IteratorSource(Source):
         events: The iterator; if it is a generator, it is closed with the source.
         enter: Called before each step of the iterator's code.
         limits: The time limits; None for none.
+        is_agents: Whether it is an agent's, whose exceptions are failures of the run.
     """
 
     def __init__(
-        self, events: AsyncIterator[WireEvent], enter: Enter | None = None, limits: Limits | None = None
+        self,
+        events: AsyncIterator[WireEvent],
+        enter: Enter | None = None,
+        limits: Limits | None = None,
+        *,
+        is_agents: bool = False,
     ) -> None:
-        self._events, self._enter, self._limits = events, enter, limits
+        self._events, self._enter, self._limits, self._is_agents = events, enter, limits, is_agents
         self._waiter = Waiter()
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -170,6 +184,10 @@ class IteratorSource(Source):
             event = await waiter.wait(self._events.__anext__(), seconds)
         except StopAsyncIteration:
             return None
+        except Exception as error:
+            if self._is_agents and not isinstance(error, AGUIError):
+                raise failure_of(error) from error
+            raise
         finally:
             if leave is not None:
                 leave()
@@ -197,13 +215,28 @@ class IteratorSource(Source):
             await close()
 
 
-def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None, limits: Limits | None = None) -> Source:
+def failure_of(error: Exception) -> RunFailedError:
+    """Return the failure of a run whose agent has raised an exception; the text goes to this process alone."""
+    kind = type(error).__name__
+    failure = RunFailedError(RunErrorEvent(message=f"the agent failed ({kind})", code=kind), raised=error)
+    failure.args = (f"the agent raised {kind}: {error}",)
+    return failure
+
+
+def as_source(
+    events: AsyncIterable[WireEvent],
+    enter: Enter | None = None,
+    limits: Limits | None = None,
+    *,
+    is_agents: bool = False,
+) -> Source:
     """Return the result of an agent's `run` as a source.
 
     Args:
         events: A source, or anything that can be iterated asynchronously.
         enter: Called before each step of the code of an iterator.
         limits: The time limits of an iterator; None for none. A source has its own.
+        is_agents: Whether an iterator is an agent's, whose exceptions are failures of the run.
 
     Returns:
         The source itself, or one around the iterator.
@@ -218,7 +251,7 @@ def as_source(events: AsyncIterable[WireEvent], enter: Enter | None = None, limi
             close()
         given = f"run() and middleware return an async iterator of events, not a {type(events).__name__}"
         raise UsageError(f"{given}; an `async def` becomes one by using `yield`")
-    return IteratorSource(aiter(events), enter, limits)
+    return IteratorSource(aiter(events), enter, limits, is_agents=is_agents)
 
 
 _SNAPSHOTS = (StateSnapshotEvent, ActivitySnapshotEvent)

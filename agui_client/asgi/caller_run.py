@@ -127,7 +127,10 @@ def failure_event(error: Exception, run_id: str, thread_id: str, *, expose_error
         expose_errors: Whether the caller gets the text of the exception.
     """
     _logger.error("run %s of thread %s failed", quoted(run_id), quoted(thread_id), exc_info=error)
-    return RunErrorEvent(message=f"{type(error).__name__}: {error}" if expose_errors else _FAILED, code="agent_failed")
+    raised = (error.raised if isinstance(error, RunFailedError) else None) or error
+    return RunErrorEvent(
+        message=f"{type(raised).__name__}: {raised}" if expose_errors else _FAILED, code="agent_failed"
+    )
 
 
 def _started(first: Event, thread_id: str, run_id: str) -> RunStartedEvent:

@@ -126,7 +126,7 @@ async def replayed_events(
                 yield event
         if run.partial.aborted and (error := stopped_with()) is not None:
             yield error
-    except RunFailedError:
-        return  # its RUN_ERROR was sent
     except Exception as error:
+        if isinstance(error, RunFailedError) and error.raised is None:
+            return  # its RUN_ERROR was sent
         yield failure_event(error, run.run_id, run.thread_id, expose_errors=expose_errors)

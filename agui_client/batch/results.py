@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
-from agui_client.errors import ParseError, UsageError, sendable
+from agui_client.errors import ParseError, RunFailedError, UsageError, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -153,6 +153,8 @@ def from_line(line: Mapping[str, Any], row: Row, adapter: TypeAdapter[ParsedT] |
 def error_of(error: Exception) -> RowError:
     """Describe an exception."""
     code: object = getattr(error, "code", None) or getattr(error, "status_code", None)
+    if isinstance(error, RunFailedError) and error.raised is not None:
+        return RowError(type(error.raised).__name__, sendable(str(error.raised)))
     return RowError(type(error).__name__, sendable(str(error)), None if code is None else str(code))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from agui_client import errors
-from agui_client.errors import AGUIError
+from agui_client.errors import AGUIError, RunFailedError
 from agui_client.recording.format import ErrorRecord
 
 _ABOUT_THE_RUN = frozenset({"thread_id", "run_id", "partial", "event"})
@@ -29,6 +29,8 @@ def error_record(error: Exception, *, is_ours: bool) -> ErrorRecord:
         is_ours: Whether to keep the text of an exception that is not of this package: that of an agent in this process
             belongs to its answer, any other may quote credentials.
     """
+    if isinstance(error, RunFailedError) and error.raised is not None:
+        error = error.raised
     if not isinstance(error, AGUIError):
         return ErrorRecord(type=type(error).__name__, message=str(error) if is_ours else None)
     details = {name: value for name, value in vars(error).items() if name not in _ABOUT_THE_RUN}

@@ -18,6 +18,7 @@ from ag_ui.core import (
     MessagesSnapshotEvent,
     ResumeEntry,
     RunAgentInput,
+    RunErrorEvent,
     SubagentErrorEvent,
     SubagentFinishedEvent,
     SubagentStartedEvent,
@@ -34,7 +35,7 @@ from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.working_time import WorkingTime
-from agui_client.errors import AGUIError, UsageError
+from agui_client.errors import RunFailedError, UsageError
 from agui_client.teams.call_journal import (
     CallRecord,
     Journal,
@@ -226,8 +227,8 @@ class MemberCalls:
         """Log a failure that does not end the run, and add it to the warnings."""
         name, error = run.member.name, run.error
         # Texts of exceptions of the application stay in the log.
-        is_plain = isinstance(error, AGUIError | TimeoutError)
-        cause = f"{type(error).__name__}: {run.result.error}" if is_plain else type(error).__name__
+        raised = error.raised if isinstance(error, RunFailedError) else None
+        cause = f"{type(error).__name__}: {run.result.error}" if raised is None else type(raised).__name__
         _logger.warning("member %s failed", quoted(name), exc_info=error)
         if (scope := CURRENT_SCOPE.get()) is not None:
             scope.warnings.add("SUB-9", f"{name} {what}: {cause}", path=as_pointer(name), event_type="SUBAGENT_ERROR")
@@ -263,7 +264,8 @@ class MemberCalls:
         finally:
             if is_late:
                 late = f"{run.member.name} took longer than {member.timeout:g} seconds"
-                *closing, last = run.fail(TimeoutError(late), "timeout")
+                failure = RunErrorEvent(message=late, code="timeout")
+                *closing, last = run.fail(RunFailedError(failure, raised=TimeoutError(late)))
                 end.append(last)
             else:
                 closing = run.fail(RuntimeError(f"{run.member.name} was cancelled"), "cancelled")

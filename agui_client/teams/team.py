@@ -414,7 +414,7 @@ class Team:
         except Exception as error:
             self._note_failure(error)
             self._journal.note_seconds(self._time.spent)
-            if not isinstance(error, RunFailedError):
+            if not isinstance(error, RunFailedError) or error.raised is not None:
                 raise
             reported = error.event.model_copy(update={"usage": aggregate_token_usage(self.usage) or None})
             await self._source.put(RunErrorEvent(**reported.__dict__))

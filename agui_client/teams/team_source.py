@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from agui_client._concurrency import spawn
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._transport.source import Source
+from agui_client._transport.source import Source, failure_of
 from agui_client.errors import AGUIError
 from agui_client.teams.subagent_run import messages_of
 
@@ -144,6 +144,10 @@ class TeamSource(Source):
         except anyio.get_cancelled_exc_class():
             # This task alone was cancelled, and not the reader.
             self._failure = AGUIError("a member of the team cancelled itself")
+        except AGUIError as error:
+            self._failure = error
+        except Exception as error:
+            self._failure = failure_of(error)
         except BaseException as error:
             self._failure = error
         finally:

@@ -22,6 +22,7 @@ from agui_client import (
     UsageError,
     tool,
 )
+from agui_client.errors import RunFailedError
 from agui_client.state import ABSENT, Conflict, StateConflictError
 from agui_client.testing import Reply, ScriptedAgent, patch, serve_bytes, sse, state, text, tool_call, turn
 from support.state_edits import After, Leg, Trip
@@ -396,7 +397,7 @@ def test_a_run_that_never_starts_keeps_the_edits() -> None:
     agent.run_agent_sync("Go")
     broken = FunctionAgent(lambda _: (_ for _ in ()).throw(OSError("down")))
     broken.restore(agent.snapshot())
-    with pytest.raises(OSError, match="down"):
+    with pytest.raises(RunFailedError, match="the agent raised OSError: down"):
         broken.run_agent_sync("Go")
     assert broken.state == agent.state
 

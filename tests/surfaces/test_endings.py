@@ -351,11 +351,15 @@ def test_an_in_process_agent_that_just_stops_is_incomplete(verb: Verb) -> None:
 
 
 @every_verb
-def test_what_an_in_process_agent_raises_comes_through_untouched(verb: Verb) -> None:
+def test_what_an_in_process_agent_raises_is_a_failure_of_the_run(verb: Verb) -> None:
     own = ZeroDivisionError("mine")
     agent = ScriptedAgent(raising(own), thread_id="thread-1")
     ending = verb(agent, "Hi", run_id="run-1")
-    assert ending.error is own
+    assert isinstance(ending.error, RunFailedError)
+    assert (ending.error.raised, ending.error.__cause__, ending.error.code) == (own, own, "ZeroDivisionError")
+    assert (ending.error.run_id, str(ending.error)) == ("run-1", "the agent raised ZeroDivisionError: mine")
+    assert ending.error.partial is not None
+    assert ending.error.partial.text == "Half an"
     assert [message.content for message in agent.messages] == ["Hi", "Half an"]
     assert not agent.is_running
 

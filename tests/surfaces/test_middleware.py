@@ -21,6 +21,7 @@ from ag_ui.core import (
 )
 
 from agui_client import AbstractAgent, HttpAgent, UnrecognizedEvent, UsageError
+from agui_client.errors import RunFailedError
 from agui_client.testing import Reply, ScriptedAgent, Step, serve_bytes, sse, state, text, turn
 from agui_client.types import Middleware, Next
 from support import scenario
@@ -191,7 +192,7 @@ def test_middleware_may_answer_when_the_agent_refuses_to_run(verb: Verb) -> None
             raise ZeroDivisionError
 
     async def fallback(input: RunAgentInput, following: Next) -> AsyncIterator[Event]:
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(RunFailedError, match="the agent raised ZeroDivisionError"):
             following(input)
         async for event in cached(input, following):
             yield event

@@ -19,6 +19,7 @@ from agui_client import (
     FunctionAgent,
     HookContext,
     HttpAgent,
+    RunFailedError,
     RunObserver,
     Subscriber,
     Timeouts,
@@ -467,6 +468,6 @@ def test_a_request_whose_agent_fails_has_its_end(kind: type[AbstractAgent]) -> N
             ends.append((number, type(error), is_whole))
 
     ends: list[Any] = []
-    with pytest.raises(LookupError):
+    with pytest.raises(RunFailedError):
         kind(observers=[Ends()]).run_agent_sync("Hi")
-    assert ends == [(1, LookupError, False)]
+    assert ends == [(1, RunFailedError, False)]

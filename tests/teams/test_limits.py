@@ -86,7 +86,7 @@ async def test_an_exception_of_a_member_is_the_teams_and_its_text_goes_to_nobody
 
     team = SequentialAgent(FunctionAgent(broken))
     events: list[Event] = []
-    with pytest.raises(LookupError, match="secret"):
+    with pytest.raises(RunFailedError, match="secret"):
         await events_of(team, into=events)
     assert "secret" not in json.dumps([event.model_dump(mode="json") for event in events])
 

@@ -22,7 +22,7 @@ from ag_ui.core import (
     UserMessage,
 )
 
-from agui_client import Approve, ConversationSnapshot, tool
+from agui_client import Approve, ConversationSnapshot, RunFailedError, tool
 from agui_client.asgi import served_run
 from agui_client.teams import Member, SequentialAgent, TeamAgent
 from agui_client.testing import ScriptedAgent, text, tool_call, turn
@@ -153,8 +153,10 @@ async def test_a_member_that_fails_while_a_tool_is_at_work_is_told_so_and_keeps_
     paid: list[int] = []
     member = payer(paid)
     team = SequentialAgent(Member(member, timeout=0.2))
-    with pytest.raises(TimeoutError):
+    with pytest.raises(RunFailedError) as late:
         await team.run_agent("Pay")
+    assert (isinstance(late.value.raised, TimeoutError), late.value.member) == (True, "payer")
+    assert late.value.partial is not None
     result = await team.run_agent()
     assert (sorted(paid), result.text) == ([1, 2], "Paid.")
     assert [content for role, content in shown(member) if role == "tool"] == ["paid 1", tool_results(team)[1]]

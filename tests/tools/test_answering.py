@@ -303,7 +303,7 @@ def test_an_answer_that_no_run_took_goes_out_with_the_next(verb: Verb) -> None:
         return Resolve("yes")
 
     agent = ScriptedAgent(turn(outcome=ask_both()), _unreachable, DONE, answer=answer)
-    assert isinstance(verb(agent, "Hi").error, ConnectionResetError)
+    assert isinstance(verb(agent, "Hi").error, RunFailedError)
     assert verb(agent).error is None
     assert (asked, resumes(agent)[2]) == (["i1", "i2"], [resolved("i1", "yes"), resolved("i2", "yes")])
 
