@@ -1,4 +1,4 @@
-// The official TypeScript client reads streams: `node against_typescript.mjs FILE`, a JSON list of frames on each line.
+// The official TypeScript client reads streams: `node against_typescript.mjs FILE`, with {frames, input} on each line.
 //
 // Prints on each line what it made of one: its error, whether RUN_ERROR came, events, messages and state.
 
@@ -23,12 +23,13 @@ function response(frames) {
   return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }), { status: 200, headers });
 }
 
-async function read(frames) {
+async function read({ frames, input }) {
   const fetch = async () => response(frames);
-  const agent = new HttpAgent({ url: "http://agent.test/", threadId: "thread-1", fetch });
+  const { threadId, messages: initialMessages, state: initialState = {} } = input;
+  const agent = new HttpAgent({ url: "http://agent.test/", threadId, initialMessages, initialState, fetch });
   const seen = { error: null, hasRunError: false, events: [] };
   try {
-    await agent.runAgent({ runId: "run-1" }, {
+    await agent.runAgent({ runId: input.runId, resume: input.resume }, {
       onEvent: ({ event }) => void seen.events.push(structuredClone(event)),
       onRunErrorEvent: () => void (seen.hasRunError = true),
       onRunFailed: ({ error }) => void (seen.error ??= String(error?.message ?? error)),
