@@ -418,10 +418,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
-        """The tool calls whose functions were stopped in the middle, or killed with their program.
+        """The tool calls whose functions took too long, were stopped in the middle, or were killed with their program.
 
         They may have had their effect or not, and are never called again. Give their results with `tool_results=`, or
-        go on: then the agent gets the message that the results are unknown.
+        go on: then the agent gets a placeholder, the message that the result is unknown (at a time-out it has that
+        already), and the call stays here until you give its result.
         """
         return self._conversation.unknown_tool_calls
 

@@ -18,6 +18,7 @@ from agui_client._conversation.snapshot import ConversationSnapshot, document_of
 from agui_client._conversation.turns import Turns
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import DEEPEST_TEXT, copied, nests_deeper
+from agui_client._protocol.placeholders import is_placeholder
 from agui_client._protocol.reduce import Change, Reducer
 from agui_client._protocol.schema import is_a
 from agui_client._protocol.thread_state import is_same_call
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from agui_client._protocol.verify import Verifier
     from agui_client._protocol.warnings import WarningLog
     from agui_client._tools.approval import Approve
+    from agui_client._tools.context import ToolExecution
     from agui_client.history import History
 
 Listener = Callable[[Change], None]
@@ -147,7 +149,8 @@ class Conversation:
         """Insert results of calls that were executed here, and that no run has received yet."""
         self.add_results(results)
         for each in results:
-            self.ledger.answer(each.tool_call_id)
+            if not is_placeholder(each):
+                self.ledger.answer(each.tool_call_id)
 
     def note_sent(self, history: History, messages: Sequence[Message]) -> None:
         """Note what a run sends; a run that does not finish leaves open what of it the agent received.
@@ -249,8 +252,12 @@ class Conversation:
 
     @property
     def unknown_tool_calls(self) -> list[ToolCall]:
-        """The tool calls whose function was called and whose result is not known."""
-        return self._calls_of(each for each in self.open_records if each.is_begun)
+        """The tool calls whose function was called and whose result is not known, also if the agent was told so."""
+        answered = self.reducer.answered_call_ids
+        begun = [each for each in self.ledger if each.status is CallStatus.EXECUTING]
+        return self._calls_of(
+            each for each in begun if each.tool_call_id not in answered or self._has_placeholder(each.tool_call_id)
+        )
 
     @property
     def pending_tool_calls(self) -> list[ToolCall]:
@@ -277,17 +284,16 @@ class Conversation:
         """The questions of tool calls that wait for an answer, to be made again with it."""
         return [each.question for each in self.open_records if each.question is not None]
 
-    def note_execution(self, tool_call_id: str, question: ToolQuestion | None = None) -> None:
-        """Note that the function of a call is called, or that the call waits for an answer to be made again.
+    def note_execution(self, execution: ToolExecution) -> None:
+        """Note that the function of a call is called, or that its question waits for an answer.
 
         Args:
-            tool_call_id: The id of the call.
-            question: The question that nobody answered; None if the function is called.
+            execution: The execution of the call as it is now.
         """
-        if question is None:
-            self.ledger.execute(tool_call_id)
-        else:
-            self.ledger.ask(tool_call_id, question)
+        if execution.status == "running":
+            self.ledger.execute(execution.tool_call_id)
+        elif execution.question is not None:
+            self.ledger.ask(execution.tool_call_id, execution.question)
 
     @property
     def interrupts_to_answer_again(self) -> list[Interrupt]:
@@ -435,7 +441,7 @@ class Conversation:
         """Bring the records of calls in line with the messages, after these were changed or replaced.
 
         A record goes if its call is no longer among the messages, or got its result from elsewhere. Of the others, the
-        status follows the result: whether there is one now, and whether it is a stand-in.
+        status follows the result: whether there is one now, and whether it is a placeholder.
 
         Args:
             is_cut: Whether the application replaced the messages: then a call is the same only on the same message.
@@ -448,14 +454,14 @@ class Conversation:
                 if not is_begun or (is_cut and not self.is_running):
                     self.ledger.drop(call_id)
             elif call_id not in self.reducer.answered_call_ids:
-                if record.status in (CallStatus.ANSWERED, CallStatus.STOOD_IN):
+                if record.status in (CallStatus.ANSWERED, CallStatus.PLACEHOLDER):
                     self.ledger.lose(call_id)
             elif record.status is CallStatus.EXECUTING:
-                if not self._has_stand_in(call_id):
+                if not self._has_placeholder(call_id):
                     self.ledger.answer(call_id)
             elif record.status is not CallStatus.ANSWERED:
-                if self._has_stand_in(call_id) or not record.is_whole:
-                    self.ledger.stand_in(call_id)
+                if self._has_placeholder(call_id) or not record.is_whole:
+                    self.ledger.note_placeholder(call_id)
                 else:
                     self.ledger.drop(call_id)
 
@@ -520,12 +526,16 @@ class Conversation:
         for tool_call_id, result in results.items():
             if tool_call_id not in called:
                 raise UsageError(f"tool_results answers {tool_call_id!r}, a call that was never made; nothing was sent")
-            is_final = tool_call_id in answered and not self.is_unreported(tool_call_id)
-            # A stand-in says that there is no result, so that a late one may replace it.
-            if is_final and (isinstance(result, Approve) or not self._has_stand_in(tool_call_id)):
+            if tool_call_id not in answered or self.is_unreported(tool_call_id):
+                continue
+            if not self._takes_late_result(tool_call_id):
                 raise UsageError(
                     f"tool_results answers {tool_call_id!r}, a call that has a result already; nothing was sent"
                 )
+            if isinstance(result, Approve):
+                is_begun = self.ledger.has(tool_call_id, CallStatus.EXECUTING)
+                why = "whose function was called before" if is_begun else "which the conversation went on without"
+                raise UsageError(f"tool_results approves {tool_call_id!r}, {why}; give its result instead")
         return [each for each in called if each not in results and each not in answered]
 
     def is_unreported(self, tool_call_id: str) -> bool:
@@ -533,8 +543,12 @@ class Conversation:
         record = self.ledger.get(tool_call_id)
         return record is not None and record.status is CallStatus.ANSWERED and not record.is_reported
 
-    def _has_stand_in(self, tool_call_id: str) -> bool:
-        return self.reducer.thread.stand_in_of(tool_call_id) is not None
+    def _takes_late_result(self, tool_call_id: str) -> bool:
+        """Return whether a call has a placeholder; a mark on the result of a tool that answered here is none."""
+        return self._has_placeholder(tool_call_id) and not self.ledger.has(tool_call_id, CallStatus.ANSWERED)
+
+    def _has_placeholder(self, tool_call_id: str) -> bool:
+        return self.reducer.thread.placeholder_of(tool_call_id) is not None
 
     def withheld_calls(self) -> dict[str, str]:
         """Return the calls that no function is to be called for, with the reason."""

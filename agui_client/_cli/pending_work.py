@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from ag_ui.core import RunAgentInput
 
-from agui_client._protocol.thread_state import UNKNOWN_RESULT
+from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._tools.approval import ApprovalRequest, Approve, Deny
 from agui_client._tools.toolset import CallTools
 from agui_client.errors import ToolError
@@ -51,8 +51,11 @@ class PendingWork:
             if answer is None:
                 return None
             answers[interrupt.id] = answer
-        unknown = {call.id: ToolError(UNKNOWN_RESULT) for call in self._agent.unknown_tool_calls}
-        calls = [call for call in self._agent.pending_tool_calls if call.id not in unknown]
+        stopped = {call.id for call in self._agent.unknown_tool_calls}
+        pending = self._agent.pending_tool_calls
+        # The agent knows already of the others whose effect is unknown.
+        unknown = {call.id: ToolError(UNKNOWN_RESULT) for call in pending if call.id in stopped}
+        calls = [call for call in pending if call.id not in unknown]
         results = {**await self._decisions(calls), **unknown}
         options: RunOptions = {}
         if answers:

@@ -4,17 +4,19 @@ A record is made when a run leaves a call without a result; it is the proof that
 messages that a caller brought have none, and are never executed. A record goes with its call: when the call is no
 longer among the messages, and when a server uses the id again, which then means another call.
 
-     a run that finished                 approved, or
-        left the call ─▶ WAITING ─── it needs no approval ──▶ EXECUTING ── the tool answered ──▶ ANSWERED
-                            ▲   │                              ▲  │  ▲                               │
-            restarted, and  │   │ restarted, and     made again│  │  └── the agent's snapshot ◀──────┘
-     left by a run that     │   │ left by a run      with the  │  │      lacks the result
-                finished    │   ▼ that failed          answer  │  ▼ the tool asked a question
-      a run that failed ─▶ CUT ─────── approved ───▶           ASKED
-        left the call
+The status of a call and what may follow it, which `_FOLLOWS` guards:
 
-A call that got its result from elsewhere (its caller or the agent) has no record any more; one with a stand-in for a
-result, or whose arguments never ended, is STOOD_IN.
+    from            to
+    WAITING         CUT or PLACEHOLDER (the conversation went on without it), EXECUTING, ANSWERED
+    CUT             WAITING (restarted, and left by a run that finished), PLACEHOLDER, EXECUTING (approved), ANSWERED
+    PLACEHOLDER     CUT (the placeholder is lost), EXECUTING, ANSWERED (a late result)
+    ASKED           EXECUTING (made again with the answer), ANSWERED
+    EXECUTING       ASKED, ANSWERED (also late)
+    ANSWERED        EXECUTING (the agent's snapshot lacks the result)
+
+A call that got its result from elsewhere (its caller or the agent) has no record any more. One whose function was
+stopped, by a time-out or as the program ended, stays EXECUTING: it may have a placeholder, which a late result of the
+application replaces once.
 
 An invariant: a function is called only after its record was saved as EXECUTING. From such a record without a
 result, a program cannot know whether the function had its effect, and nothing here calls it again.
@@ -22,7 +24,7 @@ result, a program cannot know whether the function had its effect, and nothing h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -35,8 +37,8 @@ from agui_client._tools.questions import ToolQuestion
 class CallStatus(StrEnum):
     """The status of a tool call without a result, or that was executed here; in the order in which it goes on."""
 
-    STOOD_IN = "stood_in"
-    """It got a result from elsewhere, such as one that says that there is none, and that a late one replaces."""
+    PLACEHOLDER = "placeholder"
+    """It was never executed, and the agent got a placeholder for its result; or its arguments never ended."""
     CUT = "cut"
     """Its run did not finish: it is executed only on an approval."""
     WAITING = "waiting"
@@ -44,9 +46,20 @@ class CallStatus(StrEnum):
     ASKED = "asked"
     """Its tool asked a question that nobody has answered; the call is made again with the answer."""
     EXECUTING = "executing"
-    """Its function was called. If the program ended since, its effect is unknown, and it is never called again."""
+    """Its function was called. If that was stopped since, its effect is unknown, and it is never called again."""
     ANSWERED = "answered"
     """It was executed here, and its result is among the messages."""
+
+
+_FOLLOWS: Mapping[CallStatus, frozenset[CallStatus]] = {
+    CallStatus.PLACEHOLDER: frozenset({CallStatus.CUT, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    CallStatus.CUT: frozenset({CallStatus.WAITING, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    CallStatus.WAITING: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    CallStatus.ASKED: frozenset({CallStatus.CUT, CallStatus.PLACEHOLDER, CallStatus.EXECUTING, CallStatus.ANSWERED}),
+    CallStatus.EXECUTING: frozenset({CallStatus.ASKED, CallStatus.ANSWERED}),
+    CallStatus.ANSWERED: frozenset({CallStatus.EXECUTING}),
+}
+"""The statuses that may follow each one, beside itself."""
 
 
 class CallOwner(StrEnum):
@@ -138,7 +151,7 @@ class Ledger:
         before = self._records.get(record.tool_call_id)
         if before is not None and before.status in (CallStatus.EXECUTING, CallStatus.ASKED):
             record = record.become(status=before.status, question=before.question)
-        self._records[record.tool_call_id] = record
+        self._store(record if before is None else before, record)
 
     def drop(self, tool_call_id: str) -> None:
         """Forget a call."""
@@ -168,9 +181,9 @@ class Ledger:
             if record.status is CallStatus.ANSWERED and not record.is_reported:
                 self._records[record.tool_call_id] = record.become(is_reported=True)
 
-    def stand_in(self, tool_call_id: str) -> None:
-        """Note that a call got a result from elsewhere."""
-        self._change(tool_call_id, status=CallStatus.STOOD_IN, question=None)
+    def note_placeholder(self, tool_call_id: str) -> None:
+        """Note that a call which was not executed has a placeholder, or that its arguments never ended."""
+        self._change(tool_call_id, status=CallStatus.PLACEHOLDER, question=None)
 
     def lose(self, tool_call_id: str) -> None:
         """Note that the result of a call is not among the messages any more."""
@@ -182,7 +195,15 @@ class Ledger:
     def _change(self, tool_call_id: str, **changes: Any) -> None:
         # A call that was executed without a record, such as one that a middleware made up, needs none.
         if (record := self._records.get(tool_call_id)) is not None:
-            self._records[tool_call_id] = record.become(**changes)
+            self._store(record, record.become(**changes))
+
+    def _store(self, before: ToolCallRecord, record: ToolCallRecord) -> None:
+        if record.status is not before.status and record.status not in _FOLLOWS[before.status]:
+            raise RuntimeError(
+                f"tool call {record.tool_call_id!r} cannot be {record.status} now: it is {before.status}; "
+                "please report this"
+            )
+        self._records[record.tool_call_id] = record
 
 
 def further(one: ToolCallRecord, other: ToolCallRecord | None) -> ToolCallRecord:

@@ -45,12 +45,12 @@ class ConversationSnapshot(Displayed, BaseModel):
     approved_tools: list[str] = Field(default_factory=list[str])
     """The names of the tools whose calls are approved in this thread without a question."""
     tool_calls: list[ToolCallRecord] = Field(default_factory=list[ToolCallRecord])
-    """The records of the tool calls that runs left, as long as they wait, were executed here, or have a stand-in."""
+    """The records of the tool calls that runs left, as long as they wait, were executed here, or have a placeholder."""
 
     @property
     def pending_tool_call_ids(self) -> list[str]:
         """The tool calls that the last run left to the application, and that have no result."""
-        settled = (CallStatus.STOOD_IN, CallStatus.ANSWERED)
+        settled = (CallStatus.PLACEHOLDER, CallStatus.ANSWERED)
         left = [each for each in self.tool_calls if each.status not in settled]
         return [each.tool_call_id for each in left if each.is_left_to_us]
 

@@ -19,10 +19,10 @@ from pydantic_core import PydanticUndefined
 
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.patch import Document, PatchFailed, copied
+from agui_client._protocol.placeholders import is_placeholder, unmarked
 from agui_client._protocol.thread_state import (
     MESSAGES,
     NONE,
-    STAND_INS,
     Change,
     MessageSlot,
     Thread,
@@ -139,6 +139,9 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
     if stored is not None:
         twin = stored.model
         if twin.role == "tool" and twin.tool_call_id == call_id:
+            if thread.placeholder_of(call_id) is stored and not thread.result_of(call_id, event.content):
+                thread.change(stored, {"metadata": unmarked(thread.message(stored).metadata), "error": None})
+                thread.message(stored)
             thread.merge(stored, event)
             return thread.change(stored, {"content": event.content, **_error_of(event)})
         if message_id == call_id and twin.role == "assistant" and twin.content is None:
@@ -150,7 +153,7 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
         return thread.merge(same, event)
     message = core.ToolMessage(id=message_id, tool_call_id=call_id, content=event.content, **_error_of(event))
     adopt(message, event)
-    if thread.stand_in_of(call_id) is not None:
+    if thread.placeholder_of(call_id) is not None:
         thread.insert_results([message])
     else:
         thread.insert(thread.place_of_result(call_id), message)
@@ -158,8 +161,8 @@ def tool_call_result(thread: Thread, event: core.ToolCallResultEvent) -> Change:
 
 
 def _error_of(event: core.ToolCallResultEvent) -> dict[str, Any]:
-    """Return the `error` of a result that stands in for one, as the event has no place for it."""
-    return {"error": event.content} if event.content in STAND_INS else {}
+    """Return the `error` of a placeholder, as the event has no place for it."""
+    return {"error": event.content} if is_placeholder(event) else {}
 
 
 def _withdraw_if_restated(thread: Thread, event: core.ToolCallResultEvent) -> None:
@@ -263,6 +266,8 @@ def messages_snapshot(thread: Thread, event: core.MessagesSnapshotEvent) -> Chan
     """Take over the messages the producer owns, each in the place of the stored one with its id (STATE-5)."""
     # Of a repeated id a dict keeps the first place and the last value.
     incoming = {message.id: message for message in event.messages}
+    if thread.by_role["tool"]:
+        incoming |= {key: thread.keep_mark(each) for key, each in incoming.items() if each.role == "tool"}
     if len(incoming) < len(event.messages):
         thread.warn("STATE-5", event, "has several messages with one id; the last of them counts")
     # A message whose id was changed here would come back under its first one.

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import IntFlag
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 from ag_ui import core
 from ag_ui.core import ContentPart, Event, Message, TextPart, ToolCall, ToolMessage
 from pydantic_core import from_json
 
 from agui_client._protocol.patch import Document, is_same_json
+from agui_client._protocol.placeholders import is_placeholder, marked
 from agui_client._protocol.schema import is_object, successor
 from agui_client._protocol.warnings import WarningLog
 
@@ -52,18 +53,6 @@ def adopt(message: Message, event: Any) -> Message:
 
 _LONG = 10_000
 """The characters from which arguments are long: restarts parse them again only after they have doubled."""
-
-NO_RESULT = "no result: the conversation went on without one"
-"""The agent's message about a tool call that nobody answered."""
-UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
-"""The agent's message about a tool call that was stopped in the middle."""
-STAND_INS: Final = (NO_RESULT, UNKNOWN_RESULT)
-"""The contents of messages that stand in for the result of a tool call; each is the message's `error`, too."""
-
-
-def stands_in(message: Message) -> bool:
-    """Return whether a message stands in for the result of a tool call, and gives way to one that comes late."""
-    return message.role == "tool" and message.content in STAND_INS
 
 
 def is_same_call(one: ToolCall, other: ToolCall) -> bool:
@@ -413,17 +402,27 @@ class Thread:
                 return True
         return False
 
-    def stand_in_of(self, tool_call_id: str) -> MessageSlot | None:
-        """Return the message that stands in for the result of a call; None if there is none."""
+    def placeholder_of(self, tool_call_id: str) -> MessageSlot | None:
+        """Return the placeholder for the result of a call; None if there is none."""
         slot = self.results.get(tool_call_id)
-        return slot if slot is not None and stands_in(self.message(slot)) else None
+        if slot is None:
+            return None
+        message = self.message(slot)
+        return slot if message.role == "tool" and is_placeholder(message) else None
+
+    def keep_mark(self, message: ToolMessage) -> ToolMessage:
+        """Return a result as a snapshot states it; a placeholder stays one where the server left its metadata out."""
+        slot = self.placeholder_of(message.tool_call_id)
+        if slot is None or is_placeholder(message) or self.message(slot).content != message.content:
+            return message
+        return message.model_copy(update={"metadata": marked(message.metadata)})
 
     def insert_results(self, results: Iterable[ToolMessage]) -> None:
-        """Put results of tool calls where they belong, in the order of the calls; a late one replaces its stand-in."""
+        """Put results of tool calls where they belong, in the order of the calls; a late one replaces a placeholder."""
         for result in results:
-            if (stand_in := self.stand_in_of(result.tool_call_id)) is not None and result.id not in self.slots:
-                self.rename(stand_in, result.id)
-                self.replace(stand_in, result)
+            if (placeholder := self.placeholder_of(result.tool_call_id)) is not None and result.id not in self.slots:
+                self.rename(placeholder, result.id)
+                self.replace(placeholder, result)
                 continue
             call, place = self.calls.get(result.tool_call_id), self.place_of_result(result.tool_call_id)
             if call is not None and self._answers_later(place, call):

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._protocol.thread_state import UNKNOWN_RESULT
+from agui_client._protocol.placeholders import UNKNOWN_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest, composed_input, result_messages
 from agui_client._tools.approval import Approve
 from agui_client._tools.context import BoundCall

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from agui_client._interrupts.answers import answers_for_tools
 from agui_client._protocol.open_items import listed, quoted
+from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client._protocol.schema import is_a
-from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
 from agui_client._tools.approval import Approve, Deny
 from agui_client._tools.context import BoundCall
 from agui_client.conversation import Conversation
@@ -300,13 +300,16 @@ def result_messages(results: Mapping[str, Any]) -> list[ToolMessage]:
             content = content_of(value) if failure is None else failure
         except ValueError as error:
             raise UsageError(f"the result of tool call {tool_call_id!r} is not JSON: {error}") from error
-        messages.append(ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content, error=failure))
+        metadata = marked() if failure in (NO_RESULT, UNKNOWN_RESULT) else None
+        new = ToolMessage(id=str(uuid4()), tool_call_id=tool_call_id, content=content, error=failure, metadata=metadata)
+        messages.append(new)
     return messages
 
 
 def event_of_result(message: ToolMessage) -> ToolCallResultEvent:
     """Return the event that brings the result of a tool call."""
-    return ToolCallResultEvent(message_id=message.id, tool_call_id=message.tool_call_id, content=message.content)
+    made = ToolCallResultEvent(message_id=message.id, tool_call_id=message.tool_call_id, content=message.content)
+    return made if message.metadata is None else made.model_copy(update={"metadata": message.metadata})
 
 
 def _refuse_verdict(call: ToolCall, answer: bool | None, tool: OfferedTool | None) -> None:

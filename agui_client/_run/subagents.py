@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agui_client._display import Displayed
 from agui_client._field_docs import Record
+from agui_client._protocol.placeholders import EXTENSION
 from agui_client._protocol.schema import is_array, is_object
 from agui_client._run.answer_parsing import read_answer, written_answers
 from agui_client.errors import ParseError, name_member
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.reduce import Reducer
     from agui_client._run.round import Round
 
-EXTENSION = "agui-client"
-"""The member of a closing event's metadata that may have the subagent's `usage`, the `messageId` of its answer, and the
-`partialMessageIds` of what it had written when it failed."""
 JOURNAL = "_team"
 """The member of a team's state that says, until the team's run has finished, how far the members have come."""
 SIGNED = "signed"

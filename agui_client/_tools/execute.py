@@ -20,6 +20,7 @@ from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMess
 
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.placeholders import marked
 from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
@@ -90,8 +91,7 @@ class ToolExecutor:
             ones.
         limits: The time limits, and the number of tools that run at once.
         ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
-        note: Called with the id of a call before its function is called; with its question, too, if the call waits for
-            the answer to that.
+        note: Called with every change of an execution, before it is saved or observed.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, before a person is asked, and after a function answered while others
@@ -109,7 +109,7 @@ class ToolExecutor:
     approved_tools: set[str]
     limits: ToolLimits
     ask: Callable[[Interrupt], Awaitable[GivenAnswer]]
-    note: Callable[[str, ToolQuestion | None], None]
+    note: Callable[[ToolExecution], None]
     observe: Callable[[ToolExecution], object]
     save: Callable[[], Awaitable[None]]
     note_agent: Callable[[Event, BaseException | None], None] | None = None
@@ -242,7 +242,6 @@ class ToolCallTask:
         limit = self._executor.limits.timeout if own is None else own
         async with self._executor.turns:
             # Noted and saved before the function is called: a program that is killed in it must not call it again.
-            self._executor.note(self._call.id, None)
             self._change(status="running", arguments=copy.deepcopy(call.arguments))
             await self._executor.save()
             self._began = time.monotonic()
@@ -261,7 +260,6 @@ class ToolCallTask:
                     asked = error.question.model_copy(update={"tool_call_id": self._call.id})
                     ours = {"arguments": copy.deepcopy(call.arguments), "answers": self._answers, "left": self._left}
                     question = ToolQuestion.model_validate({"interrupt": asked, **ours})
-                    self._executor.note(self._call.id, question)
                     self._change(status="waiting", question=question)
                     return None
         late = f"The tool took longer than {limit:g} seconds and was given up; its effect is unknown."
@@ -294,7 +292,10 @@ class ToolCallTask:
 
     def _end(self, status: ToolStatus, content: str | list[Part], error: str | None) -> None:
         why = content if error is not None and isinstance(content, str) else None
-        self.message = ToolMessage(id=str(uuid4()), tool_call_id=self._call.id, content=content, error=why)
+        # The function may still have its effect, so that a late result may replace what the agent gets now.
+        metadata = marked() if status == "timed out" else None
+        ours: Any = {"tool_call_id": self._call.id, "content": content, "error": why, "metadata": metadata}
+        self.message = ToolMessage(id=str(uuid4()), **ours)
         seconds = None if self._began is None else time.monotonic() - self._began
         self._change(status=status, message=self.message, seconds=seconds, error=error)
         about = {**self._ids, "tool": self._call.function.name, "status": status, "seconds": seconds}
@@ -304,6 +305,7 @@ class ToolCallTask:
     def _change(self, **changes: Any) -> None:
         self._execution = replace(self._execution, **changes)
         self._executor.executions[self._call.id] = self._execution
+        self._executor.note(self._execution)
         self._executor.observe(self._execution)
 
 

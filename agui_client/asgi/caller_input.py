@@ -14,8 +14,8 @@ from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallReco
 from agui_client._conversation.snapshot import ConversationSnapshot
 from agui_client._conversation.state_base import taken_base
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.placeholders import NO_RESULT, marked
 from agui_client._protocol.schema import is_object
-from agui_client._protocol.thread_state import NO_RESULT
 from agui_client._run.run_request import RequestSource, RunRequest
 from agui_client._run.subagents import JOURNAL
 from agui_client._tools.approval import Deny
@@ -404,7 +404,8 @@ def _results_and_others(
 
 
 def _without_result(message: ToolMessage) -> ToolMessage:
-    return ToolMessage(id=message.id, tool_call_id=message.tool_call_id, content=NO_RESULT, error=NO_RESULT)
+    about: Any = {"tool_call_id": message.tool_call_id, "metadata": marked()}
+    return ToolMessage(id=message.id, content=NO_RESULT, error=NO_RESULT, **about)
 
 
 def clone_for(agent: AbstractAgent, input: RunAgentInput, answers: CallerAnswers | None = None) -> AbstractAgent:

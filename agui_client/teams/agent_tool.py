@@ -27,9 +27,9 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from agui_client._conversation.snapshot import ConversationSnapshot
+from agui_client._protocol.placeholders import EXTENSION
 from agui_client._run.async_run import AnswerText
 from agui_client._run.meter import meter_of_tool
-from agui_client._run.subagents import EXTENSION
 from agui_client._tools.context import ToolContext
 from agui_client._tools.function import FunctionTool
 from agui_client._tools.questions import NOBODY, DeclinedError, UnansweredError

@@ -29,8 +29,8 @@ from ag_ui.core import (
 )
 
 from agui_client._protocol.open_items import quoted
+from agui_client._protocol.placeholders import UNKNOWN_RESULT, is_placeholder, marked
 from agui_client._protocol.reduce import Reducer
-from agui_client._protocol.thread_state import UNKNOWN_RESULT, stands_in
 from agui_client._protocol.traits import STATE_EVENTS
 from agui_client._run.scope import CURRENT_SCOPE
 from agui_client._run.subagents import JOURNAL
@@ -50,7 +50,7 @@ from agui_client.teams.call_journal import (
 )
 from agui_client.teams.limits import Budget, TeamLimitError, TeamLimits
 from agui_client.teams.members import Member, OnError, member_state
-from agui_client.teams.names import Names, as_pointer, flow_of, keys_of, split_interrupt_id, split_invocation
+from agui_client.teams.names import Names, as_pointer, changed, flow_of, keys_of, split_interrupt_id, split_invocation
 from agui_client.teams.passing import Owners
 from agui_client.teams.restating import whole_snapshot, whole_steps, with_restated
 from agui_client.teams.subagent_run import JournalChange, SubagentRun, result_event
@@ -414,12 +414,14 @@ class MemberCalls:
             content: The result of each call.
         """
         results = (message for message in self.thread.messages if isinstance(message, ToolMessage))
-        # A stand-in says that there is no result, and gives way to one that says why.
-        answered = {each.tool_call_id for each in results if each.content == content or not stands_in(each)}
+        # A placeholder gives way to a result that says more.
+        answered = {each.tool_call_id for each in results if each.content == content or not is_placeholder(each)}
         for call in calls:
             if call is not None and call not in answered and self.thread.tool_call(call) is not None:
                 answered.add(call)
                 event = result_event(self.thread.messages, call, content)
+                if content == UNKNOWN_RESULT:
+                    event = changed(event, metadata=marked())
                 self.thread.feed(event)
                 self._source.put_nowait(event)
 

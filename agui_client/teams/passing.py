@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 from ag_ui import core
 from ag_ui.core import Event, Message
 
+from agui_client._protocol.placeholders import EXTENSION, UNKNOWN_RESULT, marked
 from agui_client._protocol.schema import is_object
-from agui_client._protocol.thread_state import UNKNOWN_RESULT
 from agui_client._protocol.traits import TRAITS, Subject, types_about
-from agui_client._run.subagents import EXTENSION, JOURNAL, partial_message_ids
+from agui_client._run.subagents import JOURNAL, partial_message_ids
 from agui_client.teams.names import Names, Translations, as_pointer, changed, split_invocation, state_patch, with_owner
 from agui_client.teams.restating import events_between, whole_snapshot
 
@@ -177,7 +177,7 @@ class Passing:
             core.ToolCallResultEvent(
                 message_id=f"{call}-result",
                 tool_call_id=call,
-                content=UNKNOWN_RESULT if call in begun else reason,
+                **({"content": UNKNOWN_RESULT, "metadata": marked()} if call in begun else {"content": reason}),
                 **_owner(self._owners[_CALL].get(call)),
             )
             for call in self.unanswered

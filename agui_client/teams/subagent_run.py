@@ -42,9 +42,10 @@ from ag_ui.core import (
 )
 from pydantic_core import to_jsonable_python
 
+from agui_client._protocol.placeholders import EXTENSION
 from agui_client._protocol.schema import is_object
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.subagents import EXTENSION, JOURNAL, SubagentResult, usage_of
+from agui_client._run.subagents import JOURNAL, SubagentResult, usage_of
 from agui_client.agent import AbstractAgent
 from agui_client.asgi.caller_input import TRUSTING, continued_run, served_run
 from agui_client.asgi.caller_run import caller_end

@@ -13,7 +13,7 @@ from ag_ui.core import Event, Message, ToolMessage
 
 from agui_client._conversation.ledger import CallOwner, CallStatus, ToolCallRecord
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._protocol.thread_state import stands_in
+from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.continuing import Continuation
 from agui_client._run.run_request import event_of_result
 
@@ -66,8 +66,8 @@ def continuation_of(journal: CallRecord | None, input: RunAgentInput, names: Nam
         for call in message.tool_calls or ()
         if (outer_id := names.up(call.id)) in statuses
     ]
-    # A run of the team that was begun without answers has given each call a stand-in for its result.
-    messages = [each for each in input.messages if not _stands_in_for(each, statuses, names)]
+    # A run of the team that was begun without answers has given each call a placeholder for its result.
+    messages = [each for each in input.messages if not _is_placeholder_for(each, statuses, names)]
     state: Any = {} if input.state is None else input.state
     document = ConversationSnapshot(thread_id=input.thread_id, messages=messages, state=state, tool_calls=records)
     return Continuation(document=document, is_between_runs=journal.left is not None)
@@ -126,8 +126,8 @@ class ToolsAtWork:
 
     def begun_at_failure(self) -> set[str]:
         """Return the ids of the calls that were begun and have no result, as the team's caller has them."""
-        calls = [] if self._run is None else self._run.call.conversation.unknown_tool_calls
-        return {self._names.up(each.id) for each in calls}
+        records = [] if self._run is None else self._run.call.conversation.open_records
+        return {self._names.up(each.tool_call_id) for each in records if each.is_begun}
 
     async def _note(self, checkpoint: Checkpoint) -> None:
         """Keep which tools are at work and which are not, and the results that are new.
@@ -190,5 +190,5 @@ class ToolsAtWork:
         return [passed for each in results for passed in self._passing.feed(event_of_result(each))]
 
 
-def _stands_in_for(message: Message, calls: Collection[str], names: Names) -> bool:
-    return isinstance(message, ToolMessage) and stands_in(message) and names.up(message.tool_call_id) in calls
+def _is_placeholder_for(message: Message, calls: Collection[str], names: Names) -> bool:
+    return isinstance(message, ToolMessage) and is_placeholder(message) and names.up(message.tool_call_id) in calls

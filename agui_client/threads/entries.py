@@ -21,7 +21,7 @@ from agui_client._conversation.log import (
     read_entries,
 )
 from agui_client._conversation.snapshot import ConversationSnapshot
-from agui_client._protocol.thread_state import stands_in
+from agui_client._protocol.placeholders import is_placeholder
 from agui_client._run.ending import Checkpoint
 from agui_client.errors import ThreadStoreError, ThreadStoreUnavailableError, UsageError
 
@@ -177,7 +177,7 @@ def _results_as_they_came(members: Members, whole: Members, *, are_pending_kept:
         for message in (*whole["messages"], *whole["results"]):
             seen.add(message.id)
             # A result before the message of the call is one of an earlier call of the same id.
-            if message.role == "tool" and lacking.get(message.tool_call_id) in seen and not stands_in(message):
+            if message.role == "tool" and lacking.get(message.tool_call_id) in seen and not is_placeholder(message):
                 results.setdefault(message.tool_call_id, message)
     return list(results.values())
 

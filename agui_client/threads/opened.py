@@ -245,7 +245,9 @@ class OpenThread(Generic[AgentT]):
         if self.cut_off is not None:
             run = quoted(self.cut_off.run_id)
             _logger.warning("thread %s: its program ended during run %s; its end is unknown", thread, run)
-        for call in agent.unknown_tool_calls:
+        pending = {call.id for call in agent.pending_tool_calls}
+        # The agent was told of the others.
+        for call in (each for each in agent.unknown_tool_calls if each.id in pending):
             about = quoted(call.function.name), quoted(call.id)
             _logger.warning("thread %s: tool %s was stopped in call %s; its effect is unknown", thread, *about)
 

@@ -10,14 +10,16 @@ from ag_ui.core import (
     AssistantMessage,
     Event,
     Message,
+    MessagesSnapshotEvent,
     ReasoningMessage,
     TextPart,
+    ToolCallResultEvent,
     ToolMessage,
     UserMessage,
 )
 
+from agui_client._protocol.placeholders import NO_RESULT, marked
 from agui_client._protocol.reduce import Change, Reducer
-from agui_client._protocol.thread_state import NO_RESULT
 from support.reduction import (
     IMAGE,
     activity,
@@ -435,9 +437,23 @@ def test_a_result_under_the_id_that_the_client_chose_for_the_message_of_its_call
     assert warned(reducer) == []
 
 
-def test_a_result_that_stands_in_for_one_is_an_error() -> None:
-    reducer = reduced(call("c1", None), args("c1", "{}"), result("r1", "c1", NO_RESULT))
-    assert reducer.messages[1] == ToolMessage(id="r1", tool_call_id="c1", content=NO_RESULT, error=NO_RESULT)
+def test_a_placeholder_is_an_error_and_gives_way_to_a_result() -> None:
+    said = ToolCallResultEvent(message_id="r1", tool_call_id="c1", content=NO_RESULT, metadata=marked())
+    reducer = reduced(call("c1", None), args("c1", "{}"), said)
+    placeholder = ToolMessage(id="r1", tool_call_id="c1", content=NO_RESULT, error=NO_RESULT, metadata=marked())
+    assert reducer.messages[1:] == [placeholder]
+    # A server that leaves metadata out of its snapshots takes nothing back.
+    plain = placeholder.model_copy(update={"metadata": None})
+    reducer.feed(MessagesSnapshotEvent(messages=[reducer.messages[0], plain]))
+    assert reducer.messages[1:] == [placeholder]
+    for message_id in ("r1", "late"):
+        late = reduced(call("c1", None), args("c1", "{}"), said, result(message_id, "c1", "found"))
+        assert late.messages[1:] == [ToolMessage(id=message_id, tool_call_id="c1", content="found")]
+
+
+def test_a_result_is_no_placeholder_by_its_words() -> None:
+    reducer = reduced(call("c1", None), args("c1", "{}"), result("r1", "c1", NO_RESULT), result("r2", "c1", "found"))
+    assert [each.content for each in reducer.messages[1:] if isinstance(each, ToolMessage)] == [NO_RESULT, "found"]
 
 
 @pytest.mark.requirement("TOOL-5")

@@ -40,7 +40,7 @@ from agui_client.testing import (
     turn,
 )
 from support.faults_matrix import CHOSEN, FAULT_CASES, FaultCase
-from support.given_up import NO_RESULT, is_given_up
+from support.given_up import MARK, NO_RESULT, is_given_up
 from support.replies import Answer, Replies
 from support.verbs import VERBS, Verb, by_verb
 from weaves.naive import Json, Naive
@@ -112,7 +112,8 @@ class Expected:
                 result = {"messageId": f"result of {call_id}", "toolCallId": call_id, "content": NO_RESULT}
                 self.naive.take({"type": "TOOL_CALL_RESULT", "role": "tool", **result})
                 self.unheard.append(f"result of {call_id}")
-        self.naive.hold([{**each, "error": NO_RESULT} if is_given_up(each) else each for each in self.naive.messages])
+        answer = {"error": NO_RESULT, "metadata": MARK}
+        self.naive.hold([{**each, **answer} if is_given_up(each) else each for each in self.naive.messages])
 
     def say(self, message: UserMessage) -> None:
         """Add a prompt; it stays only if the run that it is for starts."""

@@ -7,6 +7,8 @@ from typing import Any
 
 NO_RESULT = "no result: the conversation went on without one"
 """The content of such an answer, and its error."""
+MARK = {"agui-client": {"placeholder": True}}
+"""The metadata of such an answer, which a late result replaces."""
 
 
 def is_given_up(message: Any) -> bool:

@@ -22,7 +22,7 @@ from ag_ui.core import (
 )
 
 from agui_client import Approve, ConversationSnapshot, Deny, ToolLimits, UsageError, tool
-from agui_client._protocol.thread_state import NO_RESULT, UNKNOWN_RESULT
+from agui_client._protocol.placeholders import NO_RESULT, UNKNOWN_RESULT, marked
 from agui_client.testing import ScriptedAgent, Step, interrupt, text, tool_call, turn
 from agui_client.threads import Threads
 
@@ -186,13 +186,13 @@ def test_an_older_document_that_is_restored_lets_nothing_run_twice() -> None:
 
 
 @pytest.mark.requirement("TOOL-10")
-def test_a_late_result_replaces_the_one_that_stood_in() -> None:
+def test_a_late_result_replaces_a_placeholder() -> None:
     agent = ScriptedAgent(turn(tool_call("locate", {"query": "me"}, tool_call_id="c1")), DONE, DONE)
     agent.run_agent_sync("Where am I?")
     agent.run_agent_sync("Never mind")
     assert told(agent.messages)[1:] == [("c1", NO_RESULT)]
     assert (agent.pending_tool_calls, agent.snapshot().pending_tool_call_ids) == ([], [])
-    with pytest.raises(UsageError, match="has a result already"):
+    with pytest.raises(UsageError, match="which the conversation went on without; give its result instead"):
         agent.run_agent_sync(tool_results={"c1": Approve()})
     agent.run_agent_sync("After all", tool_results={"c1": "Bergen"})
     assert told(agent.inputs[-1].messages) == [("c1", "me"), ("c1", "Bergen")]
@@ -200,13 +200,13 @@ def test_a_late_result_replaces_the_one_that_stood_in() -> None:
         agent.run_agent_sync(tool_results={"c1": "Oslo"})
 
 
-@pytest.mark.parametrize("stand_in", [NO_RESULT, UNKNOWN_RESULT])
+@pytest.mark.parametrize("placeholder", [NO_RESULT, UNKNOWN_RESULT])
 @pytest.mark.requirement("TOOL-5")
-def test_a_late_result_of_the_agent_replaces_the_one_that_stood_in(stand_in: str) -> None:
+def test_a_late_result_of_the_agent_replaces_a_placeholder(placeholder: str) -> None:
     call = ToolCall(id="c1", function=FunctionCall(name="look", arguments='{"query": "x"}'))
     messages: list[Any] = [
         AssistantMessage(id="a1", tool_calls=[call]),
-        {"id": "t1", "role": "tool", "toolCallId": "c1", "content": stand_in},
+        {"id": "t1", "role": "tool", "toolCallId": "c1", "content": placeholder, "metadata": marked()},
     ]
     late = ToolCallResultEvent(message_id="t2", tool_call_id="c1", content="found")
     agent = ScriptedAgent(turn(late), initial_messages=messages)

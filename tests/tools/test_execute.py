@@ -23,7 +23,6 @@ from agui_client import (
 from agui_client._interrupts.answers import answer_question
 from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.execute import ToolExecutor, sort_calls
-from agui_client._tools.questions import ToolQuestion
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import OfferedTool
 from agui_client.types import Approver
@@ -60,7 +59,7 @@ async def unsaved() -> None:
     """Save nothing."""
 
 
-def unnoted(tool_call_id: str, question: ToolQuestion | None) -> None:
+def unnoted(execution: ToolExecution) -> None:
     """Note nothing."""
 
 

@@ -1,0 +1,53 @@
+"""Placeholders: messages where a tool call's result would be, which a late result replaces (TOOL-5, TOOL-10).
+
+A placeholder is known by a mark in its metadata, and not by its text, which any tool may return. Callers of a served
+agent see the mark, too. Whether a late result may be given on this side, the ledger says: a mark alone proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agui_client._protocol.schema import is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ag_ui.core import ToolCallResultEvent, ToolMessage
+
+EXTENSION = "agui-client"
+"""The member of `metadata` in which this package says more than the protocol has a place for."""
+NO_RESULT = "no result: the conversation went on without one"
+"""The agent's message about a tool call that nobody answered."""
+UNKNOWN_RESULT = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
+"""The agent's message about a tool call that was stopped in the middle."""
+_MARK = "placeholder"
+
+
+def marked(metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the metadata of a placeholder.
+
+    Args:
+        metadata: The other metadata of the message.
+    """
+    known = dict(metadata or {})
+    more = known.get(EXTENSION)
+    return {**known, EXTENSION: {**(more if is_object(more) else {}), _MARK: True}}
+
+
+def unmarked(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return metadata without the mark of a placeholder; None where nothing else is in it."""
+    known = dict(metadata or {})
+    if is_object(more := known.get(EXTENSION)):
+        known[EXTENSION] = {name: value for name, value in more.items() if name != _MARK}
+        if not known[EXTENSION]:
+            del known[EXTENSION]
+    return known or None
+
+
+def is_placeholder(result: ToolMessage | ToolCallResultEvent) -> bool:
+    """Return whether a result of a tool call is marked as a placeholder."""
+    if result.metadata is None:
+        return False
+    more = result.metadata.get(EXTENSION)
+    return is_object(more) and more.get(_MARK) is True

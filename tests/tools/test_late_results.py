@@ -1,0 +1,175 @@
+"""Tools that were stopped in the middle, by a time-out or with their program: unknown, until a late result comes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+from ag_ui.core import Interrupt, Message, MessagesSnapshotEvent, RunAgentInput, ToolMessage
+
+from agui_client import Approve, ConversationSnapshot, UsageError, tool
+from agui_client._conversation.ledger import CallStatus, Ledger, ToolCallRecord
+from agui_client._tools.questions import ToolQuestion
+from agui_client.testing import ScriptedAgent, Step, Turn, text, tool_call, turn
+
+_ASKS = turn(tool_call("pay", {"amount": 900}, tool_call_id="c1"))
+_DONE = turn(text("Done."))
+_KILLED = "unknown: the tool was called, and stopped before it answered; it may have had its effect or not"
+_TIMED_OUT = "The tool took longer than 0.01 seconds and was given up; its effect is unknown."
+_MARK = {"agui-client": {"placeholder": True}}
+
+Stopped: TypeAlias = Callable[..., ScriptedAgent]
+
+
+def restates(metadata: dict[str, Any] | None) -> Turn:
+    """A run of a server that states the thread again, with other metadata of the results."""
+
+    async def steps(input: RunAgentInput) -> AsyncIterator[Step]:
+        changed = {"metadata": metadata}
+        yield turn(
+            MessagesSnapshotEvent(
+                messages=[each.model_copy(update=changed) if each.role == "tool" else each for each in input.messages]
+            )
+        )
+
+    return steps
+
+
+def timed_out(paid: list[int], then: Turn = _DONE) -> ScriptedAgent:
+    """An agent whose tool took too long, and that was told so."""
+
+    @tool(timeout=0.01)
+    async def pay(amount: int) -> None:
+        paid.append(amount)
+        await anyio.sleep_forever()
+
+    agent = ScriptedAgent(_ASKS, _DONE, then, _DONE, tools=[pay])
+    agent.run_agent_sync("Pay")
+    return agent
+
+
+def killed(paid: list[int], then: Turn = _DONE) -> ScriptedAgent:
+    """An agent whose program ended in the middle of the tool, and that was told so."""
+    documents: list[ConversationSnapshot] = []
+
+    @tool
+    def pay(amount: int) -> None:
+        paid.append(amount)
+        documents.append(first.snapshot())
+
+    first = ScriptedAgent(_ASKS, _DONE, tools=[pay])
+    first.run_agent_sync("Pay")
+    agent = ScriptedAgent(_DONE, then, _DONE, tools=[pay])
+    agent.restore(documents[0])
+    assert [each.id for each in agent.unknown_tool_calls] == ["c1"]
+    agent.run_agent_sync("Go on")
+    return agent
+
+
+every_stop = pytest.mark.parametrize("stopped", [timed_out, killed], ids=lambda each: each.__name__)
+
+
+def results(messages: list[Message]) -> list[tuple[object, object, object]]:
+    """The content, error and metadata of each result."""
+    return [(each.content, each.error, each.metadata) for each in messages if isinstance(each, ToolMessage)]
+
+
+@every_stop
+@pytest.mark.requirement("TOOL-10", "SEC-3")
+def test_a_late_result_of_a_tool_that_was_stopped_is_taken_once(stopped: Stopped) -> None:
+    paid: list[int] = []
+    agent = stopped(paid)
+    told = _TIMED_OUT if stopped is timed_out else _KILLED
+    assert results(agent.messages) == [(told, told, _MARK)]
+    assert ([each.id for each in agent.unknown_tool_calls], agent.pending_tool_calls) == (["c1"], [])
+    with pytest.raises(UsageError, match="whose function was called before; give its result instead"):
+        agent.run_agent_sync(tool_results={"c1": Approve()})
+    agent.run_agent_sync(tool_results={"c1": "paid, receipt 7"})
+    assert results(agent.inputs[-1].messages) == [("paid, receipt 7", None, None)]
+    assert (agent.unknown_tool_calls, paid) == ([], [900])
+    with pytest.raises(UsageError, match="has a result already"):
+        agent.run_agent_sync(tool_results={"c1": "paid, receipt 8"})
+
+
+@every_stop
+@pytest.mark.requirement("TOOL-10")
+def test_what_is_unknown_is_so_after_the_conversation_was_saved_and_restored(stopped: Stopped) -> None:
+    paid: list[int] = []
+    before = stopped(paid)
+    agent = ScriptedAgent(_DONE, _DONE, tools=before.tools)
+    agent.restore(ConversationSnapshot.model_validate_json(before.snapshot().model_dump_json()))
+    agent.run_agent_sync("And then?")
+    assert [each.id for each in agent.unknown_tool_calls] == ["c1"]
+    agent.run_agent_sync("It was paid.", tool_results={"c1": "paid"})
+    assert (results(agent.messages), agent.unknown_tool_calls, paid) == ([("paid", None, None)], [], [900])
+
+
+@every_stop
+@pytest.mark.requirement("STATE-5", "TOOL-10")
+def test_a_server_that_restates_the_thread_without_metadata_leaves_a_late_result_possible(stopped: Stopped) -> None:
+    agent = stopped([], restates(None))
+    agent.run_agent_sync()
+    assert [each.id for each in agent.unknown_tool_calls] == ["c1"]
+    agent.run_agent_sync(tool_results={"c1": "paid"})
+    assert results(agent.messages) == [("paid", None, None)]
+
+
+@pytest.mark.requirement("SEC-3")
+def test_a_server_that_marks_a_result_of_ours_as_a_placeholder_makes_it_none() -> None:
+    @tool
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    agent = ScriptedAgent(_ASKS, _DONE, restates(_MARK), _DONE, tools=[pay])
+    agent.run_agent_sync("Pay")
+    agent.run_agent_sync("Go on")
+    assert agent.unknown_tool_calls == []
+    for answer in ("another", Approve()):
+        with pytest.raises(UsageError, match="has a result already"):
+            agent.run_agent_sync(tool_results={"c1": answer})
+
+
+# --- the statuses that may follow each other
+
+_QUESTION = ToolQuestion(interrupt=Interrupt(id="i", reason="input", tool_call_id="c"), arguments={})
+_MOVES: dict[str, tuple[CallStatus, Callable[[Ledger], None]]] = {
+    "execute": (CallStatus.EXECUTING, lambda ledger: ledger.execute("c")),
+    "ask": (CallStatus.ASKED, lambda ledger: ledger.ask("c", _QUESTION)),
+    "answer": (CallStatus.ANSWERED, lambda ledger: ledger.answer("c")),
+    "placeholder": (CallStatus.PLACEHOLDER, lambda ledger: ledger.note_placeholder("c")),
+    "wait": (CallStatus.WAITING, lambda ledger: ledger.leave(record(CallStatus.WAITING))),
+    "cut": (CallStatus.CUT, lambda ledger: ledger.leave(record(CallStatus.CUT))),
+}
+_ALLOWED = {
+    CallStatus.WAITING: "execute answer placeholder wait cut",
+    CallStatus.CUT: "execute answer placeholder wait cut",
+    CallStatus.PLACEHOLDER: "execute answer placeholder cut",
+    # A run that leaves the call once more changes nothing about what its tool does.
+    CallStatus.ASKED: "execute ask answer placeholder wait cut",
+    CallStatus.EXECUTING: "execute ask answer wait cut",
+    CallStatus.ANSWERED: "execute answer",
+}
+
+
+def record(status: CallStatus) -> ToolCallRecord:
+    """The record of a call with a status."""
+    return ToolCallRecord(tool_call_id="c", message_id="m", status=status)
+
+
+@pytest.mark.parametrize("status", CallStatus)
+@pytest.mark.parametrize("name", _MOVES)
+@pytest.mark.requirement("SEC-3")
+def test_a_call_goes_from_status_to_status_as_the_table_says_or_not_at_all(status: CallStatus, name: str) -> None:
+    to, move = _MOVES[name]
+    ledger = Ledger([record(status)])
+    if name not in _ALLOWED[status].split():
+        with pytest.raises(RuntimeError, match=f"tool call 'c' cannot be {to} now: it is {status}; please report this"):
+            move(ledger)
+        to = status
+    else:
+        move(ledger)
+        is_kept = name in ("wait", "cut") and status in (CallStatus.ASKED, CallStatus.EXECUTING)
+        to = status if is_kept else to
+    assert ledger.has("c", to)
