@@ -91,7 +91,7 @@ class ToolExecutor:
             ones.
         limits: The time limits, and the number of tools that run at once.
         ask: Returns the answer to a question of a tool; raises `UnansweredError` if there is none.
-        note: Called with every change of an execution, before it is saved or observed.
+        note: Called with each new status of an execution, before it is saved or observed.
         observe: Called with every change of an execution: for "running" and for the final status in the task that
             executes the tool, for progress in the event loop's thread.
         save: Awaited before a function is called, before a person is asked, and after a function answered while others
@@ -305,7 +305,8 @@ class ToolCallTask:
     def _change(self, **changes: Any) -> None:
         self._execution = replace(self._execution, **changes)
         self._executor.executions[self._call.id] = self._execution
-        self._executor.note(self._execution)
+        if "status" in changes:  # a report, of which a tool may make thousands, moves no ledger
+            self._executor.note(self._execution)
         self._executor.observe(self._execution)
 
 
