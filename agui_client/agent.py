@@ -24,7 +24,7 @@ from agui_client._protocol.reduce import Change
 from agui_client._protocol.schema import is_a
 from agui_client._run.hooks import EventSubscriber, Subscriber, Subscription
 from agui_client._run.observers import Observers, RunObserver, asynchronous_method
-from agui_client._run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, CallSetup, StateT, typed
+from agui_client._run.scope import CURRENT_SCOPE, AgentInfo, AgentOptions, StateT, typed
 from agui_client._tools.people import People
 from agui_client._tools.tool_limits import ToolLimits
 from agui_client._transport.timeouts import UNLIMITED, Timeouts
@@ -756,6 +756,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def _engine(self, prompt: Prompt, options: RunOptions, is_replay: bool, loop: RunLoop) -> Engine:
         """Make the engine of a call, with the parts that the agent has now."""
+        from agui_client._run.call import Call
         from agui_client._run.engine import Engine
 
         info = AgentInfo(
@@ -768,14 +769,14 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             is_local=self.is_local,
             goes_on_alone=self.goes_on_alone,
         )
-        setup = CallSetup(
+        call = Call(
             agent=info,
             owner=self,
-            options=self._options,
-            run=self.connect if is_replay else self.run,
+            agent_options=self._options,
+            agent_run=self.connect if is_replay else self.run,
             max_protocol_version=self._max_protocol_version,
             conversation=self._conversation,
-            tools=self.tools,
+            agent_tools=self.tools,
             middleware=tuple(self._middleware),
             subscribers=self._subscribers,
             observers=Observers(self._observers),
@@ -783,9 +784,10 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             custom_models=self._custom_models,
             save=self._save,
             timeouts=self._timeouts_of(options),
+            options=options,
             is_replay=is_replay,
         )
-        return Engine(setup, prompt, options, loop)
+        return Engine(call, prompt, loop)
 
 
 def _kinds(kind: Any) -> Iterator[type[AbstractAgent[Any]]]:

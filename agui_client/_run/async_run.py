@@ -130,7 +130,7 @@ class RunView(Generic[StateT]):
             ParseError: The state does not fit, which may be so in the middle of a run.
             UsageError: The agent has no `state_model`.
         """
-        read: Callable[[Any], StateT] | None = self.call.setup.read_state
+        read: Callable[[Any], StateT] | None = self.call.read_state
         return typed(self.state, read)
 
     @property
@@ -225,7 +225,7 @@ class RunView(Generic[StateT]):
 
     def _snapshot(self, call: Call, event: Event) -> Snapshot[StateT]:
         snapshot: Snapshot[StateT] = Snapshot(event, call.conversation.messages, call.conversation.state)
-        return snapshot.read_with(call.setup.read_state)
+        return snapshot.read_with(call.read_state)
 
     def _outcome(self) -> RunResult[StateT]:
         """Return the result of a run that is over.

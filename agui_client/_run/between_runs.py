@@ -68,8 +68,8 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
         ToolRoundsExceededError: Another round would pass a limit.
         InterruptsNotCoveredError: A person's answer does not fit its interrupt.
     """
-    answer, interrupts = call.setup.options.get("answer"), call.round.outcome.interrupts
-    may_answer = call.round.outcome.is_finished and not call.setup.is_replay and not call.state.is_stopped
+    answer, interrupts = call.agent_options.get("answer"), call.round.outcome.interrupts
+    may_answer = call.round.outcome.is_finished and not call.is_replay and not call.state.is_stopped
     ours, are_others_waiting = _own_calls(call) if may_answer else ([], False)
     is_asked = may_answer and bool(interrupts and answer)
     if is_asked or not ours:
@@ -107,7 +107,7 @@ def _own_calls(call: Call) -> tuple[list[ToolCall], bool]:
     """Return the calls that the run left to tools of the application, and whether others wait for the caller."""
     offered = call.tools.offered
     # Most runs leave nothing to anybody; they pay for no look at their calls.
-    if call.setup.options.get("answer") is None and not any(tool.toolset for tool in offered.values()):
+    if call.agent_options.get("answer") is None and not any(tool.toolset for tool in offered.values()):
         return [], False
     return sort_calls(
         pending_calls(call.round),
@@ -129,7 +129,7 @@ def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[To
     }
     for each in tool_calls:
         # The member that speaks for a team owns nothing, but has its name in its ids.
-        member = each.id.rpartition("/")[0] if call.setup.agent.is_team else ""
+        member = each.id.rpartition("/")[0] if call.agent.is_team else ""
         by_speaker.setdefault(owners.get(each.id) or member, []).append(each)
     return by_speaker
 
@@ -138,7 +138,7 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
     """Wait for answers; of a wait that is given up, keep the results of tools, so that no function is called twice."""
     earlier, answers = len(call.executed), None
     try:
-        with answering(call.setup.owner):
+        with answering(call.owner):
             answers = await wait_for(reply)
     finally:
         # The wait was stopped or cancelled: what tools have done by then stays done.

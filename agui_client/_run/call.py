@@ -7,9 +7,8 @@ time between two runs, the surfaces, and features such as served agents and team
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
@@ -23,67 +22,101 @@ from agui_client.errors import UsageError
 if TYPE_CHECKING:
     from ag_ui.core import CustomEvent, Message, RunAgentInput, TokenUsage, ToolMessage
 
+    from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Save
+    from agui_client._run.hooks import Subscriber
+    from agui_client._run.middleware import Middleware, Run
+    from agui_client._run.observers import Observers
     from agui_client._run.result import RunResult
     from agui_client._run.round import Round
     from agui_client._run.run_request import RunRequest
-    from agui_client._run.scope import CallSetup
+    from agui_client._run.scope import AgentInfo, AgentOptions
     from agui_client._run.time_limit import TimeLimit
     from agui_client._tools.approval import Approve
     from agui_client._tools.context import ToolExecution
-    from agui_client._tools.toolset import CallTools
+    from agui_client._tools.toolset import CallTools, ToolSource
+    from agui_client._transport.timeouts import Timeouts
+    from agui_client.conversation import Conversation
     from agui_client.messages import Prompt
     from agui_client.options import RunOptions
 
 _LIMITS = ToolLimits()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Call:
-    """One call of a verb, as far as it has come.
+    """One call of a verb, as far as it has come."""
 
-    Args:
-        setup: The parts that the agent brings.
-        options: The keywords of the verb.
-    """
+    # --- what was given: by the agent, as it was when the verb was called, and by the caller
 
-    time: TimeLimit
+    agent: AgentInfo
+    """The agent, as observers see it."""
+    owner: object
+    """The agent object."""
+    agent_options: AgentOptions
+    """The keywords that the agent was made with."""
+    agent_run: Run
+    """The agent's `run`, or `connect` for a replay."""
+    max_protocol_version: str | None
+    """The newest version that the agent is known to speak, if that is older than 1.0."""
+    conversation: Conversation
+    """The conversation."""
+    agent_tools: ToolSource
+    """The agent's tools."""
+    middleware: Sequence[Middleware]
+    """Functions around each run, outermost first."""
+    subscribers: Sequence[Subscriber]
+    """The subscribers, whose hooks are called; they may come and go."""
+    observers: Observers
+    """The observers."""
+    read_state: Callable[[Any], Any] | None
+    """Reads a state as an object of the agent's `state_model`; None without one."""
+    custom_models: CustomModels | None
+    """Reads the values of CUSTOM events as types of the application; None if there are no types."""
+    save: Save | None
+    """Awaited when something must not be lost; None if nothing is saved."""
+    timeouts: Timeouts
+    """The time limits of the call."""
+    options: RunOptions
+    """The keywords of the verb."""
+    is_replay: bool = False
+    """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""
+
+    # --- what has become of it
+
+    time: TimeLimit = field(init=False)
     """The time that the call may take, from when it has its turn."""
-    tools: CallTools
+    tools: CallTools = field(init=False)
     """The tools of the call."""
-    request: RunRequest | None = None
+    request: RunRequest | None = field(default=None, init=False)
     """The messages, answers and results that came with the call; None for a replay."""
-    known_ids: frozenset[str] = frozenset()
+    known_ids: frozenset[str] = field(default=frozenset(), init=False)
     """The ids of the messages that existed before the first run."""
-    approved: Mapping[str, Approve | None] = MappingProxyType({})
+    approved: Mapping[str, Approve | None] = field(default_factory=dict[str, "Approve | None"], init=False)
     """The tool calls to execute before the first run, with the approvals that came with the call; None for those that
     are yet to be decided about."""
-    also_save: Save | None = None
+    also_save: Save | None = field(default=None, init=False)
     """Awaited after the agent's own function that saves; None if nothing else is saved."""
-    error: Exception | None = None
+    error: Exception | None = field(default=None, init=False)
     """The exception that the call ended with; None while it goes on, or if it did not fail."""
-    _result: RunResult | None = None
+    state: CallState = field(default_factory=CallState, init=False)
+    """The phase of the call, and the reason why it stops."""
+    is_detached: bool = field(default=False, init=False)
+    """Whether the call was left so that the server goes on with its run."""
+    steering: Steering = field(default_factory=Steering, init=False)
+    """Messages of the user that came while the call goes on."""
+    warnings: WarningLog = field(default_factory=WarningLog, init=False)
+    """The log of the call's warnings."""
+    rounds: list[Round] = field(default_factory=list["Round"], init=False)
+    """The runs of the call, the present one last."""
+    executed: list[dict[str, ToolExecution]] = field(default_factory=list[dict[str, "ToolExecution"]], init=False)
+    """The tools that were executed here, by call id, for each time that some were: ids may come again."""
+    limits: RoundLimits = field(init=False)
+    """The rounds of tools so far, and their limits."""
+    _result: RunResult | None = field(default=None, init=False)
 
-    def __init__(self, setup: CallSetup, options: RunOptions) -> None:
-        self.setup = setup
-        """The parts that the agent brings, with the options of its constructor."""
-        self.options = options
-        """The keywords of the verb."""
-        self.conversation = setup.conversation
-        """The conversation."""
-        self.state = CallState()
-        """The phase of the call, and the reason why it stops."""
-        self.is_detached = False
-        """Whether the call was left so that the server goes on with its run."""
-        self.steering = Steering()
-        """Messages of the user that came while the call goes on."""
-        self.warnings = WarningLog()
-        """The log of the call's warnings."""
-        self.rounds: list[Round] = []
-        """The runs of the call, the present one last."""
-        self.executed: list[dict[str, ToolExecution]] = []
-        """The tools that were executed here, by call id, for each time that some were: ids may come again."""
-        self.limits = RoundLimits(setup.options.get("tool_limits") or _LIMITS)
-        """The rounds of tools so far, and their limits."""
+    def __post_init__(self) -> None:
+        self.limits = RoundLimits(self.agent_options.get("tool_limits") or _LIMITS)
 
     @property
     def round(self) -> Round:
@@ -92,20 +125,20 @@ class Call:
 
     def scope(self, run_input: RunAgentInput) -> RunScope:
         """Return the scope of the next run of the call."""
-        setup, around = self.setup, CURRENT_SCOPE.get()
+        around, options = CURRENT_SCOPE.get(), self.agent_options
         # An agent without handlers of its own uses those of the run around it.
         return RunScope(
-            agent=setup.agent,
+            agent=self.agent,
             input=run_input,
             warnings=self.warnings,
-            observers=setup.observers,
-            owner=setup.owner,
+            observers=self.observers,
+            owner=self.owner,
             options=self.options,
-            approve=setup.options.get("approve") or (around.approve if around else None),
-            answer=setup.options.get("answer") or (around.answer if around else None),
-            people=setup.options.get("people") or (around.people if around else None),
+            approve=options.get("approve") or (around.approve if around else None),
+            answer=options.get("answer") or (around.answer if around else None),
+            people=options.get("people") or (around.people if around else None),
             until=self.time.until,
-            is_replay=setup.is_replay,
+            is_replay=self.is_replay,
             is_saved=self.is_saved or self.also_save is not None or (around is not None and around.is_saved),
             first=self.rounds[0].scope if self.rounds else None,
         )
@@ -116,11 +149,11 @@ class Call:
         Raises:
             UsageError: Nothing of the agent goes on without its caller.
         """
-        if not self.setup.agent.goes_on_alone:
+        if not self.agent.goes_on_alone:
             raise UsageError(
                 "this agent runs in the process, so nothing goes on when its run is left; cancel() it"
-                if self.setup.agent.is_local
-                else f"{type(self.setup.owner).__name__}.goes_on_alone is False: its runs end when they are left"
+                if self.agent.is_local
+                else f"{type(self.owner).__name__}.goes_on_alone is False: its runs end when they are left"
             )
         self.is_detached = not self.state.has_ended
 
@@ -130,7 +163,7 @@ class Call:
         Raises:
             UsageError: The call takes no message any more.
         """
-        if self.setup.is_replay:
+        if self.is_replay:
             raise UsageError("connecting asks nothing, so nothing can steer it; ask with run_agent() when it is over")
         self.steering.add(prompt)
 
@@ -162,8 +195,8 @@ class Call:
         finally:
             self.state.end()
         annotate(error, self._result, may_have_started=self.round.may_have_started)
-        if self.setup.observers.watches_ends:
-            self.setup.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
+        if self.observers.watches_ends:
+            self.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
 
     # --- for features, which get this from `run.call`
 
@@ -190,7 +223,7 @@ class Call:
     @property
     def is_saved(self) -> bool:
         """Whether the conversation is saved here, so that a caller need not be sent what it has."""
-        return self.setup.save is not None
+        return self.save is not None
 
     @property
     def given_results(self) -> Sequence[ToolMessage]:
@@ -208,4 +241,4 @@ class Call:
 
     def watch_tools(self, tell: Callable[[ToolExecution], object]) -> None:
         """Call a function for each step of a tool's execution, from now on."""
-        self.setup.observers.watch_tools(tell)
+        self.observers.watch_tools(tell)

@@ -125,7 +125,7 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         is_whole: Whether the events of the run were read to their end.
     """
     outcome, conversation, request = call.round.outcome, call.conversation, call.request
-    if call.setup.is_replay:
+    if call.is_replay:
         has_ended = is_whole and isinstance(failure, RunFailedError | None) and outcome.is_terminal
         if not _has_replayed(call.round, has_ended=has_ended):
             return
@@ -137,10 +137,10 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         conversation.unreceived = None
     if outcome.started is not None:
         take_over(call, conversation, call.warnings)
-        if call.setup.is_replay:
+        if call.is_replay:
             conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
         # A run that was cut off may have left the server with another state than this side saw last.
-        is_known = outcome.is_finished and not call.setup.is_replay and call.round.scope.takes_state_base
+        is_known = outcome.is_finished and not call.is_replay and call.round.scope.takes_state_base
         conversation.state_base = state_hash(conversation.reducer.state) if is_known else None
     elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
@@ -270,15 +270,15 @@ class Saving:
         Raises:
             Exception: The first failure to save in this call.
         """
-        setup = self._call.setup
-        saves = [each for each in (setup.save, self._call.also_save) if each is not None]
-        if not saves or (setup.is_replay and self._call.state.is_run_open):
+        call = self._call
+        saves = [each for each in (call.save, call.also_save) if each is not None]
+        if not saves or (call.is_replay and call.state.is_run_open):
             return
         began = perf_counter()
         self._next_at = began + SAVE_SECONDS
         try:
             for save in saves:
-                await self._loop.call(save, checkpoint_of(self._call, following))
+                await self._loop.call(save, checkpoint_of(call, following))
             # A save is slow where many are made: fewer of them make each one faster, and events wait for none of them
             # longer than a twentieth of the time.
             took = perf_counter() - began
@@ -307,7 +307,7 @@ def checkpoint_of(call: Call, following: str | None = None) -> Checkpoint:
         return Checkpoint(conversation.members())
     run_input, is_run_open = call.round.input, call.state.is_run_open
     # A replay that is cut leaves the local thread as it was.
-    if call.setup.is_replay and is_run_open:
+    if call.is_replay and is_run_open:
         conversation.end_replay(has_ended=False)
         return Checkpoint(conversation.members())
     if following is not None:

@@ -17,7 +17,6 @@ from weakref import WeakSet
 
 from agui_client._run import ending
 from agui_client._run.between_runs import answers_to, approved_results
-from agui_client._run.call import Call
 from agui_client._run.ending import Saving
 from agui_client._run.last_steps import end_run, leave_run, step
 from agui_client._run.round import Round
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from ag_ui.core import RunAgentInput, Tool
 
     from agui_client._run.async_run import RunLoop
+    from agui_client._run.call import Call
     from agui_client._run.run_request import Answers
-    from agui_client._run.scope import CallSetup
     from agui_client._transport.source import Source
     from agui_client.messages import Prompt
-    from agui_client.options import RunOptions
 
 T = TypeVar("T")
 
@@ -58,17 +56,16 @@ class Engine:
     """Carries out one call.
 
     Args:
-        setup: The parts that the agent brings.
+        call: The record of the call.
         prompt: The prompt.
-        options: The keywords of the verb.
         loop: The event loop for asynchronous work.
     """
 
-    def __init__(self, setup: CallSetup, prompt: Prompt, options: RunOptions, loop: RunLoop) -> None:
-        self.call = Call(setup, options)
+    def __init__(self, call: Call, prompt: Prompt, loop: RunLoop) -> None:
+        self.call = call
         """The record of the call."""
-        self._state, self._prompt, self._loop = self.call.state, prompt, loop
-        self._saving = Saving(self.call, loop)
+        self._state, self._prompt, self._loop = call.state, prompt, loop
+        self._saving = Saving(call, loop)
         self._waiter: Waiter | None = None
         self._stack = AsyncExitStack()
         self._iteration = cast("AsyncGeneratorType[core.Event, None]", self._events())
@@ -88,14 +85,14 @@ class Engine:
         call, conversation = self.call, self.call.conversation
         async with AsyncExitStack() as stack:
             await take_turn(call, self, stack)
-            call.time = TimeLimit(call.setup.timeouts.total)
-            if call.setup.is_replay:
+            call.time = TimeLimit(call.timeouts.total)
+            if call.is_replay:
                 first = composed_input(conversation, call.options, conversation.messages)
             else:
                 call.request = request_of(conversation, self._prompt, call.options)
                 first = call.request.input
             # Toolsets are opened before anything changes, so that one that cannot be opened leaves no trace.
-            call.tools = CallTools(call.options.get("tools", call.setup.tools), first.tools or ())
+            call.tools = CallTools(call.options.get("tools", call.agent_tools), first.tools or ())
             if call.tools.toolsets:
                 await call.time.open(call.tools, stack)
             tools = await self._listed_tools(first)
@@ -115,7 +112,7 @@ class Engine:
         return listed or None
 
     def _add_round(self, run_input: RunAgentInput) -> None:
-        self.call.rounds.append(Round(self.call.setup, self.call.scope(run_input), self._loop))
+        self.call.rounds.append(Round(self.call, self.call.scope(run_input), self._loop))
 
     # --- the loop
 
@@ -129,9 +126,9 @@ class Engine:
 
     async def _events(self) -> AsyncGenerator[core.Event]:  # noqa: C901 - the one loop, to be read from top to bottom
         """Run the agent, let tools and people answer, and run it again, until nothing is left to answer here."""
-        call, state, setup = self.call, self._state, self.call.setup
-        subscribers, listeners, observers = setup.subscribers, call.conversation.listeners, setup.observers
-        is_saved = setup.save is not None or call.also_save is not None
+        call, state = self.call, self._state
+        subscribers, listeners, observers = call.subscribers, call.conversation.listeners, call.observers
+        is_saved = call.save is not None or call.also_save is not None
         with self._ending_call():
             for result in await self._begin():
                 yield result
@@ -193,13 +190,13 @@ class Engine:
     async def _begin(self) -> list[core.Event]:
         """Execute the calls that were approved with the prompt; return the events of their results."""
         if not self._state.is_stopped:
-            self.call.setup.observers.call("on_call_start", self.call.round.scope)
+            self.call.observers.call("on_call_start", self.call.round.scope)
         return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
         # Not for `also_save` alone: a durable run goes on from its beginning, so its middle is of no use there.
-        if self.call.setup.save is not None:
+        if self.call.save is not None:
             await self._saving.sometimes()
 
     def _verdict(self, run: Round) -> Exception | None:
@@ -218,26 +215,26 @@ class Engine:
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
-        call, state, setup, scope = self.call, self._state, self.call.setup, run.scope
+        call, state, scope = self.call, self._state, run.scope
         if call.approved:
             # The input was made when the block was entered, before the calls had their results.
             run.renew_input()
         if not state.is_stopped:
             scope.started_at = perf_counter()
-            setup.observers.call("on_start", scope)
+            call.observers.call("on_start", scope)
             await run.call_hooks("on_run_initialized")
         if state.is_stopped:
             return None
-        if setup.subscribers:
+        if call.subscribers:
             # Hooks may have changed messages and state.
             run.renew_input()
-        if not await run.choose_messages(self._wait_for, is_passed=call.is_passed and scope.first is None):
+        if not await run.choose_messages(call, self._wait_for):
             return None
         call.conversation.note_sent_state(run.input.state)
         state.send()
         await self._saving.save()
         await run.prepare()
-        source = run.open()
+        source = run.open(call)
         if state.is_aborted:
             # `interrupt` may have come during the save, when there was no source to stop.
             self._give_up()

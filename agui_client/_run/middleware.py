@@ -24,7 +24,8 @@ from agui_client.errors import AGUIError
 
 if TYPE_CHECKING:
     from agui_client._protocol.compat import CompatibilityBoundary
-    from agui_client._run.scope import CallSetup, RunScope
+    from agui_client._run.call import Call
+    from agui_client._run.scope import RunScope
 
 Run: TypeAlias = Callable[[RunAgentInput], AsyncIterator[WireEvent]]
 """The type of an agent's `run`."""
@@ -41,26 +42,26 @@ class RunSource(Source):
 
     Args:
         run: The agent's `run`.
-        setup: The parts that the agent brings to the call: its middleware and its time limits.
+        call: The call, with its middleware and its time limits.
         compat: The translation of retired shapes, before any middleware sees them.
         scope: The run.
     """
 
-    def __init__(self, run: Run, setup: CallSetup, compat: CompatibilityBoundary, scope: RunScope) -> None:
+    def __init__(self, run: Run, call: Call, compat: CompatibilityBoundary, scope: RunScope) -> None:
         self._compat = compat
         self._scope = scope
         self._opened: list[AsyncIterator[WireEvent]] = []
         entry: Run = partial(self._open, run)
-        if setup.middleware:
+        if call.middleware:
             entry = partial(self._called, entry)
-        for function in reversed(setup.middleware):
+        for function in reversed(call.middleware):
             entry = partial(self._around, function, entry)
         leave = scope.enter()
         try:
             events = entry(scope.input)
         finally:
             leave()
-        self._source = as_source(events, scope.enter, _limits(setup, scope), is_agents=not setup.middleware)
+        self._source = as_source(events, scope.enter, _limits(call, scope), is_agents=not call.middleware)
         self.conforming = self._source.conforming
         # Without a step in between, also for a run that is one request.
         self.read = self._source.read  # type: ignore[method-assign]
@@ -151,49 +152,49 @@ def _typed(event: UnrecognizedEvent) -> WireEvent:
     return typed if typed.model_dump(by_alias=True) == event.data else event
 
 
-def observed_run(setup: CallSetup, scope: RunScope) -> Run:
+def observed_run(call: Call, scope: RunScope) -> Run:
     """Return the agent's `run`, or `connect`, with its requests shown to the observers that watch them.
 
     Args:
-        setup: The parts that the agent brings to the call.
+        call: The call.
         scope: The run.
     """
 
     def called(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Call the agent, whose exceptions are failures of the run."""
         try:
-            return setup.run(run_input)
+            return call.agent_run(run_input)
         except AGUIError:
             raise
         except Exception as error:
             raise failure_of(error) from error
 
-    if not setup.observers.has_wire:
+    if not call.observers.has_wire:
         return called
     # Inside of middleware its code runs in the steps of that.
-    enter, limits = (None, None) if setup.middleware else (scope.enter, _limits(setup, scope))
+    enter, limits = (None, None) if call.middleware else (scope.enter, _limits(call, scope))
     numbers = count(1)
 
     def observed(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
         """Call the agent."""
         number = next(numbers)
-        call = scope.observers.call
-        call("on_request", scope, number, run_input)
-        end = partial(call, "on_request_end", scope, number)
+        tell = scope.observers.call
+        tell("on_request", scope, number, run_input)
+        end = partial(tell, "on_request_end", scope, number)
         try:
             events = as_source(called(run_input), enter, limits, is_agents=True)
         except Exception as error:
             end(error, is_whole=False)
             raise
-        return ObservedSource(events, partial(call, "on_wire_event", scope, number), end)
+        return ObservedSource(events, partial(tell, "on_wire_event", scope, number), end)
 
     return observed
 
 
-def _limits(setup: CallSetup, scope: RunScope) -> Limits | None:
+def _limits(call: Call, scope: RunScope) -> Limits | None:
     """Return the time limits of an agent that does not keep to them by itself."""
-    is_limited = "timeout" not in setup.agent.takes and setup.timeouts is not UNLIMITED
-    return Limits(setup.timeouts, scope.until) if is_limited else None
+    is_limited = "timeout" not in call.agent.takes and call.timeouts is not UNLIMITED
+    return Limits(call.timeouts, scope.until) if is_limited else None
 
 
 class ObservedSource(Source):

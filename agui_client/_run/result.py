@@ -289,8 +289,8 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         aborted=state.is_aborted,
         detached=state.is_aborted and call.is_detached,
     )
-    kept = [each.kept(call.rounds[0].scope) for each in call.setup.observers.keepers]
-    return result.read_with(call.setup.read_state).keep(kept)
+    kept = [each.kept(call.rounds[0].scope) for each in call.observers.keepers]
+    return result.read_with(call.read_state).keep(kept)
 
 
 def annotate(failure: Exception | None, result: RunResult, *, may_have_started: bool = True) -> None:

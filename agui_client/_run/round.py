@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import RunLoop
-    from agui_client._run.scope import CallSetup, RunScope
+    from agui_client._run.call import Call
+    from agui_client._run.scope import RunScope
     from agui_client._transport.source import Source
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class Round:
     """One run of a call.
 
     Args:
-        setup: The parts that the agent brings to the call.
+        call: The call.
         scope: The run, as observers see it.
         loop: The event loop for asynchronous work.
     """
@@ -52,21 +53,27 @@ class Round:
     is_behind = False
     """Whether this is a replay that ended before it came as far as the local thread."""
 
-    def __init__(self, setup: CallSetup, scope: RunScope, loop: RunLoop) -> None:
-        self._setup, self._loop = setup, loop
+    def __init__(self, call: Call, scope: RunScope, loop: RunLoop) -> None:
+        # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
+        self._peer, self._subscribers, self._custom_models = (
+            call.max_protocol_version,
+            call.subscribers,
+            call.custom_models,
+        )
+        self._loop = loop
         self.scope = scope
         """The run, as observers see it."""
         self._first_input = scope.input
         self._asked_taken = 0
-        self.conversation = conversation = setup.conversation
+        self.conversation = conversation = call.conversation
         """The conversation."""
-        if setup.is_replay:
+        if call.is_replay:
             from agui_client._protocol.replay import ReplayReducer
 
             conversation.begin_replay(ReplayReducer(conversation.reducer, scope.warnings))
         reducer = conversation.reducer
         reducer.thread.log = scope.warnings
-        nulls, strict = setup.options.get("null_fields", "reject"), setup.options.get("strict", False)
+        nulls, strict = call.agent_options.get("null_fields", "reject"), call.agent_options.get("strict", False)
         self.pipeline = Pipeline(reducer, scope.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
@@ -97,24 +104,25 @@ class Round:
         """Put the messages and the state into the input that the conversation has now."""
         self.scope.input = with_conversation(self.input, self.conversation)
 
-    async def choose_messages(self, wait_for: WaitFor[list[Message]], *, is_passed: bool) -> bool:
+    async def choose_messages(self, call: Call, wait_for: WaitFor[list[Message]]) -> bool:
         """Leave out what `history=` does not send.
 
         Args:
+            call: The call.
             wait_for: Waits for a function of the application.
-            is_passed: Whether the caller made the input, which is sent as it is.
 
         Returns:
             Whether the call goes on, rather than was stopped meanwhile.
         """
-        history, conversation = self._setup.options.get("history", "full"), self.conversation
+        history, conversation = call.agent_options.get("history", "full"), self.conversation
+        is_passed = call.is_passed and self.scope.first is None
         if history != "full" and not is_passed:
             choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
             chosen = await wait_for(choose)
             if chosen is None:
                 return False
             self.scope.input = self.input.model_copy(update={"messages": chosen})
-        if not self._setup.is_replay:
+        if not self.scope.is_replay:
             conversation.note_sent(history, self.input.messages)
         return True
 
@@ -136,13 +144,17 @@ class Round:
             return self._prepare(run_input)
 
     def _prepare(self, run_input: RunAgentInput) -> RunAgentInput:
-        peer, is_copied = self._setup.max_protocol_version, self._setup.agent.is_local
-        return prepare_input(run_input, self.scope.warnings, max_protocol_version=peer, is_copied=is_copied)
+        is_copied = self.scope.agent.is_local
+        return prepare_input(run_input, self.scope.warnings, max_protocol_version=self._peer, is_copied=is_copied)
 
-    def open(self) -> Source:
-        """Call the agent's `run`; return the source of its events."""
-        setup, pipeline, scope = self._setup, self.pipeline, self.scope
-        agent_run = observed_run(setup, scope)
+    def open(self, call: Call) -> Source:
+        """Call the agent's `run`; return the source of its events.
+
+        Args:
+            call: The call.
+        """
+        pipeline, scope = self.pipeline, self.scope
+        agent_run = observed_run(call, scope)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
@@ -151,9 +163,9 @@ class Round:
             self._prepared = None
             return agent_run(prepared if prepared and given is run_input else self._prepare(run_input))
 
-        self.source = self._loop.source(partial(RunSource, run, setup, pipeline.compat, scope))
+        self.source = self._loop.source(partial(RunSource, run, call, pipeline.compat, scope))
         pipeline.is_conforming = self.source.conforming
-        pipeline.verifier.begin(self.input.thread_id, None if setup.is_replay else self.input.run_id)
+        pipeline.verifier.begin(self.input.thread_id, None if call.is_replay else self.input.run_id)
         return self.source
 
     # --- events, hooks and observers
@@ -161,7 +173,7 @@ class Round:
     def _read_custom(self, event: CustomEvent) -> CustomEvent:
         if event.name == PREDICT_STATE:
             self.predictions.announce(event.value)
-        models = self._setup.custom_models
+        models = self._custom_models
         return event if models is None else models.typed(event, self.scope.warnings)
 
     async def deliver(self, event: Event) -> None:
@@ -170,20 +182,20 @@ class Round:
             change = await self.inside(self._hooks.deliver, event, self.pipeline.apply)
         else:
             change = self.pipeline.apply(event)
-        if self.conversation.listeners or self._setup.observers.of_events:
+        if self.conversation.listeners or self.scope.observers.of_events:
             self.publish(event, change)
 
     def publish(self, event: Event, change: Change) -> None:
         """Tell the listeners of the conversation, and observers, about an event that was reduced."""
         if change is not _NO_CHANGE:
             self.conversation.notify(change)
-        self._setup.observers.event(self.scope, event, change)
+        self.scope.observers.event(self.scope, event, change)
 
     async def deliver_result(self, event: Event) -> None:
         """Call hooks and observers about the result of a tool, which the conversation has already."""
-        if self._setup.subscribers:
+        if self._subscribers:
             await self.inside(self._hooks.deliver, event)
-        self._setup.observers.event(self.scope, event, Change.MESSAGES)
+        self.scope.observers.event(self.scope, event, Change.MESSAGES)
 
     async def take_asked(self) -> list[Event]:
         """Return the events of agents that tools have asked, which hooks and observers have seen."""
@@ -191,9 +203,9 @@ class Round:
         self._asked_taken += len(events)
         for event in events:
             self.outcome.handlers[type(event)](event)
-            if self._setup.subscribers:
+            if self._subscribers:
                 await self.inside(self._hooks.deliver, event)
-            self._setup.observers.event(self.scope, event, _NO_CHANGE)
+            self.scope.observers.event(self.scope, event, _NO_CHANGE)
         return events
 
     async def call_hooks(self, moment: str, *details: object) -> None:
@@ -203,7 +215,7 @@ class Round:
             moment: The name of the hook.
             details: Its arguments, before the context.
         """
-        if self._setup.subscribers:
+        if self._subscribers:
             await self.inside(self._hooks.tell, moment, *details)
 
     def inside(self, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> Awaitable[T]:
@@ -216,11 +228,11 @@ class Round:
 
         def entered() -> Awaitable[T]:
             """Call it."""
-            return self._setup.observers.inside(self.scope, function, *args)
+            return self.scope.observers.inside(self.scope, function, *args)
 
         return self._loop.call(entered)
 
     @cached_property
     def _hooks(self) -> HookCalls:
         context = HookContext(self._first_input, self.conversation, self.scope)
-        return HookCalls(self._setup.subscribers, context, self.conversation)
+        return HookCalls(self._subscribers, context, self.conversation)

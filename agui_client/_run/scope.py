@@ -1,4 +1,4 @@
-"""The parts that an agent brings to a call, its keywords among them, and the run that is going on: a context variable.
+"""The run that the running code belongs to, which is a context variable, and the keywords of agents.
 
 An agent's `run` and its middleware, and every agent that they run in turn, find here the run that they belong to: the
 log of its warnings, the options of its caller, its observers. Outside a run, and between two events, there is none.
@@ -7,7 +7,7 @@ log of its warnings, the options of its caller, its observers. Outside a run, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from agui_client._interrupts.answers import Answerer
     from agui_client._protocol.validation import NullFields
     from agui_client._protocol.warnings import WarningLog
-    from agui_client._run.custom_models import CustomModels
-    from agui_client._run.ending import OnAbort, Save
-    from agui_client._run.hooks import Subscriber
-    from agui_client._run.middleware import Middleware, Run
+    from agui_client._run.ending import OnAbort
+    from agui_client._run.middleware import Middleware
     from agui_client._run.observers import Observers, RunEnd, RunObserver
     from agui_client._tools.approval import Approver
     from agui_client._tools.people import People
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
     from agui_client._tools.toolset import ToolSource
     from agui_client._transport.client import Attempt
     from agui_client._transport.http_source import HttpSource
-    from agui_client._transport.timeouts import Timeouts
-    from agui_client.conversation import Conversation
     from agui_client.history import History
     from agui_client.messages import MessageLike
     from agui_client.options import RunOptions
@@ -236,39 +232,3 @@ class AgentOptions(TypedDict, Generic[StateT], total=False):
     servers that send them (PROC-17)."""
     strict: bool
     """Whether ids of threads and runs that do not match what was asked are fatal; a warning otherwise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSetup:
-    """The parts that an agent brings to a call."""
-
-    agent: AgentInfo
-    """The agent, as observers see it."""
-    owner: object
-    """The agent object."""
-    options: AgentOptions
-    """The keywords that the agent was made with."""
-    run: Run
-    """The agent's `run`, or `connect` for a replay."""
-    max_protocol_version: str | None
-    """The newest version that the agent is known to speak, if that is older than 1.0."""
-    conversation: Conversation
-    """The conversation."""
-    tools: ToolSource
-    """The agent's tools."""
-    middleware: Sequence[Middleware]
-    """Functions around each run, outermost first."""
-    subscribers: Sequence[Subscriber]
-    """The subscribers, whose hooks are called; they may come and go."""
-    observers: Observers
-    """The observers."""
-    read_state: Callable[[Any], Any] | None
-    """Reads a state as an object of the agent's `state_model`; None without one."""
-    custom_models: CustomModels | None
-    """Reads the values of CUSTOM events as types of the application; None if there are no types."""
-    save: Save | None
-    """Awaited when something must not be lost; None if nothing is saved."""
-    timeouts: Timeouts
-    """The time limits of the call."""
-    is_replay: bool = False
-    """Whether the server sends the thread again, rather than goes on with it; there may be nothing to send."""

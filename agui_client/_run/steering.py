@@ -108,7 +108,7 @@ async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> 
     while around is not None:
         owners.append(around.owner)
         around = around.parent
-    if when_busy != "raise" and any(each is call.setup.owner for each in owners):
+    if when_busy != "raise" and any(each is call.owner for each in owners):
         raise RunInProgressError(
             "the prompt would wait for the run that it is made in, and that run for it; steer() that run, or clone() "
             "the agent"
@@ -141,4 +141,4 @@ def _is_settled(call: Call) -> bool:
     """Return whether the present run has finished, and left nothing to answer."""
     conversation = call.conversation
     is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
-    return call.round.outcome.is_finished and not call.setup.is_replay and not is_open
+    return call.round.outcome.is_finished and not call.is_replay and not is_open

@@ -266,7 +266,7 @@ def _taken(answered_ids: frozenset[str], run: AgentRun) -> frozenset[str]:
         answered_ids: The interrupts that the run was to answer, with the ids that the caller got.
         run: The run.
     """
-    if run.call.setup.agent.is_team:
+    if run.call.agent.is_team:
         # What its members have called is not in the conversation.
         return answered_ids
     own_ids = {each if run.seal is None else run.seal.verified(each): each for each in answered_ids}
