@@ -93,7 +93,7 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
-        entries = await answer_interrupts(answer, call.round.scope.people, interrupts, keep)
+        entries = await answer_interrupts(answer, call.round.people, interrupts, keep)
         if not ours and not entries:
             return Answers()
         messages = await _execute(call, save, ours, {})
@@ -151,23 +151,23 @@ async def _until_stopped(call: Call, wait_for: WaitFor[Answers], reply: Callable
 async def _execute(
     call: Call, save: Save, tool_calls: Sequence[ToolCall], approvals: Mapping[str, Approve | None]
 ) -> list[ToolMessage]:
-    scope, conversation = call.round.scope, call.conversation
+    run, conversation = call.round, call.conversation
     # A dictionary for each time, not one for all: servers use call ids again, and executions are found by them.
     call.executed.append({})
     executor = ToolExecutor(
-        run_input=with_conversation(scope.input, conversation),
+        run_input=with_conversation(run.input, conversation),
         offered=call.tools.offered,
-        approve=scope.approve,
+        approve=run.approve,
         limits=call.limits.limits,
-        people=scope.people,
+        people=run.people,
         approved_tools=conversation.approved_tools,
-        ask=partial(answer_question, scope.answer, scope.people),
+        ask=partial(answer_question, run.answer, run.people),
         note=conversation.note_execution,
-        observe=partial(scope.observers.call, "on_tool_execution", scope),
+        observe=partial(run.observers.call, "on_tool_execution", run),
         save=save,
-        note_agent=scope.note_asked,
+        note_agent=run.note_asked,
         executions=call.executed[-1],
-        agent="" if scope.parent is None else scope.agent.name or "",
+        agent="" if run.parent is None else run.agent.name or "",
         repeated=call.request.repeated if call.request else {},
     )
     return await executor.execute(tool_calls, approvals)

@@ -7,12 +7,11 @@ time between two runs, the surfaces, and features such as served agents and team
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agui_client._protocol.warnings import WarningLog
 from agui_client._run.result import annotate, build_result, call_end
-from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client._run.state import CallState
 from agui_client._run.steering import Steering
 from agui_client._run.subagents import unreported_usage
@@ -20,7 +19,7 @@ from agui_client._tools.tool_limits import RoundLimits, ToolLimits
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from ag_ui.core import CustomEvent, Message, RunAgentInput, TokenUsage, ToolMessage
+    from ag_ui.core import CustomEvent, Message, TokenUsage, ToolMessage
 
     from agui_client._run.custom_models import CustomModels
     from agui_client._run.ending import Save
@@ -123,26 +122,6 @@ class Call:
         """The present run, or the last one."""
         return self.rounds[-1]
 
-    def scope(self, run_input: RunAgentInput) -> RunScope:
-        """Return the scope of the next run of the call."""
-        around, options = CURRENT_SCOPE.get(), self.agent_options
-        # An agent without handlers of its own uses those of the run around it.
-        return RunScope(
-            agent=self.agent,
-            input=run_input,
-            warnings=self.warnings,
-            observers=self.observers,
-            owner=self.owner,
-            options=self.options,
-            approve=options.get("approve") or (around.approve if around else None),
-            answer=options.get("answer") or (around.answer if around else None),
-            people=options.get("people") or (around.people if around else None),
-            until=self.time.until,
-            is_replay=self.is_replay,
-            is_saved=self.is_saved or self.also_save is not None or (around is not None and around.is_saved),
-            first=self.rounds[0].scope if self.rounds else None,
-        )
-
     def detach(self) -> None:
         """Note that the server goes on when the run is left.
 
@@ -196,7 +175,7 @@ class Call:
             self.state.end()
         annotate(error, self._result, may_have_started=self.round.may_have_started)
         if self.observers.watches_ends:
-            self.observers.call("on_call_end", self.round.scope, call_end(self, self._result))
+            self.observers.call("on_call_end", self.round, call_end(self, self._result))
 
     # --- for features, which get this from `run.call`
 
@@ -218,7 +197,7 @@ class Call:
         """
         self.also_save = save
         for run in self.rounds:
-            run.scope = replace(run.scope, is_saved=True)
+            run.is_saved = True
 
     @property
     def is_saved(self) -> bool:

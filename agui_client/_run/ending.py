@@ -62,7 +62,7 @@ _run_logger = logging.getLogger("agui_client.run")
 def verdict(run: Round) -> AGUIError | None:
     """Return the failure of a run whose stream ended by itself; None if the run finished."""
     pipeline = run.pipeline
-    if run.scope.is_replay and not pipeline.count:
+    if run.is_replay and not pipeline.count:
         return None
     try:
         pipeline.verifier.finish()
@@ -74,9 +74,9 @@ def verdict(run: Round) -> AGUIError | None:
 
 def _with_beginning(run: Round, error: ProtocolError) -> ProtocolError:
     """Return the failure of a run; of an answer that held no event at all, with its address and its words."""
-    if run.pipeline.count or not run.scope.requests or not isinstance(error, DecodeError | IncompleteRunError):
+    if run.pipeline.count or not run.requests or not isinstance(error, DecodeError | IncompleteRunError):
         return error
-    told = type(error)(f"{error}; {run.scope.requests[-1].beginning}", rule=error.rule)
+    told = type(error)(f"{error}; {run.requests[-1].beginning}", rule=error.rule)
     told.__cause__ = error.__cause__
     return told
 
@@ -105,7 +105,7 @@ def verdict_on_break(run: Round, error: Exception, *, is_aborted: bool) -> Excep
         return error
     failure = verdict(run)
     if not isinstance(failure, IncompleteRunError):
-        run.scope.warnings.add("TRUNC-1", f"after the run had ended, {error}")
+        run.warnings.add("TRUNC-1", f"after the run had ended, {error}")
         return failure
     if isinstance(error, StreamTimeoutError):
         return error
@@ -140,14 +140,14 @@ def settle(call: Call, failure: Exception | None, *, is_whole: bool) -> None:
         if call.is_replay:
             conversation.answered_interrupts = []  # a replay answers nothing: what failed has asked nothing (SET-8)
         # A run that was cut off may have left the server with another state than this side saw last.
-        is_known = outcome.is_finished and not call.is_replay and call.round.scope.takes_state_base
+        is_known = outcome.is_finished and not call.is_replay and call.round.takes_state_base
         conversation.state_base = state_hash(conversation.reducer.state) if is_known else None
     elif len(call.rounds) > 1:
         # A later run of the call could not be sent: the answers to interrupts go out with the next one.
         conversation.keep_answers(call.round.input.resume or ())
     elif request is not None:
         request.take_back()
-    if request is not None and call.round.source is not None and not call.round.scope.may_have_started:
+    if request is not None and call.round.source is not None and not call.round.may_have_started:
         conversation.note_unsent()
 
 
@@ -176,7 +176,7 @@ def _has_replayed(run: Round, *, has_ended: bool) -> bool:
     run.is_behind = run.conversation.end_replay(has_ended=has_ended)
     if run.is_behind:
         what = "the replay stopped after a run, before it came as far as the local thread, which stays"
-        run.scope.warnings.add("TRUNC-1", what)
+        run.warnings.add("TRUNC-1", what)
     return has_ended and not run.is_behind
 
 

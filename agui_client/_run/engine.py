@@ -112,7 +112,7 @@ class Engine:
         return listed or None
 
     def _add_round(self, run_input: RunAgentInput) -> None:
-        self.call.rounds.append(Round(self.call, self.call.scope(run_input), self._loop))
+        self.call.rounds.append(Round(self.call, run_input, self._loop))
 
     # --- the loop
 
@@ -190,7 +190,7 @@ class Engine:
     async def _begin(self) -> list[core.Event]:
         """Execute the calls that were approved with the prompt; return the events of their results."""
         if not self._state.is_stopped:
-            self.call.observers.call("on_call_start", self.call.round.scope)
+            self.call.observers.call("on_call_start", self.call.round)
         return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
 
     async def _pause(self, source: Source) -> None:
@@ -215,13 +215,13 @@ class Engine:
 
     async def _send(self, run: Round) -> Source | None:
         """Call the agent's `run`; return the source of its events, or None if the run was stopped before."""
-        call, state, scope = self.call, self._state, run.scope
+        call, state = self.call, self._state
         if call.approved:
             # The input was made when the block was entered, before the calls had their results.
             run.renew_input()
         if not state.is_stopped:
-            scope.started_at = perf_counter()
-            call.observers.call("on_start", scope)
+            run.started_at = perf_counter()
+            call.observers.call("on_start", run)
             await run.call_hooks("on_run_initialized")
         if state.is_stopped:
             return None

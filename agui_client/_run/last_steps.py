@@ -42,8 +42,8 @@ async def end_run(call: Call, saving: ending.Saving, failure: Exception | None) 
         failure = await _wind_up(call, failure, is_whole=is_whole)
     finally:
         if call.observers.watches_ends:
-            run.scope.end = end = run_end(call.rounds, failure, is_aborted=state.is_aborted)
-            call.observers.call("on_end", run.scope, end)
+            run.end = end = run_end(call.rounds, failure, is_aborted=state.is_aborted)
+            call.observers.call("on_end", run, end)
     if failure is not None:
         # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
         # that did not fail is saved by `answers_to`.
@@ -77,7 +77,7 @@ async def _wind_up(call: Call, failure: Exception | None, *, is_whole: bool) -> 
         failure = await step(call, source.aclose(), failure)
     on_abort = None if call.is_detached else call.agent_options.get("on_abort")
     if on_abort is not None and run.may_have_started and ending.is_left(failure, has_left_run=call.state.has_left_run):
-        context = HookContext(run.input, call.conversation, run.scope, run.run_id)
+        context = HookContext(run.input, call.conversation, run, run.run_id)
         await run.inside(ending.call_on_abort, on_abort, context)
     # Before the hooks, which see the conversation as the next run will.
     ending.settle(call, failure, is_whole=is_whole)

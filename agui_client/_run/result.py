@@ -262,11 +262,11 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
     left = conversation.pending_interrupts if state.phase is Phase.ANSWERING else outcome.interrupts
     asked = [question.interrupt for question in conversation.questions]
     asking = {interrupt.tool_call_id for interrupt in asked}
-    requests = [request for each in rounds for request in each.scope.requests]
+    requests = [request for each in rounds for request in each.requests]
     result: RunResult = RunResult(
         thread_id=run.input.thread_id,
         run_id=run.run_id,
-        text=_text(run, messages if run.scope.is_replay else new_messages),
+        text=_text(run, messages if run.is_replay else new_messages),
         result=outcome.finished.result if outcome.finished and not is_void else None,
         # Stopped between two runs: the outcome of the last one is not the call's.
         outcome=None if is_void or state.is_aborted else outcome.outcome,
@@ -289,7 +289,7 @@ def build_result(call: Call, *, is_over: bool = False) -> RunResult:
         aborted=state.is_aborted,
         detached=state.is_aborted and call.is_detached,
     )
-    kept = [each.kept(call.rounds[0].scope) for each in call.observers.keepers]
+    kept = [each.kept(call.rounds[0]) for each in call.observers.keepers]
     return result.read_with(call.read_state).keep(kept)
 
 
@@ -322,7 +322,7 @@ def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: b
         is_aborted: Whether it was stopped from here.
     """
     run = rounds[-1]
-    scope, outcome = run.scope, run.outcome
+    outcome = run.outcome
     ending = "aborted" if is_aborted else "nothing" if outcome.outcome is None else outcome.outcome.type
     return RunEnd(
         run_id=run.run_id,
@@ -330,9 +330,9 @@ def run_end(rounds: Sequence[Round], failure: Exception | None, *, is_aborted: b
         error=failure,
         events=run.pipeline.count,
         usage=outcome.usage,
-        timings=_timings([run], scope.started_at),
-        attempts=[attempt for request in scope.requests for attempt in request.delivery.attempts],
-        warnings=len(scope.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
+        timings=_timings([run], run.started_at),
+        attempts=[attempt for request in run.requests for attempt in request.delivery.attempts],
+        warnings=len(run.warnings.records()) - sum(end.warnings for end in _ends(rounds)),
     )
 
 
@@ -361,7 +361,7 @@ def call_end(call: Call, result: RunResult) -> CallEnd:
 
 def _ends(rounds: Iterable[Round]) -> list[RunEnd]:
     """Return the ends of the runs that are over."""
-    return [each.scope.end for each in rounds if each.scope.end is not None]
+    return [each.end for each in rounds if each.end is not None]
 
 
 def pending_calls(run: Round) -> list[ToolCall]:
@@ -407,7 +407,7 @@ def _timings(rounds: Sequence[Round], start: float) -> Timings:
         return next((moment - since for moment in moments if moment is not None), None)
 
     return Timings(
-        connect=first(request.delivery.connect_seconds for each in rounds for request in each.scope.requests),
+        connect=first(request.delivery.connect_seconds for each in rounds for request in each.requests),
         first_event=first((each.outcome.first_event_at for each in rounds), start),
         first_text=first((each.outcome.first_text_at for each in rounds), start),
         total=first((each.ended_at for each in reversed(rounds)), start),

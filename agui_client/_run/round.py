@@ -16,6 +16,7 @@ from agui_client._run.hooks import HookCalls, HookContext
 from agui_client._run.middleware import RunSource, observed_run
 from agui_client._run.predictions import PREDICT_STATE, Predictions
 from agui_client._run.run_request import with_conversation
+from agui_client._run.scope import CURRENT_SCOPE, RunScope
 from agui_client.history import chosen_messages
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from agui_client._protocol.events import WireEvent
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
-    from agui_client._run.scope import RunScope
     from agui_client._transport.source import Source
 
 T = TypeVar("T")
@@ -36,12 +36,12 @@ WaitFor: TypeAlias = Callable[[Callable[[], Awaitable[T]]], Awaitable[T | None]]
 _NO_CHANGE = Change.NONE
 
 
-class Round:
-    """One run of a call.
+class Round(RunScope):
+    """One run of a call, which code inside of it and observers know as a `RunScope`.
 
     Args:
         call: The call.
-        scope: The run, as observers see it.
+        run_input: The input of the run, before middleware.
         loop: The event loop for asynchronous work.
     """
 
@@ -53,7 +53,25 @@ class Round:
     is_behind = False
     """Whether this is a replay that ended before it came as far as the local thread."""
 
-    def __init__(self, call: Call, scope: RunScope, loop: RunLoop) -> None:
+    def __init__(self, call: Call, run_input: RunAgentInput, loop: RunLoop) -> None:
+        around, options = CURRENT_SCOPE.get(), call.agent_options
+        # An agent without handlers of its own uses those of the run around it.
+        super().__init__(
+            agent=call.agent,
+            input=run_input,
+            warnings=call.warnings,
+            observers=call.observers,
+            owner=call.owner,
+            options=call.options,
+            approve=options.get("approve") or (around.approve if around else None),
+            answer=options.get("answer") or (around.answer if around else None),
+            people=options.get("people") or (around.people if around else None),
+            until=call.time.until,
+            is_replay=call.is_replay,
+            is_saved=call.is_saved or call.also_save is not None or (around is not None and around.is_saved),
+            first=call.rounds[0] if call.rounds else None,
+            parent=around,
+        )
         # Not the call itself: it holds its runs, and what is in a cycle stays in memory until the collector comes.
         self._peer, self._subscribers, self._custom_models = (
             call.max_protocol_version,
@@ -61,20 +79,18 @@ class Round:
             call.custom_models,
         )
         self._loop = loop
-        self.scope = scope
-        """The run, as observers see it."""
-        self._first_input = scope.input
+        self._first_input = run_input
         self._asked_taken = 0
         self.conversation = conversation = call.conversation
         """The conversation."""
         if call.is_replay:
             from agui_client._protocol.replay import ReplayReducer
 
-            conversation.begin_replay(ReplayReducer(conversation.reducer, scope.warnings))
+            conversation.begin_replay(ReplayReducer(conversation.reducer, self.warnings))
         reducer = conversation.reducer
-        reducer.thread.log = scope.warnings
-        nulls, strict = call.agent_options.get("null_fields", "reject"), call.agent_options.get("strict", False)
-        self.pipeline = Pipeline(reducer, scope.warnings, null_fields=nulls, strict=strict)
+        reducer.thread.log = self.warnings
+        nulls, strict = options.get("null_fields", "reject"), options.get("strict", False)
+        self.pipeline = Pipeline(reducer, self.warnings, null_fields=nulls, strict=strict)
         """The stages that its events pass."""
         self.outcome = self.pipeline.outcome
         """The outcome of the run, as far as it has come."""
@@ -83,26 +99,21 @@ class Round:
         """The changes of the state that the server has announced."""
 
     @property
-    def input(self) -> RunAgentInput:
-        """The input of the run, before middleware."""
-        return self.scope.input
-
-    @property
     def run_id(self) -> str:
         """The id of the run that was asked for; of a replay, of the last run that was replayed."""
         started = self.outcome.started
-        return started.run_id if started is not None and self.scope.is_replay else self.input.run_id
+        return started.run_id if started is not None and self.is_replay else self.input.run_id
 
     @property
     def may_have_started(self) -> bool:
-        """Whether the agent may have begun to work on the run."""
-        return self.source is not None and self.scope.may_have_started
+        """Whether the agent may have begun to work on the run: not as long as it was not called."""
+        return self.source is not None and super().may_have_started
 
     # --- the beginning
 
     def renew_input(self) -> None:
         """Put the messages and the state into the input that the conversation has now."""
-        self.scope.input = with_conversation(self.input, self.conversation)
+        self.input = with_conversation(self.input, self.conversation)
 
     async def choose_messages(self, call: Call, wait_for: WaitFor[list[Message]]) -> bool:
         """Leave out what `history=` does not send.
@@ -115,14 +126,14 @@ class Round:
             Whether the call goes on, rather than was stopped meanwhile.
         """
         history, conversation = call.agent_options.get("history", "full"), self.conversation
-        is_passed = call.is_passed and self.scope.first is None
+        is_passed = call.is_passed and self.first is None
         if history != "full" and not is_passed:
             choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
             chosen = await wait_for(choose)
             if chosen is None:
                 return False
-            self.scope.input = self.input.model_copy(update={"messages": chosen})
-        if not self.scope.is_replay:
+            self.input = self.input.model_copy(update={"messages": chosen})
+        if not self.is_replay:
             conversation.note_sent(history, self.input.messages)
         return True
 
@@ -144,8 +155,8 @@ class Round:
             return self._prepare(run_input)
 
     def _prepare(self, run_input: RunAgentInput) -> RunAgentInput:
-        is_copied = self.scope.agent.is_local
-        return prepare_input(run_input, self.scope.warnings, max_protocol_version=self._peer, is_copied=is_copied)
+        is_copied = self.agent.is_local
+        return prepare_input(run_input, self.warnings, max_protocol_version=self._peer, is_copied=is_copied)
 
     def open(self, call: Call) -> Source:
         """Call the agent's `run`; return the source of its events.
@@ -153,8 +164,8 @@ class Round:
         Args:
             call: The call.
         """
-        pipeline, scope = self.pipeline, self.scope
-        agent_run = observed_run(call, scope)
+        pipeline = self.pipeline
+        agent_run = observed_run(call, self)
 
         def run(run_input: RunAgentInput) -> AsyncIterator[WireEvent]:
             """Call the agent with an input that was checked after middleware."""
@@ -163,7 +174,7 @@ class Round:
             self._prepared = None
             return agent_run(prepared if prepared and given is run_input else self._prepare(run_input))
 
-        self.source = self._loop.source(partial(RunSource, run, call, pipeline.compat, scope))
+        self.source = self._loop.source(partial(RunSource, run, call, pipeline.compat, self))
         pipeline.is_conforming = self.source.conforming
         pipeline.verifier.begin(self.input.thread_id, None if call.is_replay else self.input.run_id)
         return self.source
@@ -174,7 +185,7 @@ class Round:
         if event.name == PREDICT_STATE:
             self.predictions.announce(event.value)
         models = self._custom_models
-        return event if models is None else models.typed(event, self.scope.warnings)
+        return event if models is None else models.typed(event, self.warnings)
 
     async def deliver(self, event: Event) -> None:
         """Reduce an event that the pipeline has admitted, and call the hooks of subscribers and those who watch."""
@@ -182,30 +193,30 @@ class Round:
             change = await self.inside(self._hooks.deliver, event, self.pipeline.apply)
         else:
             change = self.pipeline.apply(event)
-        if self.conversation.listeners or self.scope.observers.of_events:
+        if self.conversation.listeners or self.observers.of_events:
             self.publish(event, change)
 
     def publish(self, event: Event, change: Change) -> None:
         """Tell the listeners of the conversation, and observers, about an event that was reduced."""
         if change is not _NO_CHANGE:
             self.conversation.notify(change)
-        self.scope.observers.event(self.scope, event, change)
+        self.observers.event(self, event, change)
 
     async def deliver_result(self, event: Event) -> None:
         """Call hooks and observers about the result of a tool, which the conversation has already."""
         if self._subscribers:
             await self.inside(self._hooks.deliver, event)
-        self.scope.observers.event(self.scope, event, Change.MESSAGES)
+        self.observers.event(self, event, Change.MESSAGES)
 
     async def take_asked(self) -> list[Event]:
         """Return the events of agents that tools have asked, which hooks and observers have seen."""
-        events = self.scope.asked[self._asked_taken :]
+        events = self.asked[self._asked_taken :]
         self._asked_taken += len(events)
         for event in events:
             self.outcome.handlers[type(event)](event)
             if self._subscribers:
                 await self.inside(self._hooks.deliver, event)
-            self.scope.observers.event(self.scope, event, _NO_CHANGE)
+            self.observers.event(self, event, _NO_CHANGE)
         return events
 
     async def call_hooks(self, moment: str, *details: object) -> None:
@@ -228,11 +239,11 @@ class Round:
 
         def entered() -> Awaitable[T]:
             """Call it."""
-            return self.scope.observers.inside(self.scope, function, *args)
+            return self.observers.inside(self, function, *args)
 
         return self._loop.call(entered)
 
     @cached_property
     def _hooks(self) -> HookCalls:
-        context = HookContext(self._first_input, self.conversation, self.scope)
+        context = HookContext(self._first_input, self.conversation, self)
         return HookCalls(self._subscribers, context, self.conversation)

@@ -142,7 +142,7 @@ def subagent_results(rounds: Sequence[Round], reducer: Reducer, *, is_over: bool
             started[subagent_run_id] = beginning
             ended.pop(subagent_run_id, None)
         ended |= each.outcome.subagents_ended
-        failures |= each.scope.failures
+        failures |= each.failures
         for subagent_run_id, (end, _) in each.outcome.subagents_ended.items():
             usage.setdefault(subagent_run_id, []).extend(reported_usage(end))
     if not started:
@@ -211,7 +211,7 @@ def unreported_usage(run: Round) -> list[TokenUsage]:
     """Return the tokens that no end of a run reports: those of agents that tools asked, and of a run without an end."""
     outcome = run.outcome
     used = [] if outcome.is_terminal else _usage_of_subagents(outcome)
-    return used + [each for event in run.scope.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
+    return used + [each for event in run.asked if isinstance(event, _ENDS) for each in reported_usage(event)]
 
 
 def _usage_of_subagents(outcome: Outcome) -> list[TokenUsage]:

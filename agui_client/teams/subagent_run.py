@@ -407,9 +407,7 @@ class SubagentRun:
         """Take over the tokens of the agent, and the exceptions of its own subagents."""
         self.usage += [each for every in run.call.rounds for each in usage_of(every)]
         if (scope := CURRENT_SCOPE.get()) is not None:
-            for subagent, error in (
-                (key, each) for every in run.call.rounds for key, each in every.scope.failures.items()
-            ):
+            for subagent, error in ((key, each) for every in run.call.rounds for key, each in every.failures.items()):
                 scope.failures[self._names.tag(subagent)] = error
 
     # --- afterwards
