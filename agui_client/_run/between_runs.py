@@ -1,15 +1,22 @@
-"""The time between two runs of a call: tools are executed and people answer, so that the next run can go on."""
+"""The time between two runs of a call: tools are executed and people answer, so that the next run can go on.
+
+Two questions, which change nothing, have an action each. What is left? `work_left` says it, and `execute_and_ask` has
+it done, once `begin_work` has admitted it. What is sent next? `messages_of_next_run` says it, and `prepare_next_run`
+adds it to the conversation. None of them moves the phase of the call: that is the engine's.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ag_ui.core import AssistantMessage
 
 from agui_client._interrupts.answers import answer_interrupts, answer_question
+from agui_client._protocol.reduce import Change
 from agui_client._run.result import pending_calls
-from agui_client._run.run_request import Answers, with_conversation
+from agui_client._run.run_request import Answers, next_input, with_conversation
 from agui_client._run.steering import answering
 from agui_client._run.subagents import usage_of
 from agui_client._tools.execute import ToolExecutor, sort_calls
@@ -18,7 +25,7 @@ from agui_client.errors import ToolRoundsExceededError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from ag_ui.core import ResumeEntry, ToolCall, ToolMessage
+    from ag_ui.core import Interrupt, Message, ResumeEntry, RunAgentInput, ToolCall, ToolMessage
 
     from agui_client._run.call import Call
     from agui_client._run.round import WaitFor
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     Save = Callable[[], Awaitable[None]]
 
 
-async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
+async def execute_approved(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
     """Execute the tool calls that were approved with the call, or that a call before this one left unexecuted.
 
     Args:
@@ -53,37 +60,85 @@ async def approved_results(call: Call, save: Save, wait_for: WaitFor[Answers]) -
     return await _until_stopped(call, wait_for, reply)
 
 
-async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answers:
-    """Have tools and people answer what the present run left, as far as they can.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work that a run left to tools and people on this side."""
 
-    Saves the end of the run before a person is asked, or the call ends. If only tools answer, the end of the run is
-    saved with the first of their calls.
+    tool_calls: Sequence[ToolCall] = ()
+    """The tool calls to execute."""
+    interrupts: Sequence[Interrupt] = ()
+    """The interrupts to ask people about."""
+    is_all: bool = False
+    """Whether nothing else that the run left waits for an answer of the caller."""
+    oddities: Sequence[str] = ()
+    """Warnings about calls that are left out, or are executed against expectations (TOOL-11)."""
+
+
+def work_left(call: Call) -> Work:
+    """Return what the present run left to tools and people on this side."""
+    outcome, offered = call.round.outcome, call.tools.offered
+    if not outcome.is_finished or call.is_replay or call.state.is_stopped:
+        return Work()
+    has_answerer = call.agent_options.get("answer") is not None
+    # Most runs leave nothing to anybody; they pay for no look at their calls.
+    if not has_answerer and not any(tool.toolset for tool in offered.values()):
+        return Work()
+    tool_calls, are_others_waiting, oddities = sort_calls(
+        pending_calls(call.round),
+        offered,
+        withheld=call.conversation.withheld_calls(),
+        are_named=bool(outcome.named_pending),
+    )
+    interrupts = outcome.interrupts if has_answerer else ()
+    is_all = not are_others_waiting and len(interrupts) == len(outcome.interrupts)
+    return Work(tool_calls, interrupts, is_all, oddities)
+
+
+async def begin_work(call: Call, work: Work, save: Save) -> bool:
+    """Save the end of the run before a person is asked, or the call ends, and check the limits of tool rounds.
+
+    If only tools answer, the end of the run is saved with the first of their calls.
 
     Args:
         call: The call.
+        work: The work that the run left.
+        save: Saves the conversation.
+
+    Returns:
+        Whether there is work, and the call was not stopped.
+
+    Raises:
+        ToolRoundsExceededError: Another round would pass a limit.
+    """
+    for each in work.oddities:
+        call.warnings.add("TOOL-11", each)
+    if work.interrupts or not work.tool_calls:
+        await save()
+    # The call may have been stopped during the save.
+    if call.state.is_stopped or not (work.tool_calls or work.interrupts):
+        return False
+    try:
+        # Before a person is asked: an answer must not be lost to a limit.
+        usage = [each for run in call.rounds for each in usage_of(run)]
+        call.limits.check(_by_speaker(call, work.tool_calls), usage)
+    except ToolRoundsExceededError:
+        await save()
+        raise
+    return True
+
+
+async def execute_and_ask(call: Call, work: Work, save: Save, wait_for: WaitFor[Answers]) -> Answers:
+    """Have people and tools do the work that a run left, as far as they can; return their answers.
+
+    Args:
+        call: The call.
+        work: The work, which has begun.
         save: Saves the conversation.
         wait_for: Waits for code of the application.
 
     Raises:
-        ToolRoundsExceededError: Another round would pass a limit.
         InterruptsNotCoveredError: A person's answer does not fit its interrupt.
     """
-    answer, interrupts = call.agent_options.get("answer"), call.round.outcome.interrupts
-    may_answer = call.round.outcome.is_finished and not call.is_replay and not call.state.is_stopped
-    ours, are_others_waiting = _own_calls(call) if may_answer else ([], False)
-    is_asked = may_answer and bool(interrupts and answer)
-    if is_asked or not ours:
-        await save()
-    # The call may have been stopped during the save.
-    if call.state.is_stopped or not (ours or is_asked):
-        return Answers()
-    try:
-        # Before a person is asked: an answer must not be lost to a limit.
-        call.limits.check(_by_speaker(call, ours), [usage for each in call.rounds for usage in usage_of(each)])
-    except ToolRoundsExceededError:
-        await save()
-        raise
-    call.state.answer()
 
     async def keep(entries: Sequence[ResumeEntry]) -> None:
         """Keep answers that a person gave, before the next question is asked."""
@@ -93,29 +148,62 @@ async def answers_to(call: Call, save: Save, wait_for: WaitFor[Answers]) -> Answ
     async def reply() -> Answers:
         """Ask people, then execute the calls."""
         # People first: while they are asked nothing was executed yet, so that giving up costs nothing.
-        entries = await answer_interrupts(answer, call.round.people, interrupts, keep)
-        if not ours and not entries:
+        answerer = call.agent_options.get("answer")
+        entries = await answer_interrupts(answerer, call.round.people, work.interrupts, keep)
+        if not work.tool_calls and not entries:
             return Answers()
-        messages = await _execute(call, save, ours, {})
-        has_all = len(entries) == len(interrupts) and len(messages) == len(ours)
-        return Answers(messages, entries, is_complete=has_all and not are_others_waiting)
+        messages = await _execute(call, save, work.tool_calls, {})
+        has_all = len(entries) == len(work.interrupts) and len(messages) == len(work.tool_calls)
+        return Answers(messages, entries, is_complete=has_all and work.is_all)
 
     return await _until_stopped(call, wait_for, reply)
 
 
-def _own_calls(call: Call) -> tuple[list[ToolCall], bool]:
-    """Return the calls that the run left to tools of the application, and whether others wait for the caller."""
-    offered = call.tools.offered
-    # Most runs leave nothing to anybody; they pay for no look at their calls.
-    if call.agent_options.get("answer") is None and not any(tool.toolset for tool in offered.values()):
-        return [], False
-    return sort_calls(
-        pending_calls(call.round),
-        offered,
-        withheld=call.conversation.withheld_calls(),
-        are_named=bool(call.round.outcome.named_pending),
-        warnings=call.warnings,
-    )
+def messages_of_next_run(call: Call, answers: Answers) -> Sequence[Message] | None:
+    """Return the messages of the user that the next run brings; None if no run follows.
+
+    A run follows if everything that the run before it left has its answer here, or if it left nothing and the user
+    steers.
+
+    Args:
+        call: The call, between two runs.
+        answers: The answers of tools and people to the run before.
+    """
+    if call.state.is_stopped:
+        return None
+    steered = call.steering.unsent
+    # Nearly always nobody steers, and whether the run is settled takes longer to find out.
+    return steered if answers.is_complete or (steered and _is_settled(call)) else None
+
+
+def prepare_next_run(call: Call, answers: Answers) -> RunAgentInput | None:
+    """Add the messages that the next run brings to the conversation; if none follows, refuse further ones.
+
+    Args:
+        call: The call, between two runs.
+        answers: The answers of tools and people to the run before.
+
+    Returns:
+        The input of the next run, its tools left out; None if no run follows.
+    """
+    # A message that came between the question and what follows from it would be accepted, and never sent.
+    with call.steering.lock:
+        messages = messages_of_next_run(call, answers)
+        if messages is None:
+            call.steering.close()
+            return None
+        call.steering.clear()
+    if messages:
+        call.conversation.add_messages(messages)
+        call.conversation.notify(Change.MESSAGES)
+    return next_input(call.round.input, call.conversation, answers)
+
+
+def _is_settled(call: Call) -> bool:
+    """Return whether the present run has finished, and left nothing to answer."""
+    conversation = call.conversation
+    is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
+    return call.round.outcome.is_finished and not call.is_replay and not is_open
 
 
 def _by_speaker(call: Call, tool_calls: Sequence[ToolCall]) -> dict[str, list[ToolCall]]:

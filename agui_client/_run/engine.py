@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakSet
 
 from agui_client._run import ending
-from agui_client._run.between_runs import answers_to, approved_results
+from agui_client._run.between_runs import begin_work, execute_and_ask, execute_approved, prepare_next_run, work_left
 from agui_client._run.ending import Saving
-from agui_client._run.last_steps import end_run, leave_run, step
+from agui_client._run.last_steps import finish_run, leave_run, step
 from agui_client._run.round import Round
-from agui_client._run.run_request import composed_input, event_of_result, next_input, request_of
-from agui_client._run.state import Reason
-from agui_client._run.steering import goes_on, take_turn
+from agui_client._run.run_request import Answers, composed_input, event_of_result, request_of
+from agui_client._run.state import Phase, Reason
+from agui_client._run.steering import take_turn
 from agui_client._run.subagents import is_of_a_member
 from agui_client._run.time_limit import TimeLimit
 from agui_client._tools.toolset import CallTools
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from agui_client._run.async_run import RunLoop
     from agui_client._run.call import Call
-    from agui_client._run.run_request import Answers
     from agui_client._transport.source import Source
     from agui_client.messages import Prompt
 
@@ -161,13 +160,13 @@ class Engine:
                     failure = self._verdict(run)
                 except Exception as error:
                     failure = ending.verdict_on_break(run, error, is_aborted=state.is_aborted)
-                await end_run(self.call, self._saving, failure)
-                answers = await answers_to(call, self._saving.save, self._wait_for)
+                await finish_run(self.call, self._saving, failure)
+                answers = await self._answer()
                 for result in await self._take_in(answers):
                     yield result
-                if not goes_on(call, answers):
+                if (following := prepare_next_run(call, answers)) is None:
                     break
-                await self._begin_next_run(answers)
+                await self._begin_next_run(following)
 
     @contextmanager
     def _ending_call(self) -> Generator[None]:
@@ -191,7 +190,7 @@ class Engine:
         """Execute the calls that were approved with the prompt; return the events of their results."""
         if not self._state.is_stopped:
             self.call.observers.call("on_call_start", self.call.round)
-        return await self._take_in(await approved_results(self.call, self._saving.save, self._wait_for))
+        return await self._take_in(await execute_approved(self.call, self._saving.save, self._wait_for))
 
     async def _pause(self, source: Source) -> None:
         await source.pause()
@@ -207,8 +206,10 @@ class Engine:
         has_no_end = self._state.is_aborted and not run.outcome.is_terminal
         return None if has_no_end else ending.verdict(run)
 
-    async def _begin_next_run(self, answers: Answers) -> None:
-        following = next_input(self.call.round.input, self.call.conversation, answers)
+    async def _begin_next_run(self, following: RunAgentInput) -> None:
+        if self._state.phase is Phase.OVER:
+            # The run left nothing to answer: the user steers. A stop while the tools are listed aborts the call.
+            self._state.answer()
         tools = await self._loop.call(self._listed_tools, following)
         self._state.begin_run()
         self._add_round(following.model_copy(update={"tools": tools}))
@@ -242,6 +243,16 @@ class Engine:
         return source
 
     # --- between two runs
+
+    async def _answer(self) -> Answers:
+        """Have tools and people answer what the present run left, as far as they can."""
+        call, save, work = self.call, self._saving.save, work_left(self.call)
+        if not await begin_work(call, work, save):
+            return Answers()
+        # Here, between the check of the limits and the first question: a call that passes a limit ends with the outcome
+        # of its last run, and one that is stopped while a person is asked has none.
+        self._state.answer()
+        return await execute_and_ask(call, work, save, self._wait_for)
 
     async def _wait_for(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Wait for code of the application: tools, people, or the function of `history=`.
@@ -326,7 +337,7 @@ class Engine:
         failure: Exception = IncompleteRunError(what, rule="TRUNC-1")
         try:
             if not self._state.is_run_over:
-                await end_run(self.call, self._saving, failure)
+                await finish_run(self.call, self._saving, failure)
         except Exception as error:
             failure = error
         self.call.end(failure)

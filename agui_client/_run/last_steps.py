@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agui_client")
 
 
-async def end_run(call: Call, saving: ending.Saving, failure: Exception | None) -> None:
+async def finish_run(call: Call, saving: ending.Saving, failure: Exception | None) -> None:
     """End the present run of a call.
 
     Args:
@@ -46,7 +46,7 @@ async def end_run(call: Call, saving: ending.Saving, failure: Exception | None) 
             call.observers.call("on_end", run, end)
     if failure is not None:
         # After the observers, as a save may fail, and every start of a run has to have its end. The end of a run
-        # that did not fail is saved by `answers_to`.
+        # that did not fail is saved by `begin_work`.
         await step(call, saving.save(), failure)
         raise failure
 
@@ -61,7 +61,7 @@ async def leave_run(call: Call, saving: ending.Saving) -> Exception | None:
     reported = call.round.outcome.error
     expected = None if reported is None else RunFailedError(reported)
     try:
-        await end_run(call, saving, expected)
+        await finish_run(call, saving, expected)
         await saving.save()
     except Exception as error:
         if error is not expected:

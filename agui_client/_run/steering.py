@@ -12,10 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from agui_client._protocol.reduce import Change
-from agui_client._run.result import pending_calls
 from agui_client._run.scope import CURRENT_SCOPE
-from agui_client._run.state import Phase
 from agui_client.errors import RunInProgressError, UsageError
 from agui_client.messages import prompt_messages
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
     from agui_client._conversation.turns import RunningCall
     from agui_client._run.call import Call
-    from agui_client._run.run_request import Answers
     from agui_client.messages import Prompt
 
 _ANSWERING: ContextVar[tuple[object, ...]] = ContextVar("agui_client.answering", default=())
@@ -37,7 +33,8 @@ class Steering:
     """The messages that a call was given while it went on, and that no run was sent yet."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
+        """Held while it is decided whether a message still reaches the call."""
         self._messages: list[Message] = []
         self._is_closed = False
 
@@ -55,26 +52,19 @@ class Steering:
         messages = prompt_messages(prompt)
         if not messages:
             raise UsageError("steer() takes a prompt: text, a message, or a list with attachments")
-        with self._lock:
+        with self.lock:
             if self._is_closed:
                 raise UsageError("the run has ended, so nothing can steer it; ask with run_agent() or stream()")
             self._messages += messages
 
-    def take(self) -> list[Message]:
-        """Take out the messages."""
-        with self._lock:
-            taken, self._messages = self._messages, []
-            return taken
-
-    def close_if_empty(self) -> bool:
-        """Accept no message any more unless one waits for a run; return whether none does."""
-        with self._lock:
-            self._is_closed = not self._messages
-            return self._is_closed
+    def clear(self) -> None:
+        """Forget the messages, which are in the conversation now."""
+        with self.lock:
+            self._messages = []
 
     def close(self) -> None:
         """Accept no message any more."""
-        with self._lock:
+        with self.lock:
             self._is_closed = True
 
 
@@ -114,31 +104,3 @@ async def take_turn(call: Call, running: RunningCall, stack: AsyncExitStack) -> 
             "the agent"
         )
     await call.conversation.turns.take(running, when_busy, stack)
-
-
-def goes_on(call: Call, answers: Answers) -> bool:
-    """Return whether another run follows, and add the messages to the conversation that it brings.
-
-    Args:
-        call: The call, between two runs.
-        answers: The answers of tools and people to the run before.
-    """
-    steering = call.steering
-    # Nearly always nobody steers, and whether the run is settled takes longer to find out.
-    is_last = not answers.is_complete and (steering.close_if_empty() or not _is_settled(call))
-    if is_last or call.state.is_stopped:
-        steering.close()
-        return False
-    if messages := steering.take():
-        call.conversation.add_messages(messages)
-        call.conversation.notify(Change.MESSAGES)
-        if call.state.phase is Phase.OVER:
-            call.state.answer()
-    return True
-
-
-def _is_settled(call: Call) -> bool:
-    """Return whether the present run has finished, and left nothing to answer."""
-    conversation = call.conversation
-    is_open = conversation.pending_interrupts or conversation.questions or pending_calls(call.round)
-    return call.round.outcome.is_finished and not call.is_replay and not is_open

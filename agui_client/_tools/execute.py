@@ -21,7 +21,6 @@ from ag_ui.core import Event, Interrupt, RunAgentInput, Tool, ToolCall, ToolMess
 from agui_client._concurrency import LoopThread, side_by_side
 from agui_client._protocol.open_items import quoted
 from agui_client._protocol.placeholders import marked
-from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.approval import ApprovalRequest, Approve, Approver, Deny
 from agui_client._tools.context import MOST_REPORTS, BoundCall, ToolContext, ToolExecution, ToolStatus
 from agui_client._tools.function import LEFT_IN_THREAD, call_function
@@ -47,8 +46,7 @@ def sort_calls(
     *,
     withheld: Mapping[str, str],
     are_named: bool,
-    warnings: WarningLog,
-) -> tuple[list[ToolCall], bool]:
+) -> tuple[list[ToolCall], bool, list[str]]:
     """Sort out the pending calls of a run that are executed here.
 
     Args:
@@ -56,17 +54,17 @@ def sort_calls(
         offered: The tools that were offered in the run.
         withheld: The calls that are not executed, by id, with the reason why.
         are_named: Whether the agent named its pending calls itself (TOOL-9).
-        warnings: The log that gets oddities.
 
     Returns:
-        The calls to execute, and whether others wait for the caller.
+        The calls to execute, whether others wait for the caller, and the oddities to warn of (TOOL-11).
     """
     ours: list[ToolCall] = []
+    oddities: list[str] = []
     is_waiting = False
     for call in pending:
         tool = offered.get(call.function.name)
         if (why := withheld.get(call.id)) is not None:
-            warnings.add("TOOL-11", f"tool call {quoted(call.id)} is left to the application: {why}")
+            oddities.append(f"tool call {quoted(call.id)} is left to the application: {why}")
             is_waiting = True
         elif are_named if tool is None else tool.toolset is not None:
             ours.append(call)
@@ -74,8 +72,8 @@ def sort_calls(
             is_waiting = True
         else:
             name = quoted(call.function.name)
-            warnings.add("TOOL-11", f"a call to {name}, which was not offered, is taken for the agent's own")
-    return ours, is_waiting
+            oddities.append(f"a call to {name}, which was not offered, is taken for the agent's own")
+    return ours, is_waiting, oddities
 
 
 @dataclass

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 
 import anyio
 import pytest
@@ -102,6 +106,42 @@ def test_only_the_end_of_a_run_that_is_done_undoes_an_abort(reason: Reason) -> N
             call = _call(phase, reason)
             make(call)
             assert call.reason is reason, (move, phase)
+
+
+def test_only_the_engine_the_end_of_a_run_and_the_end_of_a_call_move_phases() -> None:
+    movers: defaultdict[str, set[str]] = defaultdict(set)
+    package = Path(state.__file__).parents[1]
+    mention = re.compile(rf"state\.({'|'.join([*_MOVES, 'phase'])})\b")
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for function in ast.walk(ast.parse(text if mention.search(text) else "")):
+            # A team has a state of its own; outside of `_run`, that of a call is `call.state`.
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                where = path.relative_to(package).as_posix()
+                moves = {_moved(node, is_in_run=where.startswith("_run/")) for node in ast.walk(function)} - {""}
+                if moves:
+                    movers[f"{where}: {function.name}"] |= moves
+    assert movers == {
+        "_run/engine.py: _send": {"send"},
+        "_run/engine.py: _verdict": {"read_to_end"},
+        "_run/engine.py: _answer": {"answer"},
+        "_run/engine.py: _begin_next_run": {"answer", "begin_run"},
+        "_run/last_steps.py: finish_run": {"end_run"},
+        "_run/call.py: end": {"end"},
+    }
+
+
+def _moved(node: ast.AST, *, is_in_run: bool) -> str:
+    """Return the name of the transition, or of the attribute, by which code moves the phase of a call; else empty."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=holder, attr=name)) if name in _MOVES:
+            pass
+        case ast.Attribute(value=holder, attr="phase" as name, ctx=ast.Store()):
+            pass
+        case _:
+            return ""
+    is_of_call = ast.unparse(holder).endswith("state" if is_in_run else "call.state")
+    return name if is_of_call else ""
 
 
 def test_what_is_read_off_the_state() -> None:

@@ -21,7 +21,6 @@ from agui_client import (
     tool,
 )
 from agui_client._interrupts.answers import answer_question
-from agui_client._protocol.warnings import WarningLog
 from agui_client._tools.execute import ToolExecutor, sort_calls
 from agui_client._tools.tool_limits import RoundLimits
 from agui_client._tools.toolset import OfferedTool
@@ -196,16 +195,15 @@ async def test_pending_calls_are_sorted_by_who_answers_them() -> None:
     ids = {"work": "work", "ask": "ask", "search": "search", "held": "work"}
     pending = [call(name, tool_call_id) for tool_call_id, name in ids.items()]
 
-    def sort(calls: list[ToolCall], warnings: WarningLog, *, are_named: bool) -> tuple[list[str], bool]:
-        ours, is_waiting = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named, warnings=warnings)
-        return [each.id for each in ours], is_waiting
+    def sort(calls: list[ToolCall], *, are_named: bool) -> tuple[list[str], bool, list[str]]:
+        ours, is_waiting, oddities = sort_calls(calls, tools, withheld={"held": "why"}, are_named=are_named)
+        return [each.id for each in ours], is_waiting, oddities
 
-    warnings = WarningLog()
-    assert sort(pending, warnings, are_named=False) == (["work"], True)
+    withheld = "tool call 'held' is left to the application: why"
     taken = "a call to 'search', which was not offered, is taken for the agent's own"
-    assert [each.message for each in warnings.records()] == [taken]
-    assert sort(pending, warnings, are_named=True) == (["work", "search"], True)
-    assert sort(pending[:1], warnings, are_named=False) == (["work"], False)
+    assert sort(pending, are_named=False) == (["work"], True, [taken, withheld])
+    assert sort(pending, are_named=True) == (["work", "search"], True, [withheld])
+    assert sort(pending[:1], are_named=False) == (["work"], False, [])
 
 
 async def test_rounds_are_counted_where_they_are_checked() -> None:
