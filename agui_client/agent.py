@@ -111,6 +111,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         self.tools: ToolSource = checked_source(options.get("tools", ()))
         """Tools of the application that the agent may call, or a function that chooses them."""
+        # Compared, and not a flag: an application may set `agent_id` later, and has chosen it then.
         self._generated_id = "" if agent_id else self.agent_id
         self._conversation = Conversation(
             options.get("thread_id"), options.get("initial_messages", ()), options.get("initial_state")
@@ -271,6 +272,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         from agui_client._run.observable import observe_run
 
+        # Here, and not at the subscription: a misspelled keyword is the fault of this line.
         checked_options(options, RunOptions, "a run")
         return observe_run(lambda: self.stream(prompt, **options), self._conversation)
 
@@ -307,6 +309,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
     def abort_run(self) -> None:
         """Stop the run that is going on, from any task or thread: it returns what arrived, with `aborted` set."""
+        # No exception without a run: it may have ended while the caller made up its mind.
         if (call := self._conversation.turns.current) is not None:
             call.interrupt()
 
@@ -479,6 +482,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
 
         call = self._conversation.turns.current
         now: Checkpoint = Checkpoint(self._conversation.members()) if call is None else call.checkpoint()
+        # Functions of `save_with` read it at once; a caller of this may keep it while patches change the state.
         return replace(now, members={**now.members, "state": copy.deepcopy(now.members["state"])})
 
     def abandon_interrupts(self) -> None:
@@ -508,9 +512,11 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         Args:
             thread_id: The copy's thread; the same one if left out. A server that remembers threads wants another.
         """
+        # A copy, and no call of the constructor: a subclass may take other arguments.
         twin = copy.copy(self)
         twin.tools = _own_list(self.tools)
         twin._middleware, twin._observers = list(self._middleware), list(self._observers)
+        # Two conversations that are saved as one thread would overwrite each other.
         twin._subscribers, twin._save = list(self._subscribers), None
         twin._conversation = self._conversation.clone(thread_id)
         return twin
@@ -601,6 +607,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         """
         if not is_a(subscriber, Subscriber):
             raise UsageError(f"subscribe() takes an instance of a Subscriber subclass, not {subscriber!r}; see on()")
+        # Added to the list that a running call has, so that the next event finds the subscriber.
         self._subscribers.append(subscriber)
         return Subscription(self._subscribers, subscriber)
 
@@ -709,6 +716,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
     def call_options(self) -> RunOptions:
         """The keywords of the call that `run` is carrying out; none between runs, and inside a run of another agent."""
         scope = CURRENT_SCOPE.get()
+        # Another agent in this run must not get them: they may hold the credentials for one server.
         return scope.options if scope is not None and scope.owner is self else {}
 
     def _type_state(self, model: Any, policy: object) -> None:
@@ -734,6 +742,8 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
         kind, what = (ConnectOptions, "connecting") if is_replay else (RunOptions, "a run")
         checked = checked_options(options, kind, what)
         self.check_options(checked)
+        # The engine is made in the block: the agent may be changed until then, and a run that is never entered is
+        # nothing that has to be closed.
         return partial(self._engine, prompt, cast("RunOptions", checked), is_replay)
 
     def check_options(self, options: Mapping[str, object]) -> None:
@@ -777,7 +787,7 @@ class AbstractAgent(Displayed, ABC, Generic[StateT]):
             max_protocol_version=self._max_protocol_version,
             conversation=self._conversation,
             agent_tools=self.tools,
-            middleware=tuple(self._middleware),
+            middleware=tuple(self._middleware),  # the runs of one call have the same, whatever `use` adds meanwhile
             subscribers=self._subscribers,
             observers=Observers(self._observers),
             read_state=self._read_state,

@@ -104,6 +104,7 @@ class HttpAgent(AbstractAgent[StateT]):
         if max_protocol_version is not None:
             from agui_client._protocol.verify import version_key
 
+            # Only for its exception: a version that cannot be read is refused here, and not by the first run.
             version_key(max_protocol_version)
         self._max_protocol_version = max_protocol_version
         if app is not None:
@@ -138,6 +139,7 @@ class HttpAgent(AbstractAgent[StateT]):
         Returns:
             Its events as they come over the wire, not yet judged; close it if you leave it early.
         """
+        # No generator, which each event would pass through: the engine reads, interrupts and closes the source itself.
         return self._post(as_run_input(input))
 
     def connect(self, input: RunAgentInput) -> AsyncIterator[WireEvent]:
@@ -160,6 +162,7 @@ class HttpAgent(AbstractAgent[StateT]):
     def can_connect(self) -> bool:
         """Whether the agent has a way to send a thread again."""
         by_policy = self._reconnect is not None and self._reconnect.can_connect
+        # A subclass that overrides `connect` needs neither an address nor a policy.
         return self._connect_url is not None or by_policy or type(self).connect is not HttpAgent.connect
 
     async def capabilities(self) -> AgentCapabilities | None:
@@ -222,6 +225,7 @@ class HttpAgent(AbstractAgent[StateT]):
 
             source = ResumableSource(self._transport, request, warnings, way)
         if scope is not None:
+            # Also a request of an agent inside the run, or one that middleware forgot: the run closes all of them.
             scope.requests.append(source)
         return source
 
@@ -231,6 +235,7 @@ class HttpAgent(AbstractAgent[StateT]):
     def _elsewhere(self, connect_url: str) -> Address:
         """Return the address that sends threads again; the address of runs would start one."""
         address = self._transport.resolve(connect_url)
+        # By these parts: a fragment is not sent, and credentials in an address do not make it another one.
         both = (address, self._transport.url)
         if len({(each.scheme, each.host, each.port, each.path, each.query) for each in both}) == 1:
             raise UsageError(
@@ -257,6 +262,7 @@ class HttpAgent(AbstractAgent[StateT]):
             on_unauthorized: Renews the other user's credentials.
         """
         twin = super().clone(thread_id=thread_id)
+        # All three at once: with this agent's headers beside another user's `auth=`, one would act for the other.
         if any(each is not None for each in (headers, auth, on_unauthorized)):
             twin._transport = self._transport.with_credentials(auth, Credentials(headers, on_unauthorized))
         return twin
@@ -272,6 +278,7 @@ class HttpAgent(AbstractAgent[StateT]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    # httpx imports its transport with the first client: in the event loop of the first run, deaf to Ctrl-C meanwhile.
     _needs = (*AbstractAgent._needs, "agui_client._transport.http_source", "httpcore")
 
     def _address(self) -> str:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _LIMITS = ToolLimits()
 
 
+# Without a repr: it would show prompts, headers and state wherever a call is logged.
 @dataclass(eq=False, repr=False, kw_only=True)
 class Call:
     """One call of a verb, as far as it has come."""
@@ -64,6 +65,7 @@ class Call:
     """The agent's tools."""
     middleware: Sequence[Middleware]
     """Functions around each run, outermost first."""
+    # The agent's own list, not a copy as of middleware, whose chain is built when a run begins.
     subscribers: Sequence[Subscriber]
     """The subscribers, whose hooks are called; they may come and go."""
     observers: Observers
@@ -134,6 +136,7 @@ class Call:
                 if self.agent.is_local
                 else f"{type(self.owner).__name__}.goes_on_alone is False: its runs end when they are left"
             )
+        # A call that is over has left nothing running: its result must not say that it was detached.
         self.is_detached = not self.state.has_ended
 
     def steer(self, prompt: Prompt) -> None:
@@ -158,6 +161,7 @@ class Call:
 
     def result(self) -> RunResult:
         """Return what has arrived so far; once the call is over, its result."""
+        # Built anew at each look until then, as a later event may change each part of it.
         return self._result or build_result(self)
 
     def end(self, error: Exception | None) -> None:
@@ -167,11 +171,14 @@ class Call:
             error: The exception that the call failed with; None if it did not fail.
         """
         self.error = error
+        # First, so that a message that is refused from here on is not in `unsent_messages`, and all others are.
         self.steering.close()
         try:
+            # Before the phase is ENDED: the result tells a run that waits for answers by its phase.
             self._result = build_result(self, is_over=True)
             self.conversation.state_of_result = self._result.state
         finally:
+            # Also where the result cannot be built: nothing may wait for a call that will never end.
             self.state.end()
         annotate(error, self._result, may_have_started=self.round.may_have_started)
         if self.observers.watches_ends:
@@ -196,6 +203,7 @@ class Call:
             save: The function, awaited after the agent's own one.
         """
         self.also_save = save
+        # The first run was made when the block was entered, before a feature had the call.
         for run in self.rounds:
             run.is_saved = True
 
@@ -211,6 +219,7 @@ class Call:
 
     def keep_replaced_messages(self) -> None:
         """Keep the messages that a MESSAGES_SNAPSHOT replaces, from now on."""
+        # Not for every call: the list would hold the messages of a long thread a second time.
         self.conversation.reducer.thread.before_snapshot = []
 
     @property
