@@ -210,20 +210,20 @@ class HttpAgent(AbstractAgent[StateT]):
             observer=scope,
         )
         warnings = WarningLog() if scope is None else scope.warnings
-        way, policy = None, self._reconnect
+        plan, policy = None, self._reconnect
         if policy is not None:
             if is_replay and policy.can_connect:
                 # A message that was cut is no answer yet.
                 whole = [each for each in input.messages if each.id not in self._conversation.incomplete_ids]
                 input = input.model_copy(update={"messages": whole})
                 request = policy.connecting(request, input)
-            way = policy.way(request, input, self._connect_url, is_replay=is_replay)
-        if way is None:
+            plan = policy.plan(request, input, self._connect_url, is_replay=is_replay)
+        if plan is None:
             source = HttpSource(self._transport, request, warnings)
         else:
             from agui_client._transport.resuming import ResumableSource
 
-            source = ResumableSource(self._transport, request, warnings, way)
+            source = ResumableSource(self._transport, request, warnings, plan)
         if scope is not None:
             # Also a request of an agent inside the run, or one that middleware forgot: the run closes all of them.
             scope.requests.append(source)

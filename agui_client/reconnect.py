@@ -19,7 +19,7 @@ from ag_ui.core import MessagesSnapshotEvent
 from agui_client._field_docs import Record
 from agui_client._protocol.request import request_body
 from agui_client._transport.joining import AtCursor, FromTheBeginning, WhenItIsOver
-from agui_client._transport.resuming import TakingUp
+from agui_client._transport.resuming import ReconnectPlan
 from agui_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class ReconnectPolicy(Record, ABC):
         return False
 
     @abstractmethod
-    def way(
+    def plan(
         self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
-    ) -> TakingUp | None:
-        """Return the way to take up a stream; for the transport.
+    ) -> ReconnectPlan | None:
+        """Return the plan to continue a stream that is cut; for the transport.
 
         Args:
             request: The request that starts the run or the replay.
@@ -70,7 +70,7 @@ class ReconnectPolicy(Record, ABC):
             is_replay: Whether the thread is sent again.
 
         Returns:
-            The way; None if the stream is not taken up.
+            The plan; None if the stream is not continued.
         """
 
     @property
@@ -105,15 +105,15 @@ class LastEventId(ReconnectPolicy):
         """Whether the policy works only with the agent's `connect_url`."""
         return self.method == "POST"
 
-    def way(
+    def plan(
         self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
-    ) -> TakingUp | None:
-        """Return the way to take up a stream."""
+    ) -> ReconnectPlan | None:
+        """Return the plan to continue a stream that is cut."""
         method = self.method or ("GET" if connect_url is None else "POST")
         again = replace(request, is_reconnect=True)
         again = replace(again, url=connect_url) if method == "POST" else replace(again, url=None, body=b"")
         joining = AtCursor(None if is_replay else input.run_id)
-        return TakingUp(partial(_at_cursor, again), joining, self.attempts)
+        return ReconnectPlan(partial(_at_cursor, again), joining, self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +130,14 @@ class Connect(ReconnectPolicy):
         """Whether the policy works only with the agent's `connect_url`."""
         return True
 
-    def way(
+    def plan(
         self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
-    ) -> TakingUp | None:
-        """Return the way to take up a stream."""
+    ) -> ReconnectPlan | None:
+        """Return the plan to continue a stream that is cut."""
         if is_replay:
             return None
         again = replace(request, is_reconnect=True, is_replay=True, url=connect_url)
-        return TakingUp(partial(_anywhere, again), FromTheBeginning(input.run_id, input.state), self.attempts)
+        return ReconnectPlan(partial(_anywhere, again), FromTheBeginning(input.run_id, input.state), self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +165,14 @@ class DetachedRuns(ReconnectPolicy):
         bare = input.model_copy(update={"messages": [], "resume": None, "forwarded_props": None, "tools": None})
         return replace(request, body=request_body(bare), url=None)
 
-    def way(
+    def plan(
         self, request: Request, input: RunAgentInput, connect_url: Address | None, *, is_replay: bool
-    ) -> TakingUp | None:
-        """Return the way to take up a stream."""
+    ) -> ReconnectPlan | None:
+        """Return the plan to continue a stream that is cut."""
         again = replace(self.connecting(request, input), is_reconnect=True)
         first = None if is_replay else FromTheBeginning(input.run_id, input.state)
         joining = WhenItIsOver(first, partial(_has_answer, input))
-        return TakingUp(partial(_anywhere, again), joining, self.attempts, self.patience)
+        return ReconnectPlan(partial(_anywhere, again), joining, self.attempts, self.patience)
 
 
 async def stop_run(context: HookContext) -> None:

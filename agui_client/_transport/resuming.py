@@ -49,11 +49,11 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
-class TakingUp:
-    """The way to take up the stream of one run."""
+class ReconnectPlan:
+    """The requests that continue the stream of one run when it is cut, and how their responses are joined."""
 
     request: Callable[[str | None], Request | None]
-    """Returns the request for a cursor, None if the latest event had no id; it returns None if there is no way."""
+    """Returns the request for a cursor, None if the latest event had no id; it returns None if there is none."""
     joining: Joining
     """Joins the responses."""
     attempts: int
@@ -69,14 +69,14 @@ class ResumableSource(HttpSource):
         transport: The way to the agent.
         request: The request that starts the run.
         warnings: The run's warnings.
-        way: The way to take up the stream.
+        plan: The requests that continue the stream.
     """
 
-    def __init__(self, transport: Transport, request: Request, warnings: WarningLog, way: TakingUp) -> None:
+    def __init__(self, transport: Transport, request: Request, warnings: WarningLog, plan: ReconnectPlan) -> None:
         super().__init__(transport, request, warnings)
-        self._is_numbered, self._warnings = isinstance(way.joining, AtCursor), warnings
+        self._is_numbered, self._warnings = isinstance(plan.joining, AtCursor), warnings
         self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=self._is_numbered)
-        self._way, self._joining, self._failures = way, way.joining, 0
+        self._plan, self._joining, self._failures = plan, plan.joining, 0
         self._waits, self._pending_since = 0, math.inf
 
     async def read(self) -> Iterable[WireEvent] | None:
@@ -134,7 +134,7 @@ class ResumableSource(HttpSource):
 
     def _request_at_cursor(self) -> Request | None:
         is_sent = self._reading is not None or self.delivery.may_have_started
-        return self._way.request(self._numbered.cursor) if is_sent else None
+        return self._plan.request(self._numbered.cursor) if is_sent else None
 
     async def _take_up(self, cut: Exception | None) -> bool:
         """Open the next response.
@@ -159,7 +159,7 @@ class ResumableSource(HttpSource):
         try:
             await self._leave_body()
             self._note_pending(clock)
-            while self._has_patience(clock) and self._failures < self._way.attempts:
+            while self._has_patience(clock) and self._failures < self._plan.attempts:
                 seconds = self._seconds_before_next(cause)
                 if seconds >= clock.left:
                     break
@@ -169,7 +169,7 @@ class ResumableSource(HttpSource):
                     self._body = await self.delivery.take_up(self._client, request, f"{what}; taken up")
                 except TransportError as error:
                     cause = error
-                    if _is_at_work(error) and self._way.patience < math.inf:
+                    if _is_at_work(error) and self._plan.patience < math.inf:
                         self._joining.is_pending = self._joining.is_known = True
                         self._note_pending(clock)
                     elif not _may_pass(error):
@@ -217,7 +217,7 @@ class ResumableSource(HttpSource):
         Where nothing of the run has arrived, the server may never have got it, and answers the same then: it has the
         time that a first event may take.
         """
-        patience, first_event = self._way.patience, self._request.timeouts.first_event
+        patience, first_event = self._plan.patience, self._request.timeouts.first_event
         if first_event is not None and not self._joining.is_known:
             patience = min(patience, first_event)
         return clock.now() - self._pending_since < patience

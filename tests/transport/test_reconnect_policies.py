@@ -56,17 +56,17 @@ AGAIN: dict[str, Any] = {"headers": {"x-user": "ann"}, "is_reconnect": True}
 def test_a_policy_names_the_request_that_goes_on(
     policy: ReconnectPolicy, connect_url: Any, request_again: Request
 ) -> None:
-    way = policy.way(SENT, GIVEN, connect_url, is_replay=False)
-    assert way is not None
-    assert (way.request("5"), way.attempts, way.patience) == (request_again, 12, float("inf"))
-    assert (way.request(None) is None) == isinstance(policy, LastEventId)
+    plan = policy.plan(SENT, GIVEN, connect_url, is_replay=False)
+    assert plan is not None
+    assert (plan.request("5"), plan.attempts, plan.patience) == (request_again, 12, float("inf"))
+    assert (plan.request(None) is None) == isinstance(policy, LastEventId)
 
 
 def test_a_server_that_keeps_threads_is_asked_for_the_thread_without_anything_that_could_start_a_run() -> None:
     policy = DetachedRuns(attempts=3, patience=7.5)
-    way = policy.way(SENT, GIVEN, None, is_replay=False)
-    assert way is not None
-    again = way.request(None)
+    plan = policy.plan(SENT, GIVEN, None, is_replay=False)
+    assert plan is not None
+    again = plan.request(None)
     assert again is not None
     assert json.loads(again.body) == {
         "threadId": "t",
@@ -76,7 +76,7 @@ def test_a_server_that_keeps_threads_is_asked_for_the_thread_without_anything_th
         "state": {"n": 1},
         "context": [],
     }
-    assert (again, way.attempts, way.patience) == (Request(body=again.body, **AGAIN), 3, 7.5)
+    assert (again, plan.attempts, plan.patience) == (Request(body=again.body, **AGAIN), 3, 7.5)
     connecting = policy.connecting(SENT, GIVEN)
     assert connecting == Request(body=again.body, headers={"x-user": "ann"})
 
@@ -89,7 +89,7 @@ def test_only_a_policy_that_asks_for_the_thread_itself_connects_without_a_connec
         (False, True),
         (True, False),
     ]
-    assert Connect().way(SENT, GIVEN, CONNECT, is_replay=True) is None
+    assert Connect().plan(SENT, GIVEN, CONNECT, is_replay=True) is None
     with pytest.raises(NotImplementedError):
         Connect().connecting(SENT, GIVEN)
 
@@ -118,12 +118,12 @@ def test_a_stored_thread_has_the_end_of_a_run_if_it_goes_on_after_what_waits_for
     sent: list[Message], stored: list[list[Message]], is_whole: bool
 ) -> None:
     given = GIVEN.model_copy(update={"messages": sent})
-    way = DetachedRuns().way(SENT, given, None, is_replay=True)
-    assert way is not None
+    plan = DetachedRuns().plan(SENT, given, None, is_replay=True)
+    assert plan is not None
     response: list[Event] = [BEGUN, *(MessagesSnapshotEvent(messages=each) for each in stored), OVER]
-    assert list(way.joining.new(response) or ()) == []
-    assert list(way.joining.new(None) or ()) == (response if is_whole else [])
-    assert way.joining.is_pending != is_whole
+    assert list(plan.joining.new(response) or ()) == []
+    assert list(plan.joining.new(None) or ()) == (response if is_whole else [])
+    assert plan.joining.is_pending != is_whole
 
 
 def test_policies_that_mean_nothing_are_refused() -> None:
