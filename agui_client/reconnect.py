@@ -18,7 +18,7 @@ from ag_ui.core import MessagesSnapshotEvent
 
 from agui_client._field_docs import Record
 from agui_client._protocol.request import request_body
-from agui_client._transport.joining import AtCursor, FromTheBeginning, WhenItIsOver
+from agui_client._transport.joining import ContinueAtCursor, PollUntilFinished, SkipDelivered
 from agui_client._transport.resuming import ReconnectPlan
 from agui_client.errors import UsageError
 
@@ -112,7 +112,7 @@ class LastEventId(ReconnectPolicy):
         method = self.method or ("GET" if connect_url is None else "POST")
         again = replace(request, is_reconnect=True)
         again = replace(again, url=connect_url) if method == "POST" else replace(again, url=None, body=b"")
-        joining = AtCursor(None if is_replay else input.run_id)
+        joining = ContinueAtCursor(None if is_replay else input.run_id)
         return ReconnectPlan(partial(_at_cursor, again), joining, self.attempts)
 
 
@@ -137,7 +137,7 @@ class Connect(ReconnectPolicy):
         if is_replay:
             return None
         again = replace(request, is_reconnect=True, is_replay=True, url=connect_url)
-        return ReconnectPlan(partial(_anywhere, again), FromTheBeginning(input.run_id, input.state), self.attempts)
+        return ReconnectPlan(partial(_anywhere, again), SkipDelivered(input.run_id, input.state), self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,8 @@ class DetachedRuns(ReconnectPolicy):
     ) -> ReconnectPlan | None:
         """Return the plan to continue a stream that is cut."""
         again = replace(self.connecting(request, input), is_reconnect=True)
-        first = None if is_replay else FromTheBeginning(input.run_id, input.state)
-        joining = WhenItIsOver(first, partial(_has_answer, input))
+        first = None if is_replay else SkipDelivered(input.run_id, input.state)
+        joining = PollUntilFinished(first, partial(_has_answer, input))
         return ReconnectPlan(partial(_anywhere, again), joining, self.attempts, self.patience)
 
 

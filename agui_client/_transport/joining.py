@@ -58,8 +58,8 @@ class Joining(ABC):
         """
 
 
-class AtCursor(Joining):
-    """Each response goes on where the one before broke off.
+class ContinueAtCursor(Joining):
+    """Each response continues where the one before broke off.
 
     Args:
         run_id: The id of the run; None for a replay.
@@ -95,8 +95,8 @@ class AtCursor(Joining):
                 yield event
 
 
-class FromTheBeginning(Joining):
-    """Each further response sends the run again from its beginning.
+class SkipDelivered(Joining):
+    """Each further response sends the run again from its beginning; what was delivered is skipped.
 
     Events are decoded at once, and not as they are iterated: what is new says whether the server gets on.
 
@@ -151,8 +151,8 @@ class FromTheBeginning(Joining):
         return found
 
 
-class WhenItIsOver(Joining):
-    """Further responses have the thread as it is stored, and nothing of a run that is going on.
+class PollUntilFinished(Joining):
+    """Further responses have the thread as it is stored, and nothing of a run that has not finished.
 
     Args:
         first: Joins the responses that have the end of the run; None for a replay, of which the first response that has
@@ -160,7 +160,7 @@ class WhenItIsOver(Joining):
         is_whole: Returns whether a response has the end of the run.
     """
 
-    def __init__(self, first: FromTheBeginning | None, is_whole: Callable[[Sequence[WireEvent]], bool]) -> None:
+    def __init__(self, first: SkipDelivered | None, is_whole: Callable[[Sequence[WireEvent]], bool]) -> None:
         self._first, self._is_whole = first, is_whole
         self._response: list[WireEvent] | None = [] if first is None else None
         self._has_ended = False

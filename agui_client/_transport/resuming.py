@@ -17,7 +17,7 @@ import anyio
 
 from agui_client._protocol.decode import Decoder
 from agui_client._transport.http_source import HttpSource
-from agui_client._transport.joining import AtCursor, Joining
+from agui_client._transport.joining import ContinueAtCursor, Joining
 from agui_client._transport.numbered import NumberedFramer
 from agui_client._transport.retry import retry_after
 from agui_client.errors import (
@@ -74,7 +74,7 @@ class ResumableSource(HttpSource):
 
     def __init__(self, transport: Transport, request: Request, warnings: WarningLog, plan: ReconnectPlan) -> None:
         super().__init__(transport, request, warnings)
-        self._is_numbered, self._warnings = isinstance(plan.joining, AtCursor), warnings
+        self._is_numbered, self._warnings = isinstance(plan.joining, ContinueAtCursor), warnings
         self._framer = self._numbered = NumberedFramer(transport.max_event_bytes, drops_known=self._is_numbered)
         self._plan, self._joining, self._failures = plan, plan.joining, 0
         self._waits, self._pending_since = 0, math.inf
@@ -127,7 +127,7 @@ class ResumableSource(HttpSource):
             return super()._finish()
         is_left = self._request_at_cursor() is None
         frames = self._framer.finish()
-        if not frames or not (is_left or AtCursor(None).has_ended(frames[-1])):
+        if not frames or not (is_left or ContinueAtCursor(None).has_ended(frames[-1])):
             return None
         self._body, self._clock.latest_frame = None, frames[-1]  # type: ignore[union-attr]
         return map(self._decoder.finish, frames)
