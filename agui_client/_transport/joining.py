@@ -18,7 +18,7 @@ from agui_client._protocol.events import TERMINAL, UnrecognizedEvent, WireEvent,
 from agui_client._protocol.schema import EVENT_MODELS
 from agui_client._protocol.validation import Validator
 from agui_client._protocol.warnings import WarningLog
-from agui_client._transport.catching_up import CatchingUp, Delivered
+from agui_client._transport.replay_filter import Delivered, ReplayFilter
 from agui_client.errors import InvalidEventError
 
 
@@ -107,7 +107,7 @@ class SkipDelivered(Joining):
 
     def __init__(self, run_id: str, state: Any) -> None:
         self._delivered, self._state = Delivered(run_id), state
-        self._catching_up: CatchingUp | None = None
+        self._filter: ReplayFilter | None = None
         self._fault: Exception | None = None
         self._has_ended = False
 
@@ -129,7 +129,7 @@ class SkipDelivered(Joining):
 
     def begin_response(self, *, has_begun: bool) -> None:
         """Go on with a response that sends the run again."""
-        self._catching_up = CatchingUp(self._delivered, self._state)
+        self._filter = ReplayFilter(self._delivered, self._state)
 
     def has_ended(self, frame: str | None) -> bool:
         """Return whether the application has the end of the run."""
@@ -142,11 +142,11 @@ class SkipDelivered(Joining):
 
     def _new(self, event: WireEvent) -> list[WireEvent]:
         known = _validated(event)
-        if self._catching_up is None:
+        if self._filter is None:
             self._delivered.note(known)
             found = [event]
         else:
-            found = [event if each is known else each for each in self._catching_up.feed(known)]
+            found = [event if each is known else each for each in self._filter.feed(known)]
         self._has_ended = self._has_ended or any(map(is_terminal, found))
         return found
 

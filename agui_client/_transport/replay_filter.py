@@ -1,9 +1,9 @@
 """A run that is sent again from its beginning, as the rest of a stream that was cut.
 
-`Delivered` notes how much of each message and call the application has. `CatchingUp` leaves that out of what the server
-sends again: a message that was cut goes on at the character where it broke off, however its text is divided now. Other
-events are counted; new changes of the state and of activities become snapshots, which fit whatever was before them.
-Messages that the server restates come at the end, when no message of the run is open any more.
+`Delivered` notes how much of each message and call the application has. `ReplayFilter` leaves that out of what the
+server sends again: a message that was cut goes on at the character where it broke off, however its text is divided now.
+Other events are counted; new changes of the state and of activities become snapshots, which fit whatever was before
+them. Messages that the server restates come at the end, when no message of the run is open any more.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class Delivered:
         return self._chunk_ids[name]
 
 
-class CatchingUp:
-    """One stream that sends the run again.
+class ReplayFilter:
+    """Leaves out what the application has of one stream that sends the run again.
 
     Args:
         delivered: The events that the application has, which goes on to note those that this returns.
