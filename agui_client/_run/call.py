@@ -187,9 +187,9 @@ class Call:
     # --- for features, which get this from `run.call`
 
     @property
-    def is_passed(self) -> bool:
+    def has_given_input(self) -> bool:
         """Whether the caller made the input of the first run, which is sent as it is."""
-        return self.request is not None and self.request.is_passed
+        return self.request is not None and self.request.has_given_input
 
     @property
     def unreported_usage(self) -> list[TokenUsage]:

@@ -126,8 +126,8 @@ class Round(RunScope):
             Whether the call goes on, rather than was stopped meanwhile.
         """
         history, conversation = call.agent_options.get("history", "full"), self.conversation
-        is_passed = call.is_passed and self.first is None
-        if history != "full" and not is_passed:
+        is_given = call.has_given_input and self.first is None
+        if history != "full" and not is_given:
             choose = partial(chosen_messages, history, conversation.messages, conversation.unreceived)
             chosen = await wait_for(choose)
             if chosen is None:

@@ -63,7 +63,7 @@ class RunRequest:
         InterruptsNotCoveredError: The answers do not cover the pending interrupts.
     """
 
-    is_passed = False
+    has_given_input = False
     """Whether the caller made the input of the first run."""
     input: RunAgentInput
     """The input of the first run, its tools left out."""
@@ -214,7 +214,7 @@ class RunRequest:
                 raise UsageError(f"{refusal}but {error}; nothing was sent") from error
 
 
-class PassedRequest(RunRequest):
+class GivenInput(RunRequest):
     """A call whose input the caller made: it is sent as it is, and the conversation becomes that one.
 
     Args:
@@ -226,19 +226,19 @@ class PassedRequest(RunRequest):
         UsageError: A keyword is about something that is in the input.
     """
 
-    is_passed = True
+    has_given_input = True
 
     def __init__(self, conversation: Conversation, given: RunAgentInput, options: RunOptions) -> None:
         if refused := sorted(options.keys() & IN_INPUT):
             raise UsageError(f"{refused[0]}= goes with a prompt; a RunAgentInput is sent as it is, so change it there")
-        passed = Conversation(given.thread_id, given.messages)
-        passed.set_state(given.state)
+        of_input = Conversation(given.thread_id, given.messages)
+        of_input.set_state(given.state)
         self._conversation, self.input = conversation, given
-        self._passed, self._before = passed.snapshot(), conversation.snapshot()
+        self._given, self._before = of_input.snapshot(), conversation.snapshot()
 
     def add_to_conversation(self) -> None:
         """Let the conversation become that of the input."""
-        self._conversation.become(self._passed)
+        self._conversation.become(self._given)
 
     def take_back(self) -> None:
         """Go back to the conversation before the call."""
@@ -266,7 +266,7 @@ def request_of(conversation: Conversation, prompt: Prompt | RequestSource, optio
     if isinstance(prompt, RequestSource):
         return prompt.request(conversation, options)
     if isinstance(prompt, RunAgentInput):
-        return PassedRequest(conversation, prompt, options)
+        return GivenInput(conversation, prompt, options)
     return RunRequest(conversation, prompt_messages(prompt), options)
 
 

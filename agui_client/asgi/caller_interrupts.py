@@ -51,7 +51,7 @@ def interrupts_of(run: AgentRun, asked: Iterable[Interrupt]) -> list[Interrupt]:
     Raises:
         UsageError: With a seal, one of them may have been made up by the caller.
     """
-    theirs = asked if run.call.is_passed else map(_passed_on, asked)
+    theirs = asked if run.call.has_given_input else map(_passed_on, asked)
     return _signed([*theirs, *_questions(run), *_approvals(run)], run.seal)
 
 
