@@ -184,6 +184,7 @@ class Transport:
         sent.stream = _Content(request.body)
         if not self.is_of_agent(url):
             _drop_secrets(sent.headers, client.headers, headers)
+            sent.url = _bare(url)  # without the parameters that the client adds to each address
         # A redirect would turn the POST into a GET, or carry the caller's headers to another origin: see `Delivery`.
         auth = self._auth_for(client, url)
         # A run's own header stands over the auth, which would replace it without a word.

@@ -298,7 +298,9 @@ async def test_credentials_of_one_address_are_not_sent_to_the_other() -> None:
 @pytest.mark.parametrize("cause", ["connect", "capabilities", "reconnect"])
 async def test_another_origin_gets_no_credentials_that_were_not_given_for_it(cause: str) -> None:
     credentials = {"authorization": f"Bearer {SECRET}", "cookie": f"a={SECRET}", "x-api-key": SECRET}
-    client = httpx.AsyncClient(headers=credentials, auth=("ada", SECRET), cookies={"session": SECRET}, trust_env=False)
+    client = httpx.AsyncClient(
+        headers=credentials, auth=("ada", SECRET), cookies={"session": SECRET}, params={"key": SECRET}, trust_env=False
+    )
     declared = Reply([b'{"identity": {"name": "x"}}'], content_type="application/json")
     with serve_bytes(declared if cause == "capabilities" else ANSWER) as other:
         first = events_of(ANSWER)[0]
@@ -323,6 +325,7 @@ async def test_another_origin_gets_no_credentials_that_were_not_given_for_it(cau
     assert len(other.requests) >= 1
     for request in other.requests:
         assert not {"authorization", "cookie", "x-api-key"} & request.headers.keys()
+        assert SECRET not in request.path
         assert request.headers.get("x-tenant") == (None if cause == "capabilities" else "one")
 
 
