@@ -30,6 +30,8 @@ class Signing(Record):
     """Whether the caller is believed without a signature."""
     app: str = ""
     """The name of the app."""
+    path: str = ""
+    """The path of the request where it may choose the agent; empty where the app has one agent."""
     owner: str = ""
     """The owner of the thread, such as the id of a user; empty where callers are not told apart."""
 
@@ -48,7 +50,7 @@ class Signing(Record):
         if self.secret is None and is_proven:
             return None
         key = self.process_key if self.secret is None else key_of(self.secret)
-        scope = (self.app, self.owner, thread_id)
+        scope = (self.app, self.path, self.owner, thread_id)
         return Seal(key, scope, is_of_process=self.secret is None, has_journal=not is_proven)
 
 
@@ -57,12 +59,12 @@ class Seal:
 
     Args:
         key: The key.
-        scope: The name of the app, the owner of the thread, and the thread, which all signatures are for.
+        scope: The name of the app, the path, the owner of the thread, and the thread, which all signatures are for.
         is_of_process: Whether only this process has the key.
         has_journal: Whether the caller holds the journals of teams.
     """
 
-    def __init__(self, key: bytes, scope: tuple[str, str, str], *, is_of_process: bool, has_journal: bool) -> None:
+    def __init__(self, key: bytes, scope: tuple[str, ...], *, is_of_process: bool, has_journal: bool) -> None:
         self._key, self._scope, self._is_of_process = key, scope, is_of_process
         self.journal = SignedJournal(partial(self._signature, "journal")) if has_journal else None
         """The journal of the run for its caller; None if the caller gets it as it is."""

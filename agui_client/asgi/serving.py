@@ -352,7 +352,9 @@ class AgentApp:
             RequestRefusedError: The run cannot be begun.
         """
         answer = connected_run if request.is_connect else answering_run
-        signing = replace(self._signing, owner=self._owner_of(request.caller))
+        # Tools of one name may differ from agent to agent: what one agent asked is no approval of another one's call.
+        path = request.path.rstrip("/") if callable(self._agent) else ""
+        signing = replace(self._signing, path=path, owner=self._owner_of(request.caller))
         try:
             agent = await self._choose(request, input, stack)
             if request.is_connect and not agent.can_connect and agent.thread_id != input.thread_id:

@@ -151,6 +151,19 @@ async def test_an_answer_counts_neither_in_another_thread_nor_under_another_secr
     assert done == []
 
 
+async def test_what_the_agent_of_one_path_asked_approves_no_call_of_another_ones() -> None:
+    agents = {"/sandbox": _paying(), "/production": _paying()}
+    app = agent_app(lambda request, input: agents[request.path.rstrip("/")], secret=SECRET)
+    asked, other, same = (
+        HttpAgent(f"http://app/{each}", app=app, thread_id="t") for each in ("sandbox", "production", "sandbox/")
+    )
+    question_id = await _asked(asked)
+    with pytest.raises(HTTPStatusError, match="422"):
+        await _answer(other, asked, Approve(), question_id)
+    assert done == []
+    assert await _answer(same, asked, Approve(), question_id) == "Done."
+
+
 async def test_the_id_of_a_question_shows_nothing_that_is_encrypted() -> None:
     asked = ScriptedAgent(turn(reasoning("Hm.", encrypted_value="opaque-secret"), outcome=interrupt("How many?")))
     agent = ScriptedAgent(turn(tool_call("ask", {"prompt": "Buy."})), tools=[asked.as_tool("ask", "Asks.")])
